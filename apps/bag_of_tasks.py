@@ -37,13 +37,12 @@ WORK, NOTE = 1, 2
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--tasks", type=int, default=96, help="into how many pieces the interval is cut")
-    parser.add_argument("--points", type=int, default=1000, help="points of the midpoint rule in a task")
-    parser.add_argument("--work", type=float, default=0.0, help="seconds that a task takes")
-    parser.add_argument("--dying", type=int, default=0, help="of 100 workers so many die at their second task")
+    add = parser.add_argument
+    add("--tasks", type=recovery.positive, default=96, help="into how many pieces the interval is cut")
+    add("--points", type=recovery.positive, default=1000, help="points of the midpoint rule in a task")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds that a task takes")
+    add("--dying", type=recovery.number(int, 0, 99), default=0, help="of 100 workers so many die at their second task")
     arguments = parser.parse_args()
-    if arguments.tasks < 1 or arguments.points < 1 or arguments.work < 0 or not 0 <= arguments.dying < 100:
-        parser.error("--tasks and --points must be positive, --work not negative, and --dying from 0 to 99")
     rank = MPI.COMM_WORLD.rank
     if MPI.COMM_WORLD.size < 2:
         parser.error("a master and a worker are two ranks, and there is one")

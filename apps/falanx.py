@@ -46,22 +46,23 @@ TASK, PUT, GET, COPY, DATA, STORED, DONE, END = range(1, 9)
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--fragments", type=int, default=6, help="how many monomers there are")
-    parser.add_argument("--points", type=int, default=64, help="the length of a density")
-    parser.add_argument("--task-ranks", type=int, default=2, help="how many ranks a worker has")
-    parser.add_argument("--storage", type=int, default=0, help="how many ranks the store has (3, or a tenth of all)")
-    parser.add_argument("--copies", type=int, default=2, help="how many storage ranks have each result")
-    parser.add_argument("--placement", choices=("ring", "pairs"), default="ring", help="neighbours, or a pair")
-    parser.add_argument("--work", type=float, default=0.0, help="seconds that a task takes")
-    parser.add_argument("--kill", type=int, default=0, help="so many storage ranks die together when all is computed")
-    parser.add_argument("--seed", type=int, default=0, help="which ones")
+    add = parser.add_argument
+    add("--fragments", type=recovery.number(int, 2), default=6, help="how many monomers there are")
+    add("--points", type=recovery.positive, default=64, help="the length of a density")
+    add("--task-ranks", type=recovery.positive, default=2, help="how many ranks a worker has")
+    add("--storage", type=recovery.positive, help="how many ranks the store has (3, or a tenth of all)")
+    add("--copies", type=recovery.positive, default=2, help="how many storage ranks have each result")
+    add("--placement", choices=("ring", "pairs"), default="ring", help="neighbours, or a pair")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds that a task takes")
+    add("--kill", type=recovery.natural, default=0, help="so many storage ranks die together when all is computed")
+    add("--seed", type=recovery.natural, default=0, help="which ones")
     arguments = parser.parse_args()
     size = MPI.COMM_WORLD.size
     arguments.storage = arguments.storage or max(3, size // 10)
-    if min(arguments.fragments - 1, arguments.points, arguments.task_ranks, arguments.copies) < 1 or arguments.work < 0:
-        parser.error("a number is too small")
-    if arguments.storage < 1 or arguments.storage + 2 > size or not 0 <= arguments.kill <= arguments.storage:
+    if arguments.storage + 2 > size:
         parser.error(f"a master, {arguments.storage} storage ranks and a worker are more than {size} ranks")
+    if arguments.kill > arguments.storage:
+        parser.error(f"--kill {arguments.kill}: there are {arguments.storage} storage ranks")
     if arguments.placement == "pairs" and (arguments.copies != 2 or arguments.storage % 2):
         parser.error("pairs are two copies, on an even number of storage ranks")
     return arguments

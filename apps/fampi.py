@@ -57,28 +57,20 @@ MODES = ((1, 1, 1), (3, 2, 1))  # of the right-hand side: half waves along the b
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--recovery", choices=("backward", "forward"), default="backward")
-    parser.add_argument("--planes", type=int, default=2, help="planes of nodes that each rank begins with")
-    parser.add_argument("--nodes", type=int, default=4, help="nodes along the side of a plane")
-    parser.add_argument("--tolerance", type=float, default=1e-8, help="of the residual, by the right-hand side")
-    parser.add_argument("--max-sweeps", type=int, default=10_000, help="end without a solution after so many")
-    parser.add_argument("--block", type=int, default=5, help="sweeps in a TryBlock")
-    parser.add_argument("--every", type=int, default=2, help="TryBlocks from checkpoint to checkpoint")
-    parser.add_argument("--timeout", type=float, default=0.0, help="seconds that a TryBlock may take; 0: any time")
-    parser.add_argument("--tries", type=int, default=5, help="how often a block is tried on the same communicator")
-    parser.add_argument("--work", type=float, default=0.0, help="seconds of work in a sweep, asleep")
-    parser.add_argument(
-        "--corrupt", type=recovery.death, metavar="RANK@SWEEP", help="that rank computes something wrong once"
-    )
-    parser.add_argument(
-        "--stall", type=recovery.death, metavar="RANK@SWEEP", help="that rank sleeps for two timeouts once"
-    )
-    arguments = parser.parse_args()
-    if min(arguments.planes, arguments.block, arguments.every, arguments.tries) < 1 or arguments.nodes < 2:
-        parser.error("--planes, --block, --every and --tries must be at least 1, and --nodes at least 2")
-    if not (0 < arguments.tolerance < 1 and arguments.timeout >= 0 and arguments.work >= 0):
-        parser.error("--tolerance must be between 0 and 1, and no time below 0")
-    return arguments
+    add = parser.add_argument
+    add("--recovery", choices=("backward", "forward"), default="backward")
+    add("--planes", type=recovery.positive, default=2, help="planes of nodes that each rank begins with")
+    add("--nodes", type=recovery.number(int, 2), default=4, help="nodes along the side of a plane")
+    add("--tolerance", type=recovery.fraction, default=1e-8, help="of the residual, by the right-hand side")
+    add("--max-sweeps", type=recovery.positive, default=10_000, help="end without a solution after so many")
+    add("--block", type=recovery.positive, default=5, help="sweeps in a TryBlock")
+    add("--every", type=recovery.positive, default=2, help="TryBlocks from checkpoint to checkpoint")
+    add("--timeout", type=recovery.seconds, default=0.0, help="seconds that a TryBlock may take; 0: any time")
+    add("--tries", type=recovery.positive, default=5, help="how often a block is tried on the same communicator")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds of work in a sweep, asleep")
+    add("--corrupt", type=recovery.death, metavar="RANK@SWEEP", help="that rank computes something wrong once")
+    add("--stall", type=recovery.death, metavar="RANK@SWEEP", help="that rank sleeps for two timeouts once")
+    return parser.parse_args()
 
 
 # ------------------------------------------------------------------------------------------------------------- the box

@@ -53,20 +53,16 @@ ROUND_OFF = 1e-13
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--recovery", choices=("lossy", "li", "rollback", "restart"), default="li")
-    parser.add_argument("--solver", choices=("cg", "power", "lanczos"), default="cg")
-    parser.add_argument("--rows", type=int, default=4, help="rows of the grid that each rank has")
-    parser.add_argument("--columns", type=int, default=16, help="how long a row is")
-    parser.add_argument("--tolerance", type=float, default=1e-10, help="of the residual, or of the eigenvalue")
-    parser.add_argument("--max-iterations", type=int, default=10_000, help="end without a result after so many")
-    parser.add_argument("--every", type=int, default=10, help="iterations from checkpoint to checkpoint of rollback")
-    parser.add_argument("--work", type=float, default=0.0, help="seconds of work in an iteration, asleep")
-    arguments = parser.parse_args()
-    if min(arguments.rows, arguments.columns, arguments.every) < 1:
-        parser.error("--rows, --columns and --every must be at least 1")
-    if not (0 < arguments.tolerance < 1 and arguments.work >= 0):
-        parser.error("--tolerance must be between 0 and 1, and --work not below 0")
-    return arguments
+    add = parser.add_argument
+    add("--recovery", choices=("lossy", "li", "rollback", "restart"), default="li")
+    add("--solver", choices=("cg", "power", "lanczos"), default="cg")
+    add("--rows", type=recovery.positive, default=4, help="rows of the grid that each rank has")
+    add("--columns", type=recovery.positive, default=16, help="how long a row is")
+    add("--tolerance", type=recovery.fraction, default=1e-10, help="of the residual, or of the eigenvalue")
+    add("--max-iterations", type=recovery.positive, default=10_000, help="end without a result after so many")
+    add("--every", type=recovery.positive, default=10, help="iterations from checkpoint to checkpoint of rollback")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds of work in an iteration, asleep")
+    return parser.parse_args()
 
 
 # ----------------------------------------------------------------------------------------------------------- the matrix

@@ -50,32 +50,28 @@ WELL_WITHIN = 6.0  # standard errors
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--samples",
         type=_counts,
         default=(4096, 512, 256, 128, 64, 32),
         metavar="M0,M1,...",
         help="how many samples each level has, from the coarsest on",
     )
-    parser.add_argument("--teams", type=int, help="how many teams each level has (two for each 46 processes)")
-    parser.add_argument("--units", type=int, default=16, help="in how many portions a team makes a level")
-    parser.add_argument("--save", choices=("late", "intermediate"), default="late", help="when samples are saved")
-    parser.add_argument("--work", type=float, default=0.0, help="seconds that a finest sample takes one process")
-    parser.add_argument("--seed", type=int, default=0, help="which samples are drawn")
-    parser.add_argument("--at", type=float, help="a time of which the mean is printed, too")
-    arguments = parser.parse_args()
-    if not (arguments.units > 0 and arguments.work >= 0 and (arguments.teams is None or arguments.teams > 0)):
-        parser.error("--units and --teams are at least 1, and --work is at least 0")
-    if arguments.at is not None and not 0 <= arguments.at <= 1:
-        parser.error("--at is a time from 0 to 1")
-    return arguments
+    add("--teams", type=recovery.positive, help="how many teams each level has (two for each 46 processes)")
+    add("--units", type=recovery.positive, default=16, help="in how many portions a team makes a level")
+    add("--save", choices=("late", "intermediate"), default="late", help="when samples are saved")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds that a finest sample takes one process")
+    add("--seed", type=recovery.natural, default=0, help="which samples are drawn")
+    add("--at", type=recovery.number(float, 0, 1), help="a time of which the mean is printed, too")
+    return parser.parse_args()
 
 
 def _counts(text: str) -> tuple[int, ...]:
     """Read numbers of samples."""
-    counts = tuple(int(word) for word in text.split(","))
-    if min(counts) < 1 or len(counts) > 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 16 positive numbers")
+    counts = tuple(recovery.positive(word) for word in text.split(","))
+    if len(counts) > 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is {len(counts)} levels, and at most 16 are allowed")
     return counts
 
 

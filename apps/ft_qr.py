@@ -41,16 +41,14 @@ EXACT = 1e-13
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--block", type=int, default=4, help="how many columns a block has")
-    parser.add_argument("--groups", type=int, default=2, help="how many blocks a rank has")
-    parser.add_argument("--panels", type=int, default=sys.maxsize, help="how many panels to do at most (default: all)")
-    parser.add_argument("--recovery", choices=["checksum", "buddy"], default="checksum", help="what saves blocks")
-    parser.add_argument("--no-check", action="store_true", help="look at sums and recovered blocks in the end only")
-    parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="what a panel costs on a block")
-    told = parser.parse_args()
-    if min(told.block, told.groups, told.panels) < 1 or told.work < 0:
-        parser.error("--block, --groups and --panels begin at 1, --work at 0")
-    return told
+    add = parser.add_argument
+    add("--block", type=recovery.positive, default=4, help="how many columns a block has")
+    add("--groups", type=recovery.positive, default=2, help="how many blocks a rank has")
+    add("--panels", type=recovery.positive, default=sys.maxsize, help="how many panels to do at most (default: all)")
+    add("--recovery", choices=["checksum", "buddy"], default="checksum", help="what saves blocks")
+    add("--no-check", action="store_true", help="look at sums and recovered blocks in the end only")
+    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="what a panel costs on a block")
+    return parser.parse_args()
 
 
 # ---------------------------------------------------------------------------------------------------- the factorisation

@@ -32,9 +32,10 @@ RIGHT, LEFT = 1, 2
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--steps", type=int, default=30, help="how many steps to compute")
-    parser.add_argument("--every", type=int, default=5, help="how many steps there are from checkpoint to checkpoint")
-    parser.add_argument("--cells", type=int, default=8, help="the length of a rod")
+    add = parser.add_argument
+    add("--steps", type=recovery.natural, default=30, help="how many steps to compute")
+    add("--every", type=recovery.positive, default=5, help="how many steps there are from checkpoint to checkpoint")
+    add("--cells", type=recovery.positive, default=8, help="the length of a rod")
     return parser.parse_args()
 
 

@@ -46,22 +46,26 @@ TO_UP, TO_DOWN = [2, 5, 6], [4, 7, 8]  # the populations that go to the next row
 def parse_arguments(ranks: int) -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--columns", type=int, default=64, help="the length of a row, and of a vortex pair")
-    parser.add_argument("--rows", type=int, help="a multiple of that (default: the least with two rows a rank)")
-    parser.add_argument("--steps", type=int, default=256, help="how many steps to compute")
-    parser.add_argument("--every", type=int, default=8, help="how many steps there are from copy to copy")
-    parser.add_argument("--tau", type=float, default=0.8, help="the relaxation time, which makes the viscosity")
-    parser.add_argument("--speed", type=float, default=0.02, help="the largest velocity at the beginning")
-    parser.add_argument("--recovery", choices=["average", "buddy"], default="average", help="how to get lost strips")
-    parser.add_argument("--average", choices=["column", "block"], default="column", help="of what to take the mean")
-    parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="how long a step takes")
+    add = parser.add_argument
+    add("--columns", type=recovery.number(int, 4), default=64, help="the length of a row, and of a vortex pair")
+    add("--rows", type=recovery.positive, help="a multiple of that (default: the least with two rows a rank)")
+    add("--steps", type=recovery.positive, default=256, help="how many steps to compute")
+    add("--every", type=recovery.positive, default=8, help="how many steps there are from copy to copy")
+    add("--tau", type=recovery.number(float, above=0.5), default=0.8, help="relaxation time, which makes the viscosity")
+    add(
+        "--speed",
+        type=recovery.number(float, above=0, below=0.2),
+        default=0.02,
+        help="largest velocity at the beginning",
+    )
+    add("--recovery", choices=["average", "buddy"], default="average", help="how to get lost strips")
+    add("--average", choices=["column", "block"], default="column", help="of what to take the mean")
+    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="how long a step takes")
     told = parser.parse_args()
     if told.rows is None:
-        told.rows = told.columns * max(1, -(-2 * ranks // max(1, told.columns)))
-    if told.columns < 4 or told.rows < ranks or told.rows % told.columns:
-        parser.error(f"--rows {told.rows}: not a multiple of --columns {told.columns} with a row for each rank")
-    if min(told.steps, told.every) < 1 or told.tau <= 0.5 or not 0 < told.speed < 0.2 or told.work < 0:
-        parser.error("--steps and --every begin at 1, --tau above 0.5, --speed is below 0.2, --work not negative")
+        told.rows = told.columns * -(-2 * ranks // told.columns)
+    if told.rows < ranks or told.rows % told.columns:
+        parser.error(f"--rows {told.rows}: not a multiple of --columns {told.columns} from {ranks} on, a row a rank")
     return told
 
 

@@ -48,13 +48,11 @@ class Token(NamedTuple):
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--laps", type=int, default=5, help="how often the token goes around")
-    parser.add_argument("--work", type=float, default=0.0, help="seconds that a stage takes")
-    parser.add_argument("--spares", type=int, default=3, help="communicators that are duplicated beforehand")
-    arguments = parser.parse_args()
-    if arguments.laps < 1 or arguments.work < 0 or arguments.spares < 1:
-        parser.error("--laps and --spares must be positive, and --work not negative")
-    return arguments
+    add = parser.add_argument
+    add("--laps", type=recovery.positive, default=5, help="how often the token goes around")
+    add("--work", type=recovery.seconds, default=0.0, help="seconds that a stage takes")
+    add("--spares", type=recovery.positive, default=3, help="communicators that are duplicated beforehand")
+    return parser.parse_args()
 
 
 def closed_form(ranks: int, laps: int) -> int:

@@ -25,6 +25,7 @@ attempt up, for a revocation does not end an agreement.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -374,6 +375,30 @@ class Parser(argparse.ArgumentParser):
         if MPI.COMM_WORLD.rank == 0:
             super().error(message)
         sys.exit(2)
+
+
+def number(
+    kind: type, least: float = -math.inf, most: float = math.inf, *, above: float = -math.inf, below: float = math.inf
+) -> Callable[[str], Any]:
+    """Return what reads an argument that is a whole number (`int`), or any (`float`), within these bounds."""
+    bounds = {"at least": least, "at most": most, "above": above, "below": below}
+    said = " and ".join(f"{words} {bound:,.12g}" for words, bound in bounds.items() if math.isfinite(bound))
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not (least <= value <= most and above < value < below):  # nor is a nan
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' * (kind is int)}number {said}".rstrip())
+        return value
+
+    return read
+
+
+natural, positive = number(int, 0), number(int, 1)
+above_0, fraction = number(float, above=0), number(float, above=0, below=1)
+seconds = number(float, 0, 1e6)
 
 
 def death(text: str) -> tuple[int, int]:

@@ -41,20 +41,21 @@ CHECKED, SHOWN = 5, 10  # iterations from one look at the residual, and at the p
 def parse_arguments(ranks: int) -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--mesh", choices=["square", "chain"], default="square", help="a chain has one stage")
-    parser.add_argument("--vertices", type=int, help="at least so many (default: 200 a rank)")
-    parser.add_argument("--steps", type=int, default=500, help="how many iterations there are at most")
-    parser.add_argument("--shift", type=float, default=2.0, help="what is added to the diagonal")
-    parser.add_argument("--tolerance", type=float, default=1e-10, help="how wrong the solution may be")
-    parser.add_argument("--recovery", choices=["neighbours", "initial"], default="neighbours", help="of lost values")
-    parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="what a unit of weight costs")
+    add = parser.add_argument
+    add("--mesh", choices=["square", "chain"], default="square", help="a chain has one stage")
+    add("--vertices", type=recovery.positive, help="at least so many (default: 200 a rank)")
+    add("--steps", type=recovery.positive, default=500, help="how many iterations there are at most")
+    add("--shift", type=recovery.above_0, default=2.0, help="what is added to the diagonal")
+    add("--tolerance", type=recovery.above_0, default=1e-10, help="how wrong the solution may be")
+    add("--recovery", choices=["neighbours", "initial"], default="neighbours", help="of lost values")
+    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="what a unit of weight costs")
     told = parser.parse_args()
     if told.vertices is None:
         told.vertices = 200 * ranks
         if told.mesh == "chain" and ranks > 1:  # so that it can be divided evenly before and after a failure
             told.vertices = ranks * (ranks - 1) * -(-200 // (ranks - 1))
-    if told.vertices < ranks or min(told.shift, told.tolerance) <= 0 or told.steps < 1 or told.work < 0:
-        parser.error("a vertex for each rank; --shift and --tolerance above 0")
+    if told.vertices < ranks:
+        parser.error(f"--vertices {told.vertices}: fewer than one for each of {ranks} ranks")
     return told
 
 

@@ -42,21 +42,20 @@ NEEDED = 3  # samples for an affine function of two values
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--clients", type=int, default=3, help="how many clients a server has, at least")
-    parser.add_argument("--subdomains", type=int, default=4, help="of each server")
-    parser.add_argument("--total", type=int, default=0, help="subdomains of all servers, in place of --subdomains")
-    parser.add_argument("--samples", type=int, default=8, help="of each subdomain")
-    parser.add_argument("--cells", type=int, default=16, help="grid cells of a subdomain without its overlap")
-    parser.add_argument("--overlap", type=int, default=2, help="grid cells that it has more at each end")
-    parser.add_argument("--recovery", choices=["ignore", "again"], default="ignore", help="how to take losses")
-    parser.add_argument("--work", type=float, default=0.0, metavar="SECONDS", help="how long a sample takes")
-    parser.add_argument("--dying", type=float, default=0.0, help="the chance that a client dies in its first sample")
-    parser.add_argument("--seed", type=int, default=0, help="of that chance")
+    add = parser.add_argument
+    add("--clients", type=recovery.positive, default=3, help="how many clients a server has, at least")
+    add("--subdomains", type=recovery.positive, default=4, help="of each server")
+    add("--total", type=recovery.positive, help="subdomains of all servers, in place of --subdomains")
+    add("--samples", type=recovery.number(int, NEEDED), default=8, help="of each subdomain")
+    add("--cells", type=recovery.positive, default=16, help="grid cells of a subdomain without its overlap")
+    add("--overlap", type=recovery.positive, default=2, help="grid cells that it has more at each end")
+    add("--recovery", choices=["ignore", "again"], default="ignore", help="how to take losses")
+    add("--work", type=recovery.seconds, default=0.0, metavar="SECONDS", help="how long a sample takes")
+    add("--dying", type=recovery.number(float, 0, below=1), default=0.0, help="chance that a client dies at once")
+    add("--seed", type=recovery.natural, default=0, help="of that chance")
     told = parser.parse_args()
-    if told.clients < 1 or told.subdomains < 1 or told.samples < NEEDED or told.work < 0 or told.seed < 0:
-        parser.error("--clients and --subdomains begin at 1, --samples at 3, --work and --seed are not negative")
-    if told.overlap < 1 or told.cells <= 2 * told.overlap or not 0 <= told.dying < 1:
-        parser.error("--overlap begins at 1, --cells is more than twice that, and --dying is from 0 up to 1")
+    if told.cells <= 2 * told.overlap:
+        parser.error(f"--cells {told.cells}: not above {2 * told.overlap}, which is twice the overlap")
     ranks = MPI.COMM_WORLD.size
     if ranks < 2:
         parser.error("a server and a client are two ranks, and there is one")

@@ -36,29 +36,28 @@ LEFT, RIGHT = 0, 1
 def parse_arguments(ranks: int) -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--subdomains", type=int, help="how many there are; as many as ranks, if not said")
-    parser.add_argument("--cells", type=int, default=16, help="the cells of a subdomain without its overlap")
-    parser.add_argument("--overlap", type=int, default=2, help="by how many cells it goes on beyond its two ends")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--subdomains", type=recovery.positive, help="how many there are; as many as ranks, if not said")
+    add("--cells", type=recovery.number(int, 2), default=16, help="the cells of a subdomain without its overlap")
+    add("--overlap", type=recovery.positive, default=2, help="by how many cells it goes on beyond its two ends")
+    add(
         "--transmission",
         choices=["robin", "dirichlet"],
         help="what neighbours need of each other; Dirichlet's with --synchronous, and else Robin's, if not said",
     )
-    parser.add_argument("--p", type=float, default=1.0, help="how many times the optimal p of Robin's condition")
-    parser.add_argument("--synchronous", action="store_true", help="wait for the neighbours in each iteration")
-    parser.add_argument("--recovery", choices=["substitute", "restart"], default="substitute", help="who starts afresh")
-    parser.add_argument("--tolerance", type=float, default=1e-10, help="end when data change by less")
-    parser.add_argument("--iterations", type=int, help="end when all ranks have done so many, converged or not")
-    parser.add_argument("--work", type=float, default=1e-3, help="seconds that an iteration takes")
+    add("--p", type=recovery.above_0, default=1.0, help="how many times the optimal p of Robin's condition")
+    add("--synchronous", action="store_true", help="wait for the neighbours in each iteration")
+    add("--recovery", choices=["substitute", "restart"], default="substitute", help="who starts afresh")
+    add("--tolerance", type=recovery.above_0, default=1e-10, help="end when data change by less")
+    add("--iterations", type=recovery.positive, help="end when all ranks have done so many, converged or not")
+    add("--work", type=recovery.seconds, default=1e-3, help="seconds that an iteration takes")
     arguments = parser.parse_args()
     arguments.transmission = arguments.transmission or ("dirichlet" if arguments.synchronous else "robin")
     arguments.subdomains = ranks if arguments.subdomains is None else arguments.subdomains
-    if not 1 <= arguments.subdomains <= ranks:
-        parser.error(f"--subdomains is from 1 to {ranks}, the number of ranks")
-    if not 1 <= arguments.overlap <= arguments.cells // 2:
-        parser.error("--overlap is from 1 to half of --cells")
-    if min(arguments.p, arguments.tolerance) <= 0 or (arguments.iterations or 1) < 1 or not 0 <= arguments.work <= 1e6:
-        parser.error("--p, --tolerance and --iterations are above 0, and --work from 0 to 1e6")
+    if arguments.subdomains > ranks:
+        parser.error(f"--subdomains {arguments.subdomains}: more than {ranks}, the number of ranks")
+    if arguments.overlap > arguments.cells // 2:
+        parser.error(f"--overlap {arguments.overlap}: more than {arguments.cells // 2}, half of the cells")
     return arguments
 
 

@@ -132,8 +132,3 @@ def test_without_workers_the_master_says_what_is_undone():
 def test_a_wrong_sum_is_called_wrong(tmp_path: Path, old: str, new: str):
     run = simulated(spoilt(tmp_path, APP, old, new), ranks=4)
     assert (run.out.endswith("right: False\n"), run.status) == (True, 1)
-
-
-@pytest.mark.parametrize("words", [["--tasks", 0], ["--work", -1], ["--dying", 100], ["--die", "x"]])
-def test_nonsense_is_refused(words: list[object]):
-    assert simulated(APP, *words, ranks=4).status == 2

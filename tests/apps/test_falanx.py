@@ -125,8 +125,3 @@ def test_what_is_lost_is_said(failures: list[str], said: str):
 def test_a_wrong_energy_is_called_wrong(tmp_path: Path, old: str, new: str):
     run = simulated(spoilt(tmp_path, APP, old, new), *SMALL, ranks=8)
     assert (run.out.endswith("right: False\n"), run.status) == (True, 1)
-
-
-@pytest.mark.parametrize("words", [["--fragments", 1], ["--storage", 7], ["--copies", 0], ["--placement", "pairs"]])
-def test_nonsense_is_refused(words: list[object]):
-    assert simulated(APP, *words, ranks=8).status == 2

@@ -190,12 +190,6 @@ def test_its_judgement_can_fail(text: str, spoilt: str, options: tuple[str, ...]
     assert (results(run)[-1], run.status) == ("right: False", 1)
 
 
-def test_bad_arguments_are_refused():
-    assert {simulated("ft_cg.py", *words).status for words in (("--rows", 0), ("--tolerance", 2), ("--die", "x"))} == {
-        2
-    }
-
-
 def test_too_few_iterations_are_no_result():
     run = simulated("ft_cg.py", *SMALL, "--max-iterations", 3, ranks=4)
     assert (results(run)[-1], run.status) == ("right: False", 1)

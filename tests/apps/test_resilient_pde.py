@@ -170,10 +170,3 @@ def test_again_costs_a_round_more_than_to_do_without():
 def test_a_wrong_solution_is_called_wrong(tmp_path: Path, old: str, new: str):
     run = simulated(spoilt(tmp_path, APP, old, new), ranks=8)
     assert (run.out.endswith("right: False\n"), run.status) == (True, 1)
-
-
-@pytest.mark.parametrize(
-    "words", [["--samples", 2], ["--work", -1], ["--dying", 1], ["--cells", 4], ["--total", 1], ["--die", "x"]]
-)
-def test_nonsense_is_refused(words: list[object]):
-    assert simulated(APP, *words, ranks=8).status == 2
