@@ -43,6 +43,7 @@ FAILURES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED, M
 TAG = 0  # of messages here; who leaves messages lying takes another
 HALF = 0x7FFF  # the bits of half a flag of an agreement
 REFUSALS = 3  # so many times in a row no process could be started: there is no place for it
+IN_VAIN = 3  # so many times ERR_OTHER, and nobody has died meanwhile: it is another error
 
 
 class Lost(Exception):
@@ -140,8 +141,7 @@ def replace(comm: MPI.Intracomm, *, in_order: bool = True) -> MPI.Intracomm:
         inter, _ = attempt(_started, living, len(dead))
         refused = refused + 1 if inter == MPI.COMM_NULL else 0
         if refused == REFUSALS:
-            print(f"{os.path.basename(sys.argv[0])}: {len(dead)} new processes cannot be started", file=sys.stderr)
-            comm.Abort(1)
+            _abort(comm, f"{len(dead)} new processes cannot be started")
         everybody = made = None
         if agree(living, bool(inter)):
             everybody, well = attempt(inter.Merge, high=False)
@@ -161,7 +161,7 @@ def _started(comm: MPI.Intracomm, count: int) -> MPI.Intercomm:
     try:
         return comm.Spawn(sys.executable, sys.argv, maxprocs=count)
     except MPI.Exception as error:
-        if error.Get_error_class() != MPI.ERR_SPAWN:
+        if error.Get_error_class() not in (MPI.ERR_SPAWN, MPI.ERR_OTHER):
             raise
         return MPI.COMM_NULL
 
@@ -197,11 +197,41 @@ def until_agreed(
 ) -> tuple[Any, MPI.Intracomm]:
     """Do some work until all members have done it, repairing what it is done on; return what it gives, and on what.
 
-    Where it finds that data are lost (`Lost`), the job ends.  With `replace` there is one such loop a program: a new
-    process begins with the first one, and does not meet those who are in another.
+    Where it finds that data are lost (`Lost`), or that an error is none of a failure, the job ends.  With `replace`
+    there is one such loop a program: a new process begins with the first one, and does not meet those who are in
+    another.
     """
+    return _until_agreed(comm, work, repair, _Doubts())
+
+
+class _Doubts:
+    """Counts attempts that have ended with ERR_OTHER since somebody is known to have died."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.error: MPI.Exception | None = None
+
+    def watched(self, work: Callable[..., Any], comm: MPI.Intracomm) -> Any:
+        """Do some work, and take down the error with which it ends if that may not be one of a failure."""
+        self.error = None
+        try:
+            return work(comm)
+        except MPI.Exception as error:
+            self.error = error if error.Get_error_class() == MPI.ERR_OTHER else None
+            raise
+
+    def resolve(self, comm: MPI.Intracomm) -> None:
+        """End the job if it is none; all have agreed on who has failed in the communicator of the attempt."""
+        self.count = 0 if known_dead(comm) else self.count + bool(self.error)
+        if self.count == IN_VAIN:
+            _abort(comm, f"{IN_VAIN} attempts in vain, and nobody has died: {self.error}")
+
+
+def _until_agreed(
+    comm: MPI.Intracomm, work: Callable[[MPI.Intracomm], Any], repair: Callable[..., MPI.Intracomm], doubts: _Doubts
+) -> tuple[Any, MPI.Intracomm]:
     while True:
-        result, well = attempt(work, comm)
+        result, well = attempt(doubts.watched, work, comm)
         if not well:
             comm.Revoke()
         if agree(comm, well):
@@ -209,7 +239,9 @@ def until_agreed(
                 give_up(comm, str(result))
             return result, comm
         comm.Revoke()
-        comm = repair(comm)
+        repaired = repair(comm)
+        doubts.resolve(comm)
+        comm = repaired
 
 
 def roll_back_until_agreed(
@@ -235,8 +267,9 @@ def roll_back_until_agreed(
         restoring = True
         return repair(comm)
 
+    doubts = _Doubts()
     while True:
-        result, comm = until_agreed(comm, work, repaired)
+        result, comm = _until_agreed(comm, work, repaired, doubts)
         if not restoring:
             return result, comm
         restoring = False
@@ -413,6 +446,11 @@ def die_at(deaths: Iterable[tuple[int, int]], step: int) -> None:
     """Die if this is one of the first processes, and `--die` says that it dies at this step."""
     if (MPI.COMM_WORLD.rank, step) in deaths and not is_new():
         die()
+
+
+def _abort(comm: MPI.Intracomm, why: str) -> None:
+    print(f"{os.path.basename(sys.argv[0])}: {why}", file=sys.stderr, flush=True)
+    comm.Abort(1)
 
 
 def conclude(comm: MPI.Intracomm, lines: Iterable[str], right: bool) -> NoReturn:
