@@ -300,7 +300,7 @@ class Master:
                 return
         energy = total(results, arguments.fragments)
         about = f"{self.again} tasks and {self.copied} copies made again, workers made up {self.rebuilt} times"
-        lines = ["# kept 1", f"# time: all results after {last * 1e6:.6f} us; {about}"]
+        lines = ["# kept 1", f"# time: all results after {last:.9f} s; {about}"]
         lines.append(f"falanx: {arguments.fragments} fragments, {self.tasks} tasks, energy {energy}")
         self.news = (lines, energy == closed_form(arguments.fragments, arguments.points))
 
