@@ -20,9 +20,12 @@ def sampled(sweep: Sweep) -> list[str]:
 
 
 def every_pair(sweep: Sweep) -> list[str]:
-    """And some on 8 ranks; in processes of their own, for the dead stay in memory."""
+    """Judge all pairs, the death of every rank at 50 times, and some pairs on 8 ranks, in processes of their own.
+
+    The dead stay in memory.
+    """
     found = []
-    for options in ([], ["--ranks", "8", "--pairs", "300"]):
+    for options in ([], ["--times", "50"], ["--ranks", "8", "--pairs", "300"]):
         command = [sys.executable, "-m", "tests.sweep_failures", str(sweep), *options]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         found += [done.stdout, done.stderr] if done.returncode else []
