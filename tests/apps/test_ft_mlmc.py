@@ -202,3 +202,8 @@ def test_what_is_wrong_is_judged_so(tmp_path: Path, old: str, new: str):
     run = simulated(str(tmp_path / "ft_mlmc.py"), ranks=8)
     spoilt = old in text
     assert (run.out.splitlines()[-1], run.status) == (f"right: {not spoilt}", int(spoilt))
+
+
+@pytest.mark.parametrize("words", ["--samples 0", "--samples a", "--units 0", "--at 2", "--die 3", "--teams 0"])
+def test_bad_input_is_refused(words: str):
+    assert simulated("ft_mlmc.py", *words.split(), ranks=2).status == 2
