@@ -22,8 +22,10 @@ of work, saving, elections and collecting; what a sample costs is said by `--wor
     xsim run -n 46 --fail rank=40@1ms --fail rank=41@1ms ft_mlmc.py
     mpirun --with-ft ulfm -n 10 python ft_mlmc.py --die 2@5 --save intermediate
 
-Judged are the sums, which must be those of the samples that are said to be in them, made again by one process, and bit
-by bit; and the means and variances of each level, by their closed forms.
+Judged are the sums: they have to be those of the samples that are said to be in them, made again by one process, bit
+by bit.  At time 1 they also have to be what another way to compute them gives, in which X is a product, and some walks
+are flipped coin by coin.  The mean and the variance of each level have to be within `WELL_WITHIN` standard errors of
+their closed forms, and so has the mean of all, whose standard error is that of the samples that are left.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 MU, SIGMA = 0.05, 0.2
 UNIT = 2.0**-32  # sums are whole numbers of it, so that their order does not matter
 CHUNK = 4096  # samples that are made at once
-WELL_WITHIN = 6.0  # standard errors
+WELL_WITHIN = 5.0  # standard errors
+FLIPPED = 16  # samples of each level whose walks are flipped coin by coin
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -151,6 +154,29 @@ def variance_of(level: int) -> float:
     square_below = ((1 + 2 * MU * h) ** 2 + 2 * SIGMA**2 * h) ** 2 ** (level - 1)
     product = ((1 + MU * h) ** 2 * (1 + 2 * MU * h) + 2 * (1 + MU * h) * SIGMA**2 * h) ** 2 ** (level - 1)
     return square - 2 * product + square_below - mean_of(level) ** 2
+
+
+def kurtosis_of(level: int) -> float:
+    """Return E[(D - E[D])^4] / Var[D]^2 of D = X_l - X_(l-1) at time 1, by the distribution of a walk's end.
+
+    From level 6 on it changes no more, but for round-off.
+    """
+    level = min(level, 6)
+    h = 1 / 2**level
+    chances = np.array([math.comb(64, heads) / 2.0**64 for heads in range(65)])
+    step = 1 + MU * h + SIGMA * (np.arange(-64, 65, 2) * math.sqrt(h) / 8)
+    if not level:
+        return float((chances * (step - 1 - MU) ** 4).sum()) / SIGMA**4
+    fine, coarse = np.outer(step, step), step[:, None] + step - 1
+    mean, moments = mean_of(level), []
+    for power in range(5):  # E[(fine path - coarse path)^power]
+        terms = (
+            (-1) ** k * math.comb(power, k) * (chances @ (fine ** (power - k) * coarse**k) @ chances) ** (2**level // 2)
+            for k in range(power + 1)
+        )
+        moments.append(math.fsum(terms))
+    centred = math.fsum(math.comb(4, k) * moments[k] * (-mean) ** (4 - k) for k in range(5))
+    return centred / variance_of(level) ** 2
 
 
 # -------------------------------------------------------------------------------------------------------------- layout
@@ -412,7 +438,7 @@ def summed(layout: Layout, station: int, parcels: Iterable[tuple[int, int, dict[
 
 def judged(arguments: argparse.Namespace, layout: Layout, stations: dict[int, Summed]) -> tuple[list[str], bool] | None:
     """Return what to print and whether it is right, or None if there are no samples."""
-    lines, right, spread, path = [], True, 0.0, np.zeros(2)
+    lines, right, spread, known, tails, path = [], True, 0.0, 0.0, 0.0, np.zeros(2)
     present = {level: station for station in stations for level in layout.levels[station]}
     for level, wanted in enumerate(layout.samples):
         done = _jobs_done(layout, level, present[level], stations[present[level]]) if level in present else []
@@ -424,13 +450,17 @@ def judged(arguments: argparse.Namespace, layout: Layout, stations: dict[int, Su
             variance = square[-1] - mean[-1] ** 2
             lines.append(f"level {level}: {count} of {wanted} samples, mean {mean[-1]:.7f}, variance {variance:.6e}")
             right &= np.array_equal(sums, serial(arguments.seed, level, done))
-            right &= moments_are_right(arguments.seed, level, done, mean[-1], variance)
+            right &= ends_are_right(arguments.seed, level, done, sums[:, -1])
+            right &= moments_are_right(level, count, mean[-1], square[-1])
+            known += mean_of(level)
+            tails += tail(level, count)
             spread += variance_of(level) / count
             path += np.concatenate(([level == 0], mean))
         else:
             lines.append(f"level {level}: no samples, which the mean lacks: {mean_of(level):.8f}")
     if spread == 0:
         return None
+    right &= abs(path[-1] - known) <= WELL_WITHIN * math.sqrt(spread) + tails
     steps = len(path) - 1
     exact, off = mean_after(level, steps), abs(path[-1] - mean_after(level, steps))
     lines.append(f"mean {path[-1]:.7f}, exact {exact:.7f}, error {off:.7f}, expected {math.sqrt(spread):.7f}")
@@ -464,13 +494,49 @@ def serial(seed: int, level: int, done: Iterable[range]) -> np.ndarray:
     return sum((in_units(each) for each in chunks(seed, level, done)), np.zeros((2, 2**level), np.int64))
 
 
-def moments_are_right(seed: int, level: int, done: list[range], mean: float, variance: float) -> bool:
-    """Judge a mean and a variance at time 1 by their closed forms, within what so many samples can say."""
-    exact, expected, count = mean_of(level), variance_of(level), sum(map(len, done))
-    if abs(mean - exact) > WELL_WITHIN * math.sqrt(expected / count):
-        return False
-    fourth = sum(((each[:, -1] - exact) ** 4).sum() for each in chunks(seed, level, done)) / count
-    return count < 100 or abs(variance - expected) < WELL_WITHIN * math.sqrt(max(fourth - expected**2, 0) / count)
+def ends_are_right(seed: int, level: int, done: Iterable[range], sums: np.ndarray) -> bool:
+    """Judge sums at time 1 and of squares by products, and some of the walks flip by flip."""
+    found, count, steps = np.zeros(2), 0, range(2**level)
+    for samples in done:
+        for start in range(samples.start, samples.stop, CHUNK):
+            part = range(start, min(start + CHUNK, samples.stop))
+            walked = walks(seed, level, part, steps)
+            few = part[: max(0, FLIPPED - count)]
+            slow = [[flipped(seed, level, sample, step) for step in steps] for sample in few]
+            if slow != walked[: len(few)].tolist():
+                return False
+            count += len(part)
+            growth = 1 + MU * 0.5**level + SIGMA * math.sqrt(0.5**level) / 8 * walked
+            ends = growth.prod(axis=1)
+            if level:
+                ends -= (growth[:, ::2] + growth[:, 1::2] - 1).prod(axis=1)
+            found += ends.sum(), (ends * ends).sum()
+    return bool((np.abs(found - sums * UNIT) <= count * UNIT).all())
+
+
+def flipped(seed: int, level: int, sample: int, step: int) -> int:
+    """Return where one walk ends, by whole numbers."""
+
+    def mixed(word: int) -> int:
+        word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
+        return word ^ word >> 31
+
+    return 2 * mixed((mixed((mixed(mixed(seed) + level) + sample) % 2**64) + mixed(step + 1)) % 2**64).bit_count() - 64
+
+
+def moments_are_right(level: int, count: int, mean: float, square: float) -> bool:
+    """Judge a mean and a mean of squares at time 1 by closed forms, within what so many samples can say."""
+    exact, expected, spread = mean_of(level), variance_of(level), kurtosis_of(level) - 1
+    wrong = abs(square - 2 * mean * exact + exact**2 - expected) / expected
+    few = WELL_WITHIN * math.sqrt(spread / count) + WELL_WITHIN**2 * spread / count
+    within = WELL_WITHIN * math.sqrt(expected / count) + tail(level, count)
+    return bool(abs(mean - exact) <= within and wrong <= few)
+
+
+def tail(level: int, count: int) -> float:
+    """Return how much further off a mean of few samples may be, which is not normal: the term of Bernstein's bound."""
+    return WELL_WITHIN**2 / 2 * math.sqrt(variance_of(level) * max(0.0, kurtosis_of(level) / 3 - 1)) / count
 
 
 def main() -> None:

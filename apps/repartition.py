@@ -16,7 +16,8 @@ the recovery and the solution are real; what a vertex costs is reduced to `--wor
     mpirun --with-ft ulfm -n 8 python repartition.py --mesh chain --die 5@10
 
 Judge: each partition leaves nothing with the dead, and no living part has more than 1.05 of its share of a stage, nor
-of all (or a vertex more than its share); its edge cut is at most 1.3 times that of one made for the survivors alone;
+of all (or a vertex more than its share); its edge cut is at most 1.3 times that of one made for the survivors alone,
+and 1.3 times that of as many pairs of squares, at least that of the isoperimetric inequality, and exact for a chain;
 the vertices of a chain of which the order is kept that have to move are as many as the formula says; and the solution
 is that from which the right hand side was made, as exactly as the residual promises.
 """
@@ -78,6 +79,12 @@ class Mesh(NamedTuple):
             made.set_weights(weights, edges)
             made.submit_stage(kind)
         return made
+
+    def borders(self, parts: np.ndarray) -> int:
+        """Count the edges between parts by the places of vertices, and not by the graph."""
+        sheet = np.full((self.x.max() + 1, self.y.max() + 1), -1)
+        sheet[self.x, self.y] = parts
+        return int((sheet[1:] != sheet[:-1]).sum() + (sheet[:, 1:] != sheet[:, :-1]).sum())
 
 
 def mesh(told: argparse.Namespace) -> Mesh:
@@ -253,6 +260,15 @@ class Cut(NamedTuple):
     lawful: bool
 
 
+def depth_of(graph: partition.Graph, lost: np.ndarray) -> int:
+    """Return how many edges the deepest of the lost vertices is away from others, if there are any."""
+    depth, owners = 0, graph.owners
+    while lost.any() and not lost.all():
+        lost = lost & (np.bincount(owners, ~lost[graph.adjacent], len(lost)) == 0)
+        depth += 1
+    return depth
+
+
 class Recovery:
     """The mesh is cut anew for those who live, and values move to where they belong now."""
 
@@ -268,22 +284,22 @@ class Recovery:
         plans = cut = None
         if comm.rank == 0:
             plans, cut = self.planned([each[:2] for each in have], max(step for _, _, step in have))
-        plan, side, step = comm.scatter(plans, root=0)
+        plan, side, step, depth = comm.scatter(plans, root=0)
         cut = comm.bcast(cut, root=0)
         part = Part(plan, self.told, side, comm.rank)
         part.step = step
         self.move(comm, plan, part)
-        if cut.lost:
-            self.fill(comm, part)
+        self.fill(comm, part, depth)
         return part, cut
 
-    def planned(self, have: list[tuple[int, np.ndarray]], step: int) -> tuple[list[tuple[Plan, int, int]], Cut]:
+    def planned(self, have: list[tuple[int, np.ndarray]], step: int) -> tuple[list[tuple[Plan, int, int, int]], Cut]:
         """Cut the mesh for those who live, and say to each what it gets and gives."""
         whole = mesh(self.told)
         rank_of, holders = np.full(self.count, -1), np.full(len(whole.x), -1)
         for rank, (name, own) in enumerate(have):
             rank_of[name], holders[own] = rank, rank
-        parts, cut = self.recut(whole.steering(), holders, [name for name, _ in have])
+        parts, cut = self.recut(whole, holders, [name for name, _ in have])
+        depth = depth_of(whole.graph, holders < 0) if self.told.recovery == "neighbours" else 0
         ranks, first = rank_of[parts], whole.graph.first
         places, degrees, plans = np.stack((whole.x, whole.y)), np.diff(first), []
         for rank, (_, before) in enumerate(have):
@@ -291,11 +307,12 @@ class Recovery:
             adjacent = np.concatenate([whole.graph.adjacent[first[each] : first[each + 1]] for each in own] or [own])
             around = places[:, np.concatenate((own, adjacent))]
             plan = Plan(own, degrees[own], adjacent, ranks[adjacent], holders[own], ranks[before], around)
-            plans.append((plan, whole.side, step))
+            plans.append((plan, whole.side, step, depth))
         return plans, cut
 
-    def recut(self, steering: partition.Steering, holders: np.ndarray, names: list[int]) -> tuple[np.ndarray, Cut]:
+    def recut(self, whole: Mesh, holders: np.ndarray, names: list[int]) -> tuple[np.ndarray, Cut]:
         """Return the part of each vertex: the weight of the dead is 0."""
+        steering = whole.steering()
         shares = np.zeros(self.count)
         shares[names] = 1
         before = np.where(holders < 0, -1, np.array(names)[holders])
@@ -309,6 +326,9 @@ class Recovery:
             most = max(partition.TOLERANCE * fair, fair + weights.max())
             lawful &= loads.max() <= most and not loads[shares == 0].any()
             balance[kind] = float(loads.max() / fair)
+        borders = whole.borders(parts)
+        least, most = border_limits(whole, parts)
+        lawful &= least <= borders <= most and borders * len(steering.stages) == steering.cut(parts)
         moved, in_order = (int((each != before)[kept].sum()) for each in (parts, plain))
         return parts, Cut(names, moved, in_order, int((~kept).sum()), balance, steering.cut(parts), again, bool(lawful))
 
@@ -331,16 +351,14 @@ class Recovery:
         for request in sent:
             request.Wait()
 
-    def fill(self, comm: MPI.Intracomm, part: Part) -> None:
-        """Put something in the place of lost values: means of the neighbours', from the border on, or 0."""
+    def fill(self, comm: MPI.Intracomm, part: Part, depth: int) -> None:
+        """Put means of the neighbours' values in the place of lost ones, so deep from the border on, or else 0."""
         own = slice(len(part.own))
-        while self.told.recovery == "neighbours":
+        for _ in range(depth):
             part.exchange(comm, part.values)
             known = ~np.isnan(part.values)
             neighbours = part.around(known * 1.0)
             new = ~known[own] & (neighbours > 0)
-            if not largest(comm, float(new.any())):
-                break
             sums = part.around(np.where(known, part.values, 0))
             part.values[own][new] = sums[new] / neighbours[new]
         part.values[np.isnan(part.values)] = 0
@@ -379,6 +397,21 @@ def judged(told: argparse.Namespace, cuts: list[Cut], count: int) -> tuple[list[
             (dead,) = {*range(count)} - {*cut.living}
             right &= cut.in_order == to_move(told.vertices, count, dead)
     return lines, right
+
+
+def border_limits(whole: Mesh, parts: np.ndarray) -> tuple[float, float]:
+    """Return how many edges there are at least between parts of these sizes, and at most if they are cut well.
+
+    In a square of side s a part of m vertices has at least min(2 sqrt(m), 2 sqrt(s^2 - m), s) edges to others (Bollobas
+    and Leader, Edge-isoperimetric inequalities in the grid, Combinatorica 1991).  One that is in balance for two stages
+    is of two pieces; two squares of m / 2 vertices have 4 sqrt(2 m) edges.
+    """
+    sizes = np.bincount(parts)
+    sizes, count = sizes[sizes > 0], len(parts)
+    if count == whole.side:  # a chain
+        return len(sizes) - 1, len(sizes) - 1
+    least = np.minimum(2 * np.sqrt(np.minimum(sizes, count - sizes)), whole.side)
+    return float(least.sum() / 2 - 1e-9), float(1.3 * 4 * np.sqrt(2 * sizes).sum() / 2)
 
 
 def to_move(vertices: int, count: int, dead: int) -> int:

@@ -18,19 +18,31 @@ Real are the iteration, its messages, the end and the recovery.  Reduced is the 
 finite differences are exact: all error is that of the iteration.  What an iteration costs is --work, in seconds, up to
 a half more on some ranks.  No data are ever lost for good.  --recovery restart is for comparison: there all begin
 with the initial solution again.
+
+Judge: an error is a straight line on each subdomain, so that what an iteration makes of it is known without solving
+anything.  In step, the error has to be the forecast one.  Otherwise data have a generation, one more than the oldest
+of the data that they were computed from, and the error is at most that of so many iterations in step, whoever dies.  So
+is that of the first iteration after a failure at those who live: they have forgotten nothing.  And where errors fall
+by a constant factor before and after a failure, it is the same one.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import time
+from typing import NamedTuple
 
 import numpy as np
 import recovery
 from mpi4py import MPI
 
 LEFT, RIGHT = 0, 1
+STRAIGHT, PARALLEL = 0.01, 0.05  # by how much slopes of one line, and of parallel ones, differ at most
+SHORTEST, SMALLEST = 20, 1e-10  # a line has so many points, all above this error
+ROUND_OFF = 1e-15  # of an error, times the condition number of the system
+SUMS = 100_000
 
 
 def parse_arguments(ranks: int) -> argparse.Namespace:
@@ -96,18 +108,23 @@ class Subdomain:
         # Where the neighbours end: there they need something of this solution.
         self.there = {LEFT: number * cells + overlap, RIGHT: (number + 1) * cells - overlap}
         self.x = np.arange(self.first, self.last + 1) * self.h
-        self.iterations = 0
+        self.iterations = self.started = 0
+        self.histories: list[list[float]] = []  # the errors of each attempt
         self.start()
 
     def start(self) -> None:
         """Begin with the initial solution, which is 0."""
         self.u, self.data = np.zeros(len(self.x)), {LEFT: 0.0, RIGHT: 0.0}
+        self.generations = dict.fromkeys(self.sides, 0)
+        self.started += 1
         self.expect()
 
     def expect(self) -> None:
         """Begin anew to look at changes and errors."""
         self.changes: dict[int, float] = {}  # the largest change on each side, since the last reduction that counts
         self.history: list[float] = []
+        self.histories.append(self.history)
+        self.at_first: tuple[float, int] | None = None
 
     def p(self, node: int, side: int) -> float:
         """Return Robin's p of a subdomain that ends at a node: optimal is one over the distance to the boundary."""
@@ -123,21 +140,25 @@ class Subdomain:
             else:
                 diagonal[at], coupling[at], right[at] = 1.0, 0.0, self.data[side]
         self.u = thomas(below, diagonal, above, right)
-        self.history.append(self.error())
+        self.solved = self.error(), min(self.generations.values(), default=0)
+        self.at_first = self.at_first or self.solved
+        self.history.append(self.solved[0])
         self.iterations += 1
 
     def message(self, side: int) -> np.ndarray:
-        """Return what the neighbour on one side needs."""
+        """Return what the neighbour on one side needs, and its generation."""
         node = self.there[side]
         u, at = self.u, node - self.first
         if self.arguments.transmission == "dirichlet":
-            return np.array([u[at]])
+            return np.array([u[at], self.solved[1] + 1])
         slope = (u[at + 1] - u[at - 1]) / (2 * self.h)
         other = RIGHT if side == LEFT else LEFT  # on that side of its own it ends here
-        return np.array([(slope if other == RIGHT else -slope) + self.p(node, other) * u[at]])
+        needed = (slope if other == RIGHT else -slope) + self.p(node, other) * u[at]
+        return np.array([needed, self.solved[1] + 1])
 
-    def take(self, side: int, value: float) -> None:
+    def take(self, side: int, value: float, generation: float) -> None:
         """Use what a neighbour has sent from now on."""
+        self.generations[side] = int(generation)
         self.changes[side] = max(self.changes.get(side, 0.0), abs(value - self.data[side]))
         self.data[side] = value
 
@@ -166,9 +187,9 @@ class Solver:
         near = {LEFT: comm.rank - 1, RIGHT: comm.rank + 1}
         if self.arguments.synchronous:
             for side in part.sides if comm.rank % 2 else part.sides[::-1]:  # an even rank and the next one begin
-                value = np.empty(1)
-                comm.Sendrecv(part.message(side), near[side], 0, value, near[side], 0)
-                part.take(side, value[0])
+                come = np.empty(2)
+                comm.Sendrecv(part.message(side), near[side], 0, come, near[side], 0)
+                part.take(side, *come)
             return
         for side in part.sides:
             comm.Isend(part.message(side), near[side]).Wait()
@@ -176,12 +197,12 @@ class Solver:
 
     def take(self, comm: MPI.Intracomm) -> None:
         """Take what has come from the neighbours."""
-        value = np.empty(1)
+        come = np.empty(2)
         for side in self.part.sides:
             near = comm.rank - 1 if side == LEFT else comm.rank + 1
             while comm.Iprobe(near):
-                comm.Recv(value, near)
-                self.part.take(side, value[0])
+                comm.Recv(come, near)
+                self.part.take(side, *come)
 
     def converge(self, comm: MPI.Intracomm) -> None:
         """Iterate until two reductions in a row have found that the data of nobody change, or all have done enough."""
@@ -216,42 +237,167 @@ class Solver:
         """Iterate to the end, and return what to print, and whether it is right."""
         self.begin(comm)
         self.converge(comm)
-        part, none = self.part, -math.inf
-        mine = [part.error(), part.iterations, -part.iterations, self.deviation()] if part else [none] * 4
-        worst = np.empty(4)
-        comm.Allreduce(np.array(mine, dtype=float), worst, op=MPI.MAX)
-        if part:
+        mine = np.array(self.seen(), dtype=float)
+        all_seen = np.empty((comm.size, len(mine))) if comm.rank == 0 else None
+        comm.Gather(mine, all_seen)
+        told = Judge(self.arguments).judged(comm.size, all_seen) if comm.rank == 0 else None
+        told = comm.bcast(told)
+        if self.part:
             self.take(comm)  # what nobody needs any more
-        return self.judged(comm, *worst.tolist())
+        return told
 
-    def formula(self) -> float:
-        """Return by what two iterations of two subdomains (0, b) and (a, 1) multiply the error."""
-        a, b = (0.5 + sign * self.arguments.overlap / self.arguments.cells / 2 for sign in (-1, 1))
-        return a * (1 - b) / (b * (1 - a))
+    def seen(self) -> Seen:
+        """Return what is judged of this rank's subdomain."""
+        part = self.part
+        if part is None:
+            return Seen(*[math.nan] * len(Seen._fields))
+        begun = part.started, len(part.histories) - part.started
+        return Seen(*part.solved, *part.at_first, part.iterations, *begun, *slopes(part.histories), self.deviation())
 
     def deviation(self) -> float:
         """Return how far this rank's factors are from the formula, while the error is far from round-off; or -1."""
-        errors = self.part.history
+        errors, formula = self.part.history, factor(self.arguments)
         pairs = zip(errors, errors[2:], strict=False)
-        return max((abs(later / error - self.formula()) for error, later in pairs if error > 1e-2), default=-1.0)
+        return max((abs(later / error - formula) for error, later in pairs if error > 1e-2), default=-1.0)
 
-    def judged(
-        self, comm: MPI.Intracomm, error: float, most: float, fewest: float, deviation: float
-    ) -> tuple[list[str], bool]:
+
+# ----------------------------------------------------------------------------------------------------------- the judge
+
+
+class Seen(NamedTuple):
+    """What a rank says of its subdomain; without one it is all no numbers."""
+
+    error: float
+    generation: float
+    first_error: float
+    """That of the first iteration after a failure, or of all."""
+    first_generation: float
+    iterations: float
+    started: float
+    """How often it began with the initial solution."""
+    attempts: float
+    """How often all began, as far as this process has been there."""
+    before: float
+    """The slope of the error before the last failure, and after it, or no number."""
+    after: float
+    deviation: float
+
+
+def slopes(histories: list[list[float]]) -> tuple[float, float]:
+    """Return by how much the logarithm of the error changes in an iteration before and after the last failure."""
+    earlier = [each for each in histories[:-1] if each]
+    return (straight(earlier[-1]), straight(histories[-1])) if earlier else (math.nan, math.nan)
+
+
+def straight(errors: list[float]) -> float:
+    """Return the slope of the second half of a history, or no number if that is too short or bent."""
+    logarithms = np.log(list(itertools.takewhile(lambda error: error > SMALLEST, errors)))
+    quarter = len(logarithms) // 8
+    if 4 * quarter < SHORTEST:
+        return math.nan
+    pairs = logarithms[-4 * quarter :].reshape(2, quarter, 2).mean(axis=2)  # in step each second iteration is alike
+    early, late = (np.polyfit(np.arange(quarter), pairs.T, 1)[0] / 2).tolist()
+    return (early + late) / 2 if abs(early - late) <= STRAIGHT * abs(late) else math.nan
+
+
+def factor(a: argparse.Namespace) -> float:
+    """Return by what two iterations of two subdomains (0, b) and (a, 1) multiply the error."""
+    left, right = (0.5 + sign * a.overlap / a.cells / 2 for sign in (-1, 1))
+    return left * (1 - right) / (right * (1 - left))
+
+
+class Judge:
+    """What is known of the errors without solving anything: they are straight lines on each subdomain."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = a = arguments
+        width, number = 1 / a.subdomains, np.arange(a.subdomains)
+        lap = width * a.overlap / a.cells
+        places = np.stack((number * width - lap, (number + 1) * width + lap), axis=1).clip(0, 1)
+        self.lengths = np.diff(places, axis=1)[:, 0]
+        # Data on a side are so many times the value and so many times the slope at that place.
+        values, slopes = np.ones_like(places), np.zeros_like(places)
+        if a.transmission == "robin":
+            values[1:, LEFT], values[:-1, RIGHT] = a.p / places[1:, LEFT], a.p / (1 - places[:-1, RIGHT])
+            slopes[1:, LEFT], slopes[:-1, RIGHT] = -1, 1
+        self.initial = -(values * exact(places) + slopes * (0.5 - places))
+        self.initial[0, LEFT] = self.initial[-1, RIGHT] = 0
+        rows = self.rows(np.array([[0, 1]] * a.subdomains), values, slopes)
+        self.ends = np.linalg.inv(rows)  # the values at both ends of a line, by the data on both sides
+        self.sent = np.zeros_like(rows)  # new data on each side, by the data on both sides of the neighbour
+        for side, mine, near in ((LEFT, slice(1, None), slice(-1)), (RIGHT, slice(-1), slice(1, None))):
+            at = (places[mine, side] - places[near, LEFT]) / self.lengths[near]
+            row = self.rows(at[:, None], values[mine, side : side + 1], slopes[mine, side : side + 1], near)
+            self.sent[mine, side] = (row @ self.ends[near])[:, 0]
+
+    def rows(self, at: np.ndarray, values: np.ndarray, slopes: np.ndarray, which: slice = slice(None)) -> np.ndarray:
+        """Return what data at places of lines from 0 to 1 are, by the values at both ends of the line."""
+        slopes = slopes / self.lengths[which][:, None]
+        return np.stack((values * (1 - at) - slopes, values * at + slopes), axis=-1)
+
+    @staticmethod
+    def iterated(data: np.ndarray, sent: np.ndarray) -> np.ndarray:
+        """Return the data after an iteration in step."""
+        nothing = np.zeros((1, 2))
+        from_left, from_right = np.concatenate((nothing, data[:-1])), np.concatenate((data[1:], nothing))
+        return np.stack(((sent[:, LEFT] * from_left).sum(axis=1), (sent[:, RIGHT] * from_right).sum(axis=1)), axis=1)
+
+    def judged(self, ranks: int, all_seen: np.ndarray) -> tuple[list[str], bool]:
         """Say how large the error is, and whether it may be so large."""
-        a = self.arguments
+        a, seen = self.arguments, Seen(*all_seen[: self.arguments.subdomains].T)
+        rounded = ROUND_OFF * (a.cells * a.subdomains) ** 2
+        good, worst, after = {}, float(seen.error.max()), seen.iterations
+        if not a.iterations:
+            bound = a.tolerance * 10 * a.subdomains**2
+            good[f"error at most {bound:.2e}"] = worst <= bound
+        pairs = ((seen.error, seen.generation), (seen.first_error, seen.first_generation))
+        good["error at most that of its generation"] = all(
+            (error <= self.bound(generation) + rounded).all() for error, generation in pairs
+        )
+        if a.recovery == "substitute":
+            good["nobody began anew"] = (seen.started == 1).all()
+        if a.synchronous and seen.attempts.max() == 1:
+            good["error in step as forecast"] = np.abs(seen.error - self.forecast(after - 1)).max() <= rounded
+        if a.subdomains == 2 and a.synchronous and a.transmission == "dirichlet" and seen.deviation.max() >= 0:
+            good[f"error factor of two iterations {factor(a):.12f}, to 1e-12"] = seen.deviation.max() <= 1e-12
+        ratios = (seen.after / seen.before)[~np.isnan(seen.after / seen.before)]
+        if len(ratios):
+            good[f"slopes before and after a failure equal to {PARALLEL}"] = np.abs(ratios - 1).max() <= PARALLEL
         how = "synchronous" if a.synchronous else "asynchronous"
-        bound = 0.125 if a.iterations else a.tolerance * 10 * a.subdomains**2
         lines = [
-            f"schwarz: {a.transmission}, {how}, {a.subdomains} subdomains, {comm.size} ranks",
-            f"error at most {bound:.2e}: {error <= bound * (1 + 1e-12)}",
-            f"# error {error:.6e}, {-fewest:.0f} to {most:.0f} iterations, after {MPI.Wtime():.6f} s",
+            f"schwarz: {a.transmission}, {how}, {a.subdomains} subdomains, {ranks} ranks",
+            *(f"{what}: {bool(well)}" for what, well in good.items()),
+            f"# error {worst:.6e}, {after.min():.0f} to {after.max():.0f} iterations, after {MPI.Wtime():.6f} s",
         ]
-        right = error <= bound * (1 + 1e-12)
-        if a.subdomains == 2 and a.synchronous and a.transmission == "dirichlet" and deviation >= 0:
-            lines.append(f"error factor of two iterations {self.formula():.12f}, to 1e-12: {deviation <= 1e-12}")
-            right = right and deviation <= 1e-12
-        return lines, right
+        return lines, bool(all(good.values()))
+
+    def forecast(self, generations: np.ndarray) -> np.ndarray:
+        """Return the error of each subdomain that comes of data of a generation, all in step."""
+        return self.errors(generations, self.initial, self.sent, self.ends)
+
+    def bound(self, generations: np.ndarray) -> np.ndarray:
+        """Return how large the error of each subdomain is at most, if its data are of a generation or a later one.
+
+        These are iterations without regard to signs, of data that do not grow in any of them.
+        """
+        data, sent = np.abs(self.initial), np.abs(self.sent)
+        term = data
+        for _ in range(SUMS):
+            if (self.iterated(data, sent) <= data * (1 + 1e-12)).all():
+                return self.errors(generations, data, sent, np.abs(self.ends))
+            term = self.iterated(term, sent)
+            data = data + term  # a sum of all iterations does not grow
+        return np.full(len(generations), math.inf)
+
+    @staticmethod
+    def errors(generations: np.ndarray, data: np.ndarray, sent: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return the errors at the generation of each subdomain."""
+        found = np.zeros(len(generations))
+        for generation in range(int(generations.max()) + 1 if data.any() else 0):
+            at = generations == generation
+            found[at] = np.abs(ends[at] @ data[at][:, :, None]).max(axis=(1, 2), initial=0)
+            data = Judge.iterated(data, sent)
+        return found
 
 
 # ------------------------------------------------------------------------------------------------------------ recovery

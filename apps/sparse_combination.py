@@ -69,6 +69,30 @@ def _staircases(level: int, most: int, i: int = 1) -> Iterator[tuple[int, ...]]:
             yield (height, *rest)
 
 
+def judged_best(lost: Collection[Grid], level: int) -> Coefficients:
+    """Return what `recombined` has to, found in another way: column by column, from the corners of the staircase.
+
+    A set of grids that holds with each grid all coarser ones is a staircase of heights, one a column.  Its coefficient
+    is 1 at the corners that stick out, where a column is higher than the next, and -1 at those between two of them, so
+    whether a grid is used depends on two columns alone.  The best of all columns from one on, given the height of that
+    one, is made of the best from the next one on.
+    """
+    best: list[tuple[int, list[Grid], Coefficients] | None] = [(0, [], {})]  # by the height of the column after it
+    for i in range(level, 0, -1):
+        highest, longer = level + 1 - i, []
+        for height in range(highest + 1):
+            weight = -sum(4 ** (level + 1 - i - j) for j in range(1, height + 1))
+            dropped = [(i, j) for j in range(height + 1, highest + 1)]
+            found = []
+            for next_, rest in enumerate(best[: height + 1]):
+                corners = {(i, height): 1} | ({(i, next_): -1} if next_ else {}) if next_ < height else {}
+                if rest is not None and not corners.keys() & set(lost):
+                    found.append((weight + rest[0], dropped + rest[1], corners | rest[2]))
+            longer.append(min(found, key=lambda each: each[:2], default=None))
+        best = longer
+    return min((each for each in best[1:] if each), key=lambda each: each[:2], default=(0, [], {}))[2]
+
+
 # ------------------------------------------------------------------------------------------------------- interpolation
 
 

@@ -250,8 +250,7 @@ class Solver:
         if comm.rank == 0:
             found = combination.coefficients(combination.triangle(level))
             if self.left_out():
-                absent = combination.triangle(level).difference(self.tasks)
-                found = combination.recombined(absent.union(self.left_out()), level)
+                found = combination.recombined(self.missing(), level)
             chosen = {self.tasks.index(grid): c for grid, c in found.items()}
         chosen = comm.bcast(chosen, root=0)
         if not chosen:
@@ -323,8 +322,8 @@ class Solver:
         if a.problem == "gene":
             full = combination.combined(problem, [(1, (a.finest,) * 2, (a.finest,) * 2)], a.finest, a.steps, a.nodes)
             lines += [f"relative error: {np.linalg.norm(total - full) / np.linalg.norm(full):.1E}", *GENE]
-        whole = sum(grids.values()) == 1 and not grids.keys() & {*self.left_out()}
-        return lines, whole and bool(np.abs(total - closed).max() < 1e-12)
+        best = grids == combination.judged_best(self.missing(), level)
+        return lines, best and bool(np.abs(total - closed).max() < 1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------------ recovery
@@ -346,6 +345,11 @@ class Recovering(Solver):
         """Return the lost grids for which nothing can be done but to do without."""
         lost = [grid for grid, state in zip(self.tasks, self.states, strict=True) if state == LOST]
         return lost if self.arguments.recovery == "ac" else []
+
+    def missing(self) -> set[combination.Grid]:
+        """Return all grids that a combination cannot have; none where nothing is lost."""
+        absent = combination.triangle(self.arguments.level).difference(self.tasks)
+        return absent.union(self.left_out()) if self.left_out() else set()
 
     def fail_if_lost(self) -> None:
         """Say so where both copies of a grid are gone."""

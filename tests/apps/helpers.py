@@ -46,13 +46,13 @@ def simulated(app: str | Path, *args: object, ranks: int = 1, **told: Any) -> Ru
 
 
 def spoilt(folder: Path, app: str, old: str, new: str, *, within: str = "") -> Path:
-    """Write a copy of a program of apps/ with a mistake, in it or in the module that it shares with others."""
-    for name in (app, "recovery.py"):
-        text = (APPS / name).read_text(encoding="utf-8")
-        if name == (within or app):
+    """Write a copy of the programs of apps/ with a mistake, in one of them or in a module that they share."""
+    for path in APPS.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if path.name == (within or app):
             assert text.count(old) == 1
             text = text.replace(old, new)
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / path.name).write_text(text, encoding="utf-8")
     return folder / app
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.apps.helpers import APPS, Run, simulated, within
+from tests.apps.helpers import Run, simulated, spoilt, within
 
 SAMPLES = (4096, 512, 256, 128, 64, 32)
 MEANS = (1.05, 1.050625, 1.0509453, 1.0511075, 1.0511891, 1.0512301)
@@ -189,19 +189,48 @@ def test_where_all_samples_are_lost_it_says_so():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("math.sqrt(0.5**level) / 8", "math.sqrt(0.5**level) / 6"),
+        ("math.sqrt(0.5**level) / 8)\n    fine", "math.sqrt(0.5**level) / 8.001)\n    fine"),
         ("+= in_units(mine).ravel()", "+= in_units(mine).ravel() + 1"),
         ("job in list(layout.jobs(station, team))[:count]", "job in list(layout.jobs(station, team))[:-1]"),
-        ("1 + MU / steps", "1 + 1.5 * MU / steps"),
+        ("1 + MU / steps", "1 + 1.001 * MU / steps"),
+        ("steps.start + 1, steps.stop + 1", "steps.start + 2, steps.stop + 2"),
+        ("2 * ones.astype(np.int16) - 64", "2 * ones.astype(np.int16) - 63"),
+        ("path += np.concatenate(([level == 0], mean))", "path += np.concatenate(([level == 0], mean + 0.05))"),
     ],
 )
 def test_what_is_wrong_is_judged_so(tmp_path: Path, old: str, new: str):
-    text = (APPS / "ft_mlmc.py").read_text(encoding="utf-8")
-    (tmp_path / "recovery.py").write_bytes((APPS / "recovery.py").read_bytes())
-    (tmp_path / "ft_mlmc.py").write_text(text.replace(old, new), encoding="utf-8")
-    run = simulated(str(tmp_path / "ft_mlmc.py"), ranks=8)
-    spoilt = old in text
-    assert (run.out.splitlines()[-1], run.status) == (f"right: {not spoilt}", int(spoilt))
+    run = simulated(spoilt(tmp_path, "ft_mlmc.py", old, new), ranks=8)
+    assert (run.out.splitlines()[-1], run.status) == ("right: False", 1)
+
+
+def test_samples_that_nobody_has_made_are_judged_by_their_moments():
+    """A variance that is a third too large, and the mean, on each level; without an error nothing is wrong."""
+
+    def verdicts(app: Any) -> list[bool]:
+        found = []
+        for level in range(6):
+            mean, variance = app.mean_of(level), app.variance_of(level)
+            for off, factor in ((0, 1), (0, 4 / 3), (0, 2 / 3), (0.5, 1), (-0.5, 1)):
+                shifted = mean + off * math.sqrt(variance)
+                square = factor * variance + mean**2 + 2 * mean * (shifted - mean)
+                found.append(app.moments_are_right(level, 8192, shifted, square))
+        return found
+
+    assert within_the_app(verdicts) == [True, False, False, False, False] * 6
+
+
+def test_fourth_moments_have_their_closed_forms():
+    """Of 100,000 samples of each level."""
+
+    def kurtoses(app: Any) -> list[tuple[float, float]]:
+        found = []
+        for level in range(6):
+            ends = np.concatenate([each[:, -1] for each in app.chunks(5, level, [range(100_000)])]) - app.mean_of(level)
+            found.append((app.kurtosis_of(level), (ends**4).mean() / app.variance_of(level) ** 2))
+        return found
+
+    for exact, measured in within_the_app(kurtoses):
+        assert measured == pytest.approx(exact, rel=0.1)
 
 
 @pytest.mark.parametrize("words", ["--samples 0", "--samples a", "--units 0", "--at 2", "--die 3", "--teams 0"])

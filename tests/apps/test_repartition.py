@@ -1,14 +1,16 @@
 """A mesh that is cut anew when processes die: balance, moves and the solution."""
 
+import argparse
 import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.apps.helpers import APPS, Run, simulated
+from tests.apps.helpers import APPS, Run, simulated, spoilt, within
 
 PROGRAM = "repartition.py"
 SMALL = ("--vertices", 400, "--tolerance", 1e-3)
@@ -114,26 +116,51 @@ def test_a_second_failure_during_the_move_is_survived_and_shards_make_no_differe
     assert len(runs[0].causes) == 2
 
 
+def test_the_depth_of_a_hole_is_the_distance_of_its_middle_from_others():
+    def depths(program: Any) -> list[int]:
+        chain, square = (program.mesh(argparse.Namespace(mesh=mesh, vertices=49)) for mesh in ("chain", "square"))
+        holes = [(chain, abs(chain.x - 20) <= far) for far in (0, 1, 4)]
+        holes += [(square, abs(square.x - 3) + abs(square.y - 3) <= far) for far in (0, 1, 2)]
+        holes += [(chain, chain.x < 5), (chain, chain.x < 0), (chain, chain.x < 49)]
+        return [program.depth_of(whole.graph, lost) for whole, lost in holes]
+
+    assert within("repartition", depths) == [1, 2, 5, 1, 2, 3, 5, 0, 0]
+
+
+def test_borders_have_their_limits():
+    """A square of 6 by 6 in four squares, in four rows, and in a chessboard."""
+
+    def found(program: Any) -> list[tuple[float, ...]]:
+        whole = program.mesh(argparse.Namespace(mesh="square", vertices=36))
+        squares, rows = whole.x // 3 * 2 + whole.y // 3, whole.y // 2
+        board = (whole.x + whole.y) % 2
+        return [(whole.borders(each), *program.border_limits(whole, each)) for each in (squares, rows, board)]
+
+    squares, rows, board = within("repartition", found)
+    assert squares == pytest.approx((12, 12, 1.3 * 8 * 18**0.5))
+    assert rows == pytest.approx((12, 9, 1.3 * 6 * 24**0.5))
+    assert board == pytest.approx((60, 6, 1.3 * 4 * 36**0.5))
+
+
 @pytest.mark.parametrize(
-    ("program", "mended", "spoilt"),
+    ("program", "mesh", "mended", "wrong"),
     [
-        ("repartition.py", "shares[names] = 1\n", "shares[names] = 3\n        shares[names[0]] = 4\n"),
+        ("repartition.py", "chain", "shares[names] = 1\n", "shares[names] = 3\n        shares[names[0]] = 4\n"),
         (
-            "repartition.py",
-            "+ self.around(self.values)) / self.diagonal",
+            *("repartition.py", "chain", "+ self.around(self.values)) / self.diagonal"),
             "+ 0.999 * self.around(self.values)) / self.diagonal",
         ),
-        ("repartition.py", "return round(vertices / count * (count - 1 - stay))", "return round(vertices / count)"),
-        ("partition.py", "parts[vertices] = names[0]", "parts[vertices] = names[0] // 2"),
+        ("repartition.py", "chain", "return round(vertices / count * (count - 1 - stay))", "return vertices // count"),
+        ("repartition.py", "square", "np.argsort(along_the_curve(x, y, side))", "np.argsort(x * 89 % 37 + y * 9 % 4)"),
+        ("partition.py", "chain", "parts[vertices] = names[0]", "parts[vertices] = names[0] // 2"),
+        ("partition.py", "square", "float(self.edges[crossing].sum()) / 2", "float(self.edges[crossing].sum()) / 3"),
+        ("partition.py", "chain", "refine(self, parts", "parts[::7] = parts[3]\n        refine(self, parts"),
     ],
 )
-def test_the_judge_finds_what_is_wrong(tmp_path: Path, program: str, mended: str, spoilt: str):
-    for name in ("repartition.py", "partition.py", "recovery.py"):
-        text = (APPS / name).read_text(encoding="utf-8")
-        assert text.count(mended) == (name == program)
-        (tmp_path / name).write_text(text.replace(mended, spoilt), encoding="utf-8")
-    run = simulated(tmp_path / PROGRAM, "--mesh", "chain", "--die", "3@20", ranks=6, ft=True)
-    assert "right: True" not in run.out
+def test_the_judge_finds_what_is_wrong(tmp_path: Path, program: str, mesh: str, mended: str, wrong: str):
+    path = spoilt(tmp_path, PROGRAM, mended, wrong, within=program)
+    run = simulated(path, "--mesh", mesh, "--die", "3@20", ranks=6, ft=True)
+    assert run.out.endswith("right: False\n"), run
     assert run.status == 1
 
 

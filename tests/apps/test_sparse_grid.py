@@ -3,19 +3,17 @@
 import importlib.util
 import itertools
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.apps.helpers import APPS, Run, simulated
+from tests.apps.helpers import APPS, Run, simulated, spoilt
 
 SPEC = importlib.util.spec_from_file_location("sparse_combination", APPS / "sparse_combination.py")
 assert SPEC is not None
 assert SPEC.loader is not None
 combination = importlib.util.module_from_spec(SPEC)
-sys.modules["sparse_combination"] = combination
 SPEC.loader.exec_module(combination)
 
 STATE = "state 37e19dea\n"
@@ -217,14 +215,27 @@ def test_checkpoints_of_different_age_are_not_mixed(tmp_path: Path):
     assert STATE in run.out
 
 
-def test_a_wrong_coefficient_is_not_right(tmp_path: Path):
-    for name in ("sparse_combination", "sparse_grid", "recovery"):
-        text = (APPS / f"{name}.py").read_text(encoding="utf-8")
-        spoilt = text.replace("total + coefficient", "total + abs(coefficient)")
-        (tmp_path / f"{name}.py").write_text(spoilt, encoding="utf-8")
-    run = simulated(str(tmp_path / "sparse_grid.py"), ranks=8)
-    assert run.out.endswith("right: False\n")
+@pytest.mark.parametrize(
+    ("within", "old", "new"),
+    [
+        ("sparse_grid.py", "total + coefficient", "total + abs(coefficient)"),
+        ("sparse_grid.py", "c * c / 2 *", "c * c *"),
+        ("sparse_combination.py", "candidate = (-weight,", "candidate = (weight,"),  # the worst one there is
+        ("sparse_combination.py", "if kept and not found.keys() & set(lost):", "if kept:"),
+    ],
+)
+def test_the_judge_finds_what_is_wrong(tmp_path: Path, within: str, old: str, new: str):
+    program = spoilt(tmp_path, "sparse_grid.py", old, new, within=within)
+    run = simulated(program, "--recovery", "ac", "--die", "2@1", ranks=14, ft=True)
+    assert run.out.endswith("right: False\n"), run
     assert run.status == 1
+
+
+def test_the_judge_finds_the_combination_by_columns_that_the_program_finds_among_all():
+    for level in range(1, 5):
+        grids = sorted(combination.triangle(level))
+        for lost in itertools.chain.from_iterable(itertools.combinations(grids, few) for few in range(4)):
+            assert combination.judged_best(lost, level) == combination.recombined(lost, level)
 
 
 @pytest.mark.parametrize("words", [("--level", 9), ("--finest", 3), ("--recovery", "none"), ("--die", "x")])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.apps.helpers import APPS
 from xsim_py.cli import main
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -51,6 +52,15 @@ def test_status_is_1_when_a_program_does_not_survive(capsys):
     err = capsys.readouterr().err
     assert "xsim: not good: gige, 8 ranks, 1, ulfm: aborted" in err
     assert "ERR_PROC_FAILED" in err
+
+
+def test_a_scheme_that_says_what_it_has_lost_is_no_fault(capsys):
+    words = ["--timeout", "1ms", "-j", "1", "--failures", "2p", "--schemes", "buddy"]
+    assert main(["compare-recovery", "-n", "4", *words, str(APPS / "ft_qr.py"), "--block", "2", "--groups", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert "data lost: gige, 4 ranks, 2p, buddy: the data of ranks [1], with all copies" in err
+    assert "the data of ranks [1], with all copies" in out
+    assert "not good" not in err
 
 
 @pytest.mark.parametrize(

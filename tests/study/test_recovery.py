@@ -229,7 +229,11 @@ def test_what_a_program_has_lost_is_in_the_table(tmp_path: Path):
     told = {"program": str(tmp_path / "loses.py"), "ranks": (4,), "failures": ("1@0.5s", "1"), "timeout_ps": MS_PS}
     early, late = compare_recovery(Experiment(**told), jobs=1).runs
     assert (early.case.scheme, early.right, early.data_lost, early.is_good) == ("forget", None, "a rank", False)
-    assert (late.right, late.is_good) == (True, True)
+    assert early.is_clean_loss
+    assert (late.right, late.is_good, late.is_clean_loss) == (True, True, False)
+    for wrong in ({"ended": "aborted"}, {"exit_status": 0}, {"right": False}, {"data_lost": ""}, {"victims": ()}):
+        assert not early._replace(**wrong).is_clean_loss
+    assert not late._replace(right=False).is_good
     assert late.call == "half time"
     assert early.phases.times_ps()["own work"] == late.phases.times_ps()["own work"] == 4 * 10**12
     assert "a rank" in str(RecoveryComparison([early]))

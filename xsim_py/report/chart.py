@@ -118,8 +118,8 @@ class Chart:
             label=line.label,
             color=colour,
             marker=marker,
-            markersize=5.5,
-            markerfacecolor=colour if line.dashes == 0 else "white",
+            markersize=5.5 + 2 * min(line.dashes, 3),  # so that equal points lie around each other
+            markerfacecolor=colour if line.dashes == 0 else "none",
             linestyle=DASHES[dashes % len(DASHES)],
             linewidth=1.6,
             capsize=3,

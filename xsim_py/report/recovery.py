@@ -92,8 +92,15 @@ class RecoveryRun(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """True if the program finished, with status 0, and the phases could be measured."""
-        return self.ended == "finished" and self.exit_status == 0 and self.phases is not None
+        """True if the program finished, with status 0 and no wrong result, and the phases could be measured."""
+        finished = self.ended == "finished" and self.exit_status == 0 and self.right is not False
+        return finished and self.phases is not None
+
+    @property
+    def is_clean_loss(self) -> bool:
+        """True if failures took data along for good, and the program said which, and finished with status 1."""
+        said_so = self.data_lost != "" and self.right is None and bool(self.victims)
+        return said_so and self.ended == "finished" and self.exit_status == 1
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data; times in seconds."""

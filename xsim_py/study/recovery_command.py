@@ -115,7 +115,8 @@ def do(settings: Mapping[str, Any]) -> Mapping[str, tuple[float | None, ...]]:
 
     run = measure_case(_experiment(settings))
     if run.phases is None or not run.is_good:
-        raise XsimError(f"{run.case}: {run.ended}, exit status {run.exit_status}\n{run.said}")
+        lost = f", lost: {run.data_lost}" if run.data_lost else ""
+        raise XsimError(f"{run.case}: {run.ended}, exit status {run.exit_status}{lost}\n{run.said}")
     times = run.phases.times_ps()
     waiting_ps = times.get("detection", 0) + times.get("restart delay", 0)
     found: dict[str, float | None] = {
