@@ -46,8 +46,8 @@ def simulated(app: str | Path, *args: object, ranks: int = 1, **told: Any) -> Ru
 
 
 def spoilt(folder: Path, app: str, old: str, new: str, *, within: str = "") -> Path:
-    """Write a copy of a program of apps/ with a mistake, in it or in the module that it shares with others."""
-    for name in (app, "recovery.py"):
+    """Write a copy of a program of apps/ with a mistake, in it or in a module that it imports from there."""
+    for name in dict.fromkeys((app, "recovery.py", within or app)):
         text = (APPS / name).read_text(encoding="utf-8")
         if name == (within or app):
             assert text.count(old) == 1
