@@ -1,86 +1,88 @@
 """Replica-exchange Wang-Landau sampling: the window of energies in which a process dies repairs itself, others go on.
 
 The density of states g(E) of Ising's model on a square lattice is sampled in windows of energies, which overlap by
-three quarters.  A window has some walkers, one a process, and a communicator of its own, on which they average ln g
-after each round.  Then walkers of neighbouring windows may exchange their configurations, by turns with the window
-above and the one below.
+three quarters.  A window has some processes with some walkers each, and a communicator of its own, on which they
+average ln g after each round.  Then walkers of neighbouring windows may exchange their configurations, by turns with
+the window above and the one below.  When ln g has been found, the same walkers go on for some rounds at fixed weights,
+with another temperature in each window: this is the check, for there it is known exactly what comes of the exchanges.
 
 If a process dies, its window revokes its communicator, shrinks it, spawns a process, merges, puts all in the old order,
-and goes back to the last checkpoint, which each walker has with the next one of its window.  Other windows never leave
+and goes back to the last checkpoint, which each process has with the next one of its window.  Other windows never leave
 their loop; a neighbour waits at the next exchange.  What is exchanged goes from the first living of three doors of a
 window to all doors of the other one, over a communicator that is never repaired.  Walkers draw the same random numbers
-again after a roll-back, and what a window has sent last is in its checkpoint, and sent again.  So all windows end bit
-by bit as without the failure.  What cannot be got over are the deaths of a walker and of the next one in its window at
-the same time, and those of all doors of a window.
+again after a roll-back, and what a window has sent lately is in its checkpoint, and sent again.  So all windows end bit
+by bit as without the failure.  A window of which all doors have died, and which lives on in new processes, is connected
+to its neighbours anew by MPI_Comm_connect and MPI_Comm_accept.  What cannot be got over are the deaths of a process and
+of the next one in its window at the same time.
 
 This is the pattern of the University of Georgia's Wang-Landau code in the slides on ULFM (Vogel, Li, Wuest, Landau).
-There a window connects anew to its neighbours with MPI_Comm_connect, here the doors need no new connection.  Real are
-the sampling and everything of the recovery; the lattice is small, and `--work` says what a round costs.
+Real are the sampling and everything of the recovery; the lattice is small, and `--work` says what a round costs.
 
     xsim run -n 8 wang_landau.py
     xsim run -n 8 --fail "rank=3 before its 20th Allgather" wang_landau.py
     mpirun --with-ft ulfm -n 8 python wang_landau.py --die 3@20
 
-Judged is g(E) of the whole, by the exact numbers of states of the 4x4 lattice, or the first ones of a larger one.
+Judged are g(E) by the exact numbers of states of the 4x4 lattice, or the first ones of a larger one; the energy and
+heat capacity by the exact solution; and the exchanges by the check.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import random
 import sys
 import time
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import ising
 import numpy as np
 import recovery
 from mpi4py import MPI
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Iterator
 
-EXACT_4X4 = {0: 20524, 4: 13568, 8: 6688, 12: 1728, 16: 424, 20: 64, 24: 32, 32: 2}  # of both signs
-CRITICAL = 2.269185
-FLAT = 0.8
 UP, DOWN = 1, -1
-LOST = 1 << 30  # the number of a message that says which data are lost
+END, BYE = 1 << 30, 1 << 31  # numbers of a window's last messages: it has left its loop, and somebody has printed
+LATELY = 3  # so many messages are kept to be sent again
+POLL_S = 0.01
 
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
     parser.add_argument("--side", type=int, default=4, help="the lattice's side, an even number")
-    parser.add_argument("--windows", type=int, help="how many windows there are (as many as 4, with two walkers each)")
-    parser.add_argument("--rounds", type=int, default=100, help="how often windows average")
-    parser.add_argument("--sweeps", type=int, default=400, help="sweeps of a walker in a round")
-    parser.add_argument("--tolerance", type=float, default=0.2, help="how far ln g may be off")
+    parser.add_argument("--windows", type=int, help="how many windows there are (4, or as many as have two processes)")
+    parser.add_argument("--walkers", type=int, default=2000, help="walkers of a process")
+    parser.add_argument("--rounds", type=int, default=100, help="how often windows average ln g")
+    parser.add_argument("--checks", type=int, default=20, help="rounds of the check: half of them count")
+    parser.add_argument("--steps", type=int, default=80, help="steps of a walker in a round")
+    parser.add_argument("--tolerance", type=float, default=0.05, help="how far ln g may be off")
+    parser.add_argument("--ln-f", type=float, default=1e-6, help="how small its modification factor has to become")
     parser.add_argument("--work", type=float, default=0.0, help="seconds of work that a round is")
+    parser.add_argument("--patience", type=float, default=10.0, help="seconds after which a silent window is lost")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers")
-    parser.add_argument("--window", type=int, help=argparse.SUPPRESS)  # in which a new process is
+    parser.add_argument("--place", type=int, nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.side < 4 or arguments.side % 2:
         parser.error("--side is an even number from 4 on")
-    if min(arguments.rounds, arguments.sweeps) < 1 or arguments.windows == 0 or arguments.work < 0:
-        parser.error("--rounds, --sweeps and --windows are at least 1, and --work is at least 0")
+    if min(arguments.walkers, arguments.rounds, arguments.steps) < 1 or arguments.checks < 4:
+        parser.error("--walkers, --rounds and --steps are at least 1, and --checks at least 4")
+    if not all(0 < each < math.inf for each in (arguments.tolerance, arguments.ln_f, arguments.patience)):
+        parser.error("--tolerance, --ln-f and --patience are positive numbers")
+    if not 0 <= arguments.work < math.inf or arguments.seed < 0:
+        parser.error("--work and --seed are at least 0")
+    most, ranks = most_windows(arguments.side, MPI.COMM_WORLD.size), MPI.COMM_WORLD.size
+    if arguments.windows is not None and not (recovery.is_new() or 1 <= arguments.windows <= most):
+        parser.error(f"--windows is 1 to {most} on {ranks} ranks: each has two of them, and five levels of energy")
     return arguments
 
 
-# ------------------------------------------------------------------------------------------------------------- windows
-
-
-def levels_of(side: int) -> list[int]:
-    """Return the numbers of the energies that there are: number e is of E = 4 e - 2 N, for N spins."""
-    return [each for each in range(side * side + 1) if each not in (1, side * side - 1)]
-
-
-def windows_of(side: int, count: int) -> list[tuple[int, int]]:
-    """Return the first and last level of each window."""
-    levels = levels_of(side)
-    width = 4 * len(levels) / (count + 3)
-    starts = [each * width / 4 for each in range(count)]
-    return [(levels[round(start)], levels[min(round(start + width), len(levels)) - 1]) for start in starts]
+def most_windows(side: int, ranks: int) -> int:
+    """Return how many windows there may be, with two ranks in each, if there are two."""
+    return max(1, min(ranks // 2, ising.most_windows(side)))
 
 
 class Layout(NamedTuple):
@@ -90,305 +92,322 @@ class Layout(NamedTuple):
     windows: int
 
     @property
-    def walkers(self) -> int:
-        """Return how many walkers a window has, but the last one."""
+    def share(self) -> int:
+        """Return how many ranks a window has, but the last one."""
         return self.ranks // self.windows
 
     def window(self, rank: int) -> int:
         """Return the window of a rank."""
-        return min(rank // self.walkers, self.windows - 1)
+        return min(rank // self.share, self.windows - 1)
 
     def doors(self, window: int) -> range:
         """Return the ranks that receive what is sent to a window."""
-        first = window * self.walkers
-        last = self.ranks if window == self.windows - 1 else first + self.walkers
+        first = window * self.share
+        last = self.ranks if window == self.windows - 1 else first + self.share
         return range(first, min(first + 3, last)) if 0 <= window < self.windows else range(0)
 
-
-# ------------------------------------------------------------------------------------------------------------- walkers
-
-
-class Walker:
-    """A configuration that wanders through a window of energies, and its estimate of ln g."""
-
-    def __init__(self, arguments: argparse.Namespace, window: int, bounds: tuple[int, int], number: int) -> None:
-        self.side, (self.low, self.high) = arguments.side, bounds
-        self.window = slice(self.low, self.high + 1)
-        self.levels = [each for each in levels_of(self.side) if self.low <= each <= self.high]
-        self.rng = random.Random(f"{arguments.seed} {window} {number}")
-        self.ln_g, self.visits = np.zeros(self.side**2 + 1), np.zeros(self.side**2 + 1)
-        self.ln_f, self.steps = 1.0, 0
-        self.neighbours = _neighbours(self.side)
-        sites = range(self.side**2)
-        ordered = self.low + self.high <= self.side**2  # begin at the lowest energy, or at the highest
-        self.spins = [1 if ordered or (site + site // self.side) % 2 else -1 for site in sites]
-        self.level = 0 if ordered else self.side**2
-        while not self.low <= self.level <= self.high:
-            self._approach()
-
-    def _change(self, site: int) -> int:
-        """Return by how many levels the energy rises when a spin is flipped."""
-        return self.spins[site] * sum(self.spins[each] for each in self.neighbours[site]) // 2
-
-    def _approach(self) -> None:
-        site = self.rng.randrange(len(self.spins))
-        change = self._change(site)
-        if change * (self.level - self.low) <= 0 or self.rng.random() < 0.1:
-            self.spins[site] *= -1
-            self.level += change
-
-    def walk(self, steps: int) -> None:
-        """Make steps, of which each adds to ln g where the walker is then."""
-        rng, spins, level, ln_f = self.rng.random, self.spins, self.level, self.ln_f
-        ln_g, visits = self.ln_g.tolist(), self.visits.tolist()
-        neighbours, low, high, sites, exp = self.neighbours, self.low, self.high, len(self.spins), math.exp
-        for _ in range(steps):
-            site = int(rng() * sites)
-            a, b, c, d = neighbours[site]
-            new = level + spins[site] * (spins[a] + spins[b] + spins[c] + spins[d]) // 2
-            if low <= new <= high:
-                ahead = ln_g[new] - ln_g[level]
-                if ahead <= 0 or rng() < exp(-ahead):
-                    spins[site] = -spins[site]
-                    level = new
-            ln_g[level] += ln_f
-            visits[level] += 1
-        self.level, self.ln_g, self.visits = level, np.array(ln_g), np.array(visits)
-        self.steps += steps
-
-    def average(self, estimates: np.ndarray, visits: np.ndarray) -> None:
-        """Take the mean of a window's estimates, and make smaller steps in ln g when all levels were visited alike."""
-        self.ln_g[self.window] = sum(estimates) / len(estimates)
-        counts = sum(visits)[np.array(self.levels) - self.low]
-        if self.ln_f > len(self.levels) / self.steps:
-            if counts.min() > FLAT * counts.mean():
-                self.ln_f, self.visits = self.ln_f / 2, np.zeros(len(self.visits))
-        else:
-            self.ln_f = len(self.levels) / self.steps
-
-    def offer(self) -> tuple[int, bytes, float]:
-        """Return what an exchange takes: the level, the spins, and a random number."""
-        return self.level, np.array(self.spins, np.int8).tobytes(), self.rng.random()
-
-    def exchange(self, theirs: np.ndarray, bounds: tuple[int, int], mine: Any, offered: Any, chance: float) -> None:
-        """Take over the other walker's configuration, where both come to the same decision."""
-        here, there = mine[0], offered[0]
-        if not (self.low <= there <= self.high and bounds[0] <= here <= bounds[1]):
-            return
-        ratio = self.ln_g[here] - self.ln_g[there] + (theirs[there] - theirs[here])
-        if ratio >= 0 or chance < math.exp(ratio):
-            self.level, self.spins = there, np.frombuffer(offered[1], np.int8).tolist()
-
-    def state(self) -> tuple[Any, ...]:
-        """Return what changes."""
-        return (self.rng.getstate(), self.ln_g, self.visits, self.ln_f, self.steps, self.level, self.spins.copy())
-
-    def become(self, state: tuple[Any, ...]) -> None:
-        """Go back to a state."""
-        self.rng.setstate(state[0])
-        self.ln_g, self.visits, self.ln_f, self.steps, self.level, self.spins = *state[1:-1], state[-1].copy()
-
-
-def _neighbours(side: int) -> list[tuple[int, int, int, int]]:
-    """Return the four neighbours of each site of a torus."""
-    return [
-        (
-            row * side + (column + 1) % side,
-            row * side + (column - 1) % side,
-            (row + 1) % side * side + column,
-            (row - 1) % side * side + column,
-        )
-        for row in range(side)
-        for column in range(side)
-    ]
+    def sides(self, window: int) -> list[int]:
+        """Return on which sides a window has neighbours."""
+        return [side for side in (UP, DOWN) if 0 <= window + side < self.windows]
 
 
 # ------------------------------------------------------------------------------------------------------------ recovery
 
 
-class Doors:
-    """How a process of the beginning sends to the neighbouring windows, and receives from them.
+@dataclass(eq=False)
+class Line:
+    """A way to a process of another window: a communicator, and the rank in it."""
 
-    A message goes to all doors of a window.  So a door that takes the place of another one has what that had received.
+    window: int
+    comm: MPI.Comm
+    rank: int
+    gone: bool = False
+    """Whether that process is known to be dead."""
+    last: int = -1
+    """The highest number of what has come from it."""
+
+
+class Doors:
+    """How a process sends to other windows, and receives from them; each is told by how far it is above this one.
+
+    A message goes to all doors of a window: who takes another door's place has what that had received.
     """
 
-    def __init__(self, mail: MPI.Intracomm, layout: Layout) -> None:
-        window = layout.window(mail.rank)
-        self.mail, self.is_door = mail, mail.rank in layout.doors(window)
-        self.doors = {side: layout.doors(window + side) for side in (UP, DOWN)}
-        self.gone: set[int] = set()
-        self.received: dict[int, dict[int, Any]] = {UP: {}, DOWN: {}}
-        self.sent: list[MPI.Request] = []
+    def __init__(self, arguments: argparse.Namespace, layout: Layout, window: int, mail: MPI.Intracomm | None) -> None:
+        self.window, self.patience = window, arguments.patience + 4 * arguments.work
+        self.lines: dict[int, list[Line]] = {side: [] for side in layout.sides(window)}
+        for other in range(layout.windows) if mail else ():
+            if other != window:
+                self.lines[other - window] = [Line(other, mail, door) for door in layout.doors(other)]
+        self.received: dict[int, dict[int, Any]] = {side: {} for side in self.lines}
+        self.lately: dict[int, dict[int, Any]] = {UP: {}, DOWN: {}}
+        self.requests: list[MPI.Request] = []
 
     def send(self, side: int, number: int, content: Any) -> None:
-        """Send a numbered message to all doors of a neighbour."""
-        for door in self.doors[side]:
-            if self.is_door:
-                self.sent.append(recovery.attempt(self.mail.isend, (number, content), door)[0])
+        """Send a numbered message to all doors of a neighbour, and keep it for one that comes later."""
+        lately = {**self.lately[side], number: content}
+        self.lately[side] = {each: lately[each] for each in sorted(lately)[-LATELY:]}
+        self._send(side, number, content)
+
+    def _send(self, side: int, number: int, content: Any) -> None:
+        self.requests = [each for each in self.requests if recovery.attempt(each.Test) == (False, True)]
+        for line in self.lines[side]:
+            if not line.gone:
+                request, well = recovery.attempt(line.comm.isend, (number, content), line.rank)
+                self.requests += [request] if well else []
 
     def receive(self, side: int, number: int) -> Any:
         """Return a neighbour's message of that number, or raise `Lost`; it comes from the first door that lives."""
         received = self.received[side]
         while number not in received:
-            if LOST in received:
-                raise recovery.Lost(received[LOST])
-            living = [door for door in self.doors[side] if door not in self.gone]
-            if not living:
-                raise recovery.Lost(f"all doors of a window: ranks {[*self.doors[side]]}")
-            self._take(side, living[0])
+            living = [line for line in self.lines[side] if not line.gone]
+            if END in received:
+                raise recovery.Lost(received[END] or f"window {self.window + side}, which ended before the others")
+            if living:
+                self._take(side, living[0])
+            elif not self.join([side]):
+                if number == END:
+                    return None
+                raise recovery.Lost(f"window {self.window + side}, of which no process answers")
+        if number == END and received[END]:
+            raise recovery.Lost(received[END])
         return received[number]
 
     def take(self, before: int) -> None:
         """Take what has come so far, as doors do that are no gates, and forget what is older than some number."""
-        for side, doors in self.doors.items():
-            for door in doors:
-                while door not in self.gone and recovery.attempt(self.mail.iprobe, door)[0]:
-                    self._take(side, door)
-            self.received[side] = {each: content for each, content in self.received[side].items() if each >= before}
+        for side in self.lately:
+            for line in self.lines.get(side, ()):
+                while not line.gone and recovery.attempt(line.comm.iprobe, line.rank)[0]:
+                    self._take(side, line)
+                self.received[side] = {each: said for each, said in self.received[side].items() if each >= before}
 
-    def _take(self, side: int, door: int) -> None:
-        letter, well = recovery.attempt(self.mail.recv, source=door)
+    def _take(self, side: int, line: Line) -> None:
+        letter, well = recovery.attempt(line.comm.recv, source=line.rank)
         if well:
             self.received[side][letter[0]] = letter[1]
+            line.last = max(line.last, letter[0])
         else:
-            self.gone.add(door)
+            line.gone = True
+
+    def _hear(self, side: int, number: int) -> bool:
+        """Take what comes from all doors of a window up to some number, and return whether one of them has sent it."""
+        for line in self.lines[side]:
+            while not line.gone and line.last < number:
+                self._take(side, line)
+        return any(line.last >= number for line in self.lines[side])
+
+    def close(self, lost: str | None) -> bool:
+        """Let all others know that this window's loop is left; return whether one below has printed how all ended."""
+        for side in self.lines:
+            self._send(side, END, lost)
+        for side in self.lines:
+            self._hear(side, END)
+        told = [self._hear(side, BYE) for side in sorted(self.lines) if side < 0]
+        return any(told)
+
+    def leave(self) -> None:
+        """Let the windows above know that it is printed how all ended."""
+        for side in sorted(self.lines):
+            if side > 0:
+                self._send(side, BYE, None)
+        for request in self.requests:
+            recovery.attempt(request.Wait)
+
+    def join(self, sides: Iterable[int]) -> bool:
+        """Connect anew to neighbours to which there is no way left; return whether all of them have come."""
+        coming = {side: self._accepted() if side == UP else self._connected() for side in sides}
+        end = time.monotonic() + self.patience
+        while coming and time.monotonic() < end:
+            for side, steps in list(coming.items()):
+                link = next(steps)
+                if link:
+                    del coming[side]
+                    self.lines[side] = [Line(self.window + side, link, 0)]
+                    for number, content in self.lately[side].items():
+                        self._send(side, number, content)
+            time.sleep(POLL_S)
+        return not coming
+
+    def _accepted(self) -> Iterator[MPI.Intercomm | None]:
+        """Accept a connection of the window above when it is known to come, for nothing wakes who waits in Accept.
+
+        It asks, is answered by the name of a port, and says that it comes.  If it dies before that, who takes its place
+        asks under the next number.  A number that has been answered before is used up.
+        """
+        place, port, number, answered = f"wang_landau {self.window}", MPI.Open_port(), 0, False
+        while named(f"{place} answer {number}"):
+            number += 1
+        while not (answered and named(f"{place} coming {number}")):
+            if answered and named(f"{place} question {number + 1}"):
+                number, answered = number + 1, False
+            elif not answered and named(f"{place} question {number}"):
+                MPI.Publish_name(f"{place} answer {number}", port)
+                answered = True
+            yield None
+        yield recovery.attempt(MPI.COMM_SELF.Accept, port)[0]
+
+    def _connected(self) -> Iterator[MPI.Intercomm | None]:
+        """Connect to the window below, which is in `_accepted`."""
+        place, number = f"wang_landau {self.window - 1}", 0
+        while named(f"{place} question {number}"):
+            number += 1
+        MPI.Publish_name(f"{place} question {number}", "?")
+        while not (port := named(f"{place} answer {number}")):
+            yield None
+        MPI.Publish_name(f"{place} coming {number}", "!")
+        yield recovery.attempt(MPI.COMM_SELF.Connect, port)[0]
+
+
+def named(name: str) -> str | None:
+    """Return what has been published under a name, if anything."""
+    try:
+        return MPI.Lookup_name(name)
+    except MPI.Exception as error:
+        if error.Get_error_class() != MPI.ERR_NAME:
+            raise
+        return None
 
 
 class Member:
-    """A process of a window: a walker, its checkpoints, and if it is there from the beginning, doors to the others."""
+    """A process of a window: walkers, their checkpoints, and if it is a door, ways to other windows."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.arguments, self.window, self.doors = arguments, arguments.window, None
+        self.arguments, self.doors, self.gate, self.lost = arguments, None, 0, None
+        self.end = arguments.rounds + arguments.checks
         self.buddies = recovery.Buddies()
+        self.window, ranks = arguments.place or (0, 1)
+        self.layout = self.layout_of(ranks)
+
+    def layout_of(self, ranks: int) -> Layout:
+        """Return how so many ranks are divided."""
+        return Layout(ranks, self.arguments.windows or min(4, most_windows(self.arguments.side, ranks)))
 
     def divide(self, world: MPI.Intracomm) -> tuple[MPI.Intracomm, MPI.Intracomm]:
         """Return the window's communicator, and one for what goes between windows."""
-        layout = self.layout(world.size)
+        layout = self.layout_of(world.size)
         return world.Split(layout.window(world.rank), world.rank), world.Dup()
-
-    def layout(self, ranks: int) -> Layout:
-        """Return the division of so many ranks into windows."""
-        return Layout(ranks, min(self.arguments.windows or 4, max(1, ranks // 2)))
 
     def begin(self, comm: MPI.Intracomm, mail: MPI.Intracomm) -> None:
         """Begin as a first process of a window; those that will be started for it know by an argument which it is."""
-        layout = self.layout(mail.size)
-        self.window, self.doors = layout.window(mail.rank), Doors(mail, layout)
-        sys.argv += ["--window", str(self.window)]
-        self.start(comm, layout.windows)
-        self.gate = 0
+        self.layout = self.layout_of(mail.size)
+        self.window = self.layout.window(mail.rank)
+        if mail.rank in self.layout.doors(self.window):
+            self.doors = Doors(self.arguments, self.layout, self.window, mail)
+        sys.argv += ["--place", str(self.window), str(mail.size)]
+        self.start(comm)
 
-    def start(self, comm: MPI.Intracomm, windows: int) -> None:
+    def start(self, comm: MPI.Intracomm) -> None:
         """Stand at the beginning."""
-        self.bounds = windows_of(self.arguments.side, windows)
-        self.walker = Walker(self.arguments, self.window, self.bounds[self.window], comm.rank)
-        self.round, self.last_sent = 0, {}
+        arguments, number = self.arguments, self.window * self.layout.share + comm.rank
+        seed = (arguments.seed, self.window, number)
+        self.bounds = ising.windows_of(arguments.side, self.layout.windows)
+        self.walkers = ising.Walkers(arguments.side, self.bounds[self.window], arguments.walkers, seed)
+        self.round, self.found, self.offered = 0, [], dict.fromkeys(self.layout.sides(self.window), ())
 
-    def compute(self, comm: MPI.Intracomm) -> list[np.ndarray]:
-        """Sample all rounds from here on, and return ln g of this window and of all above."""
-        return self.or_tell(self._compute, comm)
+    def compute(self, comm: MPI.Intracomm) -> list[ising.Found] | str:
+        """Do all rounds from here on; return what this window and all above have found, or what is lost."""
+        try:
+            while self.round < self.end + 3 and not self.lost:
+                self.buddies.save(comm, self.round, self.state())
+                recovery.die_at(self.arguments.die, self.round)
+                if self.round < self.end:
+                    sample(self, comm)
+                else:
+                    self.finish(comm, self.round - self.end)
+                self.round += 1
+        except recovery.Lost as lost:
+            self.lost = str(lost)
+        return self.lost or self.found
 
-    def _compute(self, comm: MPI.Intracomm) -> list[np.ndarray]:
-        arguments = self.arguments
-        while self.round < arguments.rounds:
-            self.buddies.save(comm, self.round, self.state())
-            recovery.die_at(arguments.die, self.round)
-            time.sleep(arguments.work)
-            self.walker.walk(arguments.sweeps * arguments.side**2)
-            self.average(comm)
-            self.exchange(comm)
-            self.round += 1
-        self.buddies.save(comm, self.round, self.state())
-        found = [self.walker.ln_g]
-        if self.window + 1 < len(self.bounds):
-            found += self.received(comm, UP, arguments.rounds + 1)
-        if self.window and self.doors:
-            self.doors.send(DOWN, arguments.rounds + 1, found)
-        if self.window:
-            self.received(comm, DOWN, arguments.rounds + 2)  # they have it, and know that all is right
-        return found
+    def finish(self, comm: MPI.Intracomm, step: int) -> None:
+        """End in three steps: results go down, the permission to end goes up, and that all above have ended down."""
+        if step == 0:
+            above = self.received(comm, UP, self.round)
+            self.found = [result(self, comm), *(above or [])]
+            self.send(comm, DOWN, self.round, self.found)
+        elif step == 1:
+            self.received(comm, DOWN, self.round)
+            self.send(comm, UP, self.round, True)
+        else:
+            self.received(comm, UP, END)
 
-    def average(self, comm: MPI.Intracomm) -> None:
-        """Average over the window's walkers, in the order of the ranks, so that nothing depends on the MPI."""
-        window = self.walker.window
-        own = np.concatenate((self.walker.ln_g[window], self.walker.visits[window]))
-        all_of_them = np.empty((comm.size, len(own)))
-        comm.Allgather(own, all_of_them)
-        self.walker.average(*np.split(all_of_them, 2, axis=1))
-
-    def exchange(self, comm: MPI.Intracomm) -> None:
-        """Exchange configurations with the window above in every other round, and with the one below between."""
-        side = UP if (self.window + self.round) % 2 == 0 else DOWN
-        if not 0 <= self.window + side < len(self.bounds):
-            return
-        mine = self.walker.offer()
-        if self.doors and self.doors.is_door:
-            self.doors.take(self.round - 2)
-        self.last_sent[side] = (self.round, self.walker.ln_g, mine)
-        self.send_again(comm, side)
-        ln_g, offers = self.received(comm, side, self.round)
-        if comm.rank < len(offers):
-            theirs = offers[comm.rank]
-            chance = mine[2] if side == UP else theirs[2]
-            self.walker.exchange(ln_g, self.bounds[self.window + side], mine, theirs, chance)
-
-    def send_again(self, comm: MPI.Intracomm, side: int) -> None:
-        """Send what was last offered to a neighbour, for the first time, or because it may not have got it."""
-        number, ln_g, mine = self.last_sent[side]
-        offers = comm.gather(mine, root=self.gate)
-        if comm.rank == self.gate:
-            self.doors.send(side, number, (ln_g, offers))
+    def send(self, comm: MPI.Intracomm, side: int, number: int, content: Any) -> None:
+        """Send to a neighbour, as far as there is one and this is the gate."""
+        if side in self.offered and comm.rank == self.gate:
+            self.doors.send(side, number, content)
 
     def received(self, comm: MPI.Intracomm, side: int, number: int) -> Any:
-        """Return a message of a neighbour, which the gate receives for all; or raise `Lost`."""
+        """Return a message of a neighbour, as far as there is one, which the gate receives for all; or raise `Lost`."""
         content = None
-        if comm.rank == self.gate:
+        if side in self.offered and comm.rank == self.gate:
             try:
                 content = self.doors.receive(side, number)
             except recovery.Lost as lost:
                 content = str(lost)
-        content = comm.bcast(content, root=self.gate)
+        if side in self.offered:
+            content = comm.bcast(content, root=self.gate)
         if isinstance(content, str):
             raise recovery.Lost(content)
         return content
 
-    def or_tell(self, call: Callable[[MPI.Intracomm], Any], comm: MPI.Intracomm) -> Any:
-        """Do something, and tell both neighbours if data are lost, for they would wait."""
-        try:
-            return call(comm)
-        except recovery.Lost as lost:
-            for side in (UP, DOWN):
-                if self.doors:
-                    self.doors.send(side, LOST, str(lost))
-            raise
+    def exchanged(self, comm: MPI.Intracomm, side: int, ln_g: np.ndarray, mine: ising.Offer) -> Any:
+        """Return a neighbour's ln g and the offers of its processes in this round, and send it those of this window."""
+        if self.doors:
+            self.doors.take(self.round - 2)
+        self.offered[side] = (*self.offered[side][-1:], (self.round, ln_g, mine))
+        self.offer(comm, side, *self.offered[side][-1])
+        return self.received(comm, side, self.round)
+
+    def offer(self, comm: MPI.Intracomm, side: int, number: int, ln_g: np.ndarray, mine: ising.Offer) -> None:
+        """Send what is offered to a neighbour, for the first time, or because it may not have got it."""
+        offers = comm.gather(mine, root=self.gate)
+        self.send(comm, side, number, (ln_g, offers))
 
     def restore(self, comm: MPI.Intracomm) -> None:
         """Go back to the last checkpoint that all of the window have, and send again what may have been lost."""
-        self.or_tell(self._restore, comm)
-
-    def _restore(self, comm: MPI.Intracomm) -> None:
-        there = comm.allgather((bool(self.doors and self.doors.is_door), self.doors and self.doors.mail.size))
-        gates = [rank for rank, (is_door, _) in enumerate(there) if is_door]
-        if not gates:
-            raise recovery.Lost(f"all doors of window {self.window}, which has only new processes")
-        self.gate = gates[0]
-        saved = self.buddies.restore(comm)
-        self.start(comm, self.layout(there[self.gate][1]).windows)
+        self.lost = None
+        doors = comm.allgather(self.doors is not None)
+        self.gate = doors.index(True) if any(doors) else 0
+        self.start(comm)
+        try:
+            saved = self.buddies.restore(comm)
+        except recovery.Lost as lost:
+            self.lost = f"window {self.window}: {lost}"
+            return
         if saved:
-            self.round, (state, last_sent) = saved
-            self.walker.become(state)
-            self.last_sent = dict(last_sent)
-            for side in sorted(self.last_sent):
-                self.send_again(comm, side)
-
-    def release(self) -> None:
-        """Tell the window above that nobody below needs it any more."""
-        if self.doors:
-            self.doors.send(UP, self.arguments.rounds + 2, True)
+            self.round, (state, self.found, offered) = saved
+            self.walkers.become(state)
+            self.offered = dict(offered)
+        if not any(doors) and comm.rank == 0:
+            self.doors = Doors(self.arguments, self.layout, self.window, None)
+        for side, offers in self.offered.items():
+            for each in offers:
+                self.offer(comm, side, *each)
+        if self.round > self.end:
+            self.send(comm, DOWN, self.end, self.found)
+        if self.round > self.end + 1:
+            self.send(comm, UP, self.end + 1, True)
+        if not any(doors) and comm.rank == 0:
+            self.doors.join(self.offered)
 
     def state(self) -> tuple[Any, ...]:
         """Return what a checkpoint holds."""
-        return self.walker.state(), dict(self.last_sent)
+        return self.walkers.state(), self.found, dict(self.offered)
+
+    def end_with(self, comm: MPI.Intracomm, lines: list[str], right: bool) -> NoReturn:
+        """End, after all others have left their loops; the first window that lives says how all ended."""
+        told = self.doors.close(self.lost) if self.doors else False
+        # A door says whether it was told, and who is none that it does not know.
+        first = self.window == 0 or recovery.agree_on(comm, int(not told) | (not self.doors) << 1) == 1
+        try:
+            if first and self.window == 0 and not self.lost:
+                recovery.conclude(comm, lines, right)
+            if first:
+                recovery.give_up(comm, self.lost or "window 0, with the result")
+            sys.exit(int(self.lost is not None))
+        finally:
+            if self.doors:
+                self.doors.leave()
 
 
 def repaired(comm: MPI.Intracomm) -> MPI.Intracomm:
@@ -396,73 +415,104 @@ def repaired(comm: MPI.Intracomm) -> MPI.Intracomm:
     made = recovery.replace(comm)
     dead = recovery.known_dead(comm)
     if comm.rank == min({*range(comm.size)}.difference(dead)):
-        window = sys.argv[sys.argv.index("--window") + 1] if "--window" in sys.argv else "all"
+        window = sys.argv[sys.argv.index("--place") + 1] if "--place" in sys.argv else "all"
         print(f"# window {window}: replaced {dead} after {MPI.Wtime():.3f} s", flush=True)
     return made
+
+
+# ------------------------------------------------------------------------------------------------------------ sampling
+
+
+def sample(member: Member, comm: MPI.Intracomm) -> None:
+    """Sample for a round, average ln g or check, and exchange."""
+    arguments, walkers = member.arguments, member.walkers
+    checked = member.round - arguments.rounds
+    if checked == 0:
+        walkers.freeze()
+    if checked == arguments.checks // 2:
+        walkers.forget()
+    time.sleep(arguments.work)
+    walkers.walk(arguments.steps)
+    if checked < 0:
+        own = np.concatenate((walkers.ln_g, walkers.visits))
+        all_of_them = np.empty((comm.size, len(own)))
+        comm.Allgather(own, all_of_them)  # no Allreduce: the order of summation is not to depend on the MPI
+        walkers.average(*np.split(all_of_them, 2, axis=1))
+    exchange(member, comm)
+
+
+def exchange(member: Member, comm: MPI.Intracomm) -> None:
+    """Exchange configurations with the window above in every other round, and with the one below between."""
+    side = UP if (member.window + member.round) % 2 == 0 else DOWN
+    if side in member.layout.sides(member.window):
+        walkers = member.walkers
+        mine, ln_g = walkers.offer(), walkers.ln_g.copy()
+        theirs, offers = member.exchanged(comm, side, ln_g, mine)
+        if comm.rank < len(offers):
+            offered = offers[comm.rank]
+            lower = mine if side == UP else offered
+            bounds = member.bounds[member.window + side]
+            walkers.exchange(theirs, bounds, offered, lower.chance, counts=side == UP)
+
+
+def result(member: Member, comm: MPI.Intracomm) -> ising.Found:
+    """Return what the window has found."""
+    walkers = member.walkers
+    own = walkers.visits, walkers.tried, walkers.accepted, walkers.name, walkers.astray()
+    visits, tried, accepted, names, astray = zip(*comm.allgather(own), strict=True)
+    return ising.Found(*walkers.found, sum(visits), sum(tried), sum(accepted), np.concatenate(names), sum(astray))
 
 
 # ------------------------------------------------------------------------------------------------------------- judging
 
 
-def joined(estimates: list[np.ndarray], bounds: list[tuple[int, int]], side: int) -> np.ndarray:
-    """Return ln g of all levels: windows are joined where their slopes are most alike, and g of the lowest is 2."""
-    levels = np.array(levels_of(side))
-    whole = estimates[0]
-    for estimate, (low, high), (_, top) in zip(estimates[1:], bounds[1:], bounds, strict=False):
-        common = levels[(low <= levels) & (levels <= top)]
-        slopes = np.diff(whole[common]) - np.diff(estimate[common])
-        at = common[np.abs(slopes).argmin()] if len(slopes) else common[0]
-        rest = levels[(at < levels) & (levels <= high)]
-        whole = whole.copy()
-        whole[rest] = estimate[rest] - estimate[at] + whole[at]
-    return whole[levels] - whole[0] + math.log(2)
+def judged(
+    arguments: argparse.Namespace, bounds: list[tuple[int, int]], found: list[ising.Found]
+) -> tuple[list[str], bool]:
+    """Return what to print of all windows, and whether it is right.
 
-
-def exact(side: int) -> np.ndarray:
-    """Return ln g of all levels as far as it is known, else nan."""
-    energies = np.abs(4 * np.array(levels_of(side)) - 2 * side**2)
-    known = EXACT_4X4 if side == 4 else {2 * side**2: 2, 2 * side**2 - 8: 2 * side**2, 2 * side**2 - 12: 4 * side**2}
-    return np.log([known.get(energy, math.nan) for energy in energies.tolist()])
-
-
-def at_temperature(ln_g: np.ndarray, side: int, temperature: float) -> tuple[float, float]:
-    """Return the mean energy and the heat capacity of a spin."""
-    energies = 4.0 * np.array(levels_of(side)) - 2 * side**2
-    weights = ln_g - energies / temperature
-    weights = np.exp(weights - weights.max())
-    mean, square = (np.average(energies**power, weights=weights) for power in (1, 2))
-    return mean / side**2, (square - mean**2) / temperature**2 / side**2
-
-
-def judged(arguments: argparse.Namespace, member: Member, estimates: list[np.ndarray]) -> tuple[list[str], bool]:
-    """Return what to print of ln g of all windows, and whether it is right."""
-    side = arguments.side
-    ln_g = joined(estimates, member.bounds, side)
-    off = float(np.nanmax(np.abs(ln_g - exact(side))))
-    energy, capacity = at_temperature(ln_g, side, CRITICAL)
+    It is if ln g is within the tolerance; energy, heat capacity and the levels visited in the check are so within a
+    tenth of it, and the share of exchanges that were accepted there within half of it; and if each configuration of the
+    beginning is still there once, in its window and with the energy that its walker takes it for.
+    """
+    side, ln_f = arguments.side, max(each.ln_f for each in found)
+    ln_g, known = ising.joined([each.ln_g for each in found], bounds, side), ising.exact(side)
+    off = np.nanmax(np.abs(ln_g - known))
+    heat = np.array(ising.at_temperature(ln_g, side, ising.CRITICAL))
+    heat_off = np.abs(heat - ising.exact_at(side, ising.CRITICAL)).max()
+    visits, shares = ising.in_the_check(ln_g if np.isnan(known).any() else known, side, bounds)
+    visited = np.array([each.visits / each.visits.sum() for each in found])
+    visits_off = np.abs(visited - visits).max()
+    accepted = np.array([each.accepted / each.tried for each in found[:-1]])
+    shares_off = np.abs(accepted - shares).max(initial=0.0)
+    names, astray = np.concatenate([each.names for each in found]), sum(each.astray for each in found)
+    amiss = len(names) - len({*names.tolist()}) + astray
+    digest = zlib.crc32(
+        repr([(*each.ln_g.tolist(), *each.visits.tolist(), *each.names.tolist()) for each in found]).encode()
+    )
     lines = [
-        f"wang_landau: {side}x{side} spins, {len(estimates)} windows, ln f {member.walker.ln_f:.3e}",
-        f"ln g is off by at most {off:.4f}; at T = {CRITICAL} E/N {energy:.6f}, C/N {capacity:.6f}",
-        f"state {zlib.crc32(np.concatenate(estimates).tobytes()):08x}",
+        f"wang_landau: {side}x{side} spins, {len(found)} windows, {len(names)} walkers, ln f {ln_f:.3e}",
+        f"ln g is off by at most {off:.4f}",
+        f"at T = {ising.CRITICAL} E/N is {heat[0]:.6f}, C/N {heat[1]:.6f}, off by at most {heat_off:.4f}",
+        f"accepted exchanges: {' '.join(f'{each:.4f}' for each in accepted)}, off by at most {shares_off:.4f}",
+        f"visited levels are off by at most {visits_off:.4f}, and {amiss} walkers are amiss",
+        f"state {digest:08x}",
     ]
-    return lines, off < arguments.tolerance
+    within = off, 10 * heat_off, 10 * visits_off, 2 * shares_off
+    return lines, ln_f <= arguments.ln_f and max(within) < arguments.tolerance and amiss == 0
 
 
 def main() -> None:
     """Sample, and let nobody's death change what comes out."""
     arguments = parse_arguments()
     member = Member(arguments)
-    comm, new = recovery.joined(), arguments.window is not None
+    comm, new = recovery.joined(), arguments.place is not None
     if not new:
         (comm, mail), _ = recovery.until_agreed(comm, member.divide, repaired)
         member.begin(comm, mail)
-    found, comm = recovery.roll_back_until_agreed(comm, member.compute, member.restore, repaired, restoring=new)
-    if member.window == 0:
-        try:
-            recovery.conclude(comm, *judged(arguments, member, found))
-        finally:
-            member.release()
-    member.release()
+    _, comm = recovery.roll_back_until_agreed(comm, member.compute, member.restore, repaired, restoring=new)
+    printed = member.window == 0 and not member.lost
+    member.end_with(comm, *(judged(arguments, member.bounds, member.found) if printed else ([], True)))
 
 
 if __name__ == "__main__":

@@ -212,6 +212,7 @@ LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
 SAMPLES = ("--subdomains", "1", "--samples", "6", "--cells", "5")
 SMALL = ("--level", "3", "--finest", "3", "--nodes", "3", "--steps", "4", "--every", "2")
 
+SAMPLED = ("--walkers=2", "--rounds=1", "--checks=4", "--steps=2", "--tolerance=99", "--ln-f=9")
 FEW_POINTS = ("--rows", "1", "--columns", "3", "--tolerance", "1e-8", "--every", "2")
 SWEEPS = [
     Sweep(APPS / "ft_replace.py", 4, ("--steps", "4", "--every", "2"), buddies=True, newcomers=2),
@@ -244,7 +245,7 @@ SWEEPS = [
     Sweep(APPS / "falanx.py", 8, ("--fragments", "3", "--points", "8"), needed=frozenset([0]), loses=falanx_loses),
     Sweep(APPS / "ft_mlmc.py", 6, ("--samples", "16,8,4", "--units", "2")),
     Sweep(APPS / "ft_mlmc.py", 6, ("--samples", "16,8,4", "--units", "2", "--save", "intermediate")),
-    Sweep(APPS / "wang_landau.py", 4, ("--rounds=3", "--sweeps=2", "--tolerance=99"), loses=a_pair, newcomers=2),
+    Sweep(APPS / "wang_landau.py", 4, SAMPLED, loses=a_pair, newcomers=2),
     Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "rc", *SMALL), loses=both_copies, newcomers=2),
     Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "ac", *SMALL), newcomers=2),
     Sweep(APPS / "sparse_grid.py", 8, ("--recovery", "cr", *SMALL), newcomers=2),

@@ -133,8 +133,15 @@ RUNS = [
     RealRun("ft_mlmc", 8, ("--save", "intermediate", "--work", "0.01")),
     RealRun("ft_mlmc", 8, ("--save", "intermediate", "--work", "0.01", "--die", "0@9", "--die", "4@5")),
     RealRun("wang_landau", 8),
-    RealRun("wang_landau", 8, ("--die", "3@20")),
-    RealRun("wang_landau", 8, ("--die", "0@10", "--die", "5@60")),
+    *(
+        RealRun("wang_landau", ranks, ("--walkers", "100", "--tolerance", "0.5", "--ln-f", "1e-4", *deaths))
+        for ranks, deaths in (
+            (8, ("--die", "3@20")),
+            (9, ("--die", "0@10", "--die", "5@60", "--die", "8@119")),
+            (8, ("--die", "2@20", "--die", "3@40")),  # window 1 is connected anew
+            (8, ("--die", "2@20", "--die", "3@20", "--patience", "3")),
+        )
+    ),
 ]
 
 
