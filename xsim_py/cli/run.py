@@ -34,8 +34,8 @@ _MANY_RANKS = 4_096
 _NOTES = """\
 Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
 
-exit status: the program's own; 2 bad input; 3 the program stalled; 4 wall limit; 74 output that cannot be
-written; 130 interrupted.
+exit status: the program's own; 2 bad input; 3 the program stalled; 4 wall limit; 5 findings of --check; 74 output
+that cannot be written; 130 interrupted.
 
 To shard a run over real MPI processes: mpiexec -n 2 xsim run ...
 """
@@ -226,6 +226,8 @@ def print_findings(result: Result, file: TextIO) -> None:
         print(f"xsim: warning: {warning}", file=file)
     if result.report:
         print(result.report, file=file)
+    for finding in result.findings:
+        print(finding.report(), file=file)
 
 
 def _to_files(args: Namespace) -> bool:

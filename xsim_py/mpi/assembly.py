@@ -21,8 +21,8 @@ from .failures.settings import DETECTORS
 from .ftco.driver import Ftco
 from .ftco.operations import ALGORITHMS
 from .transport.fabric import Fabric
+from .transport.observed import Observer, fabric_class
 from .transport.shared_links import SharedLinks
-from .transport.tracing import TracingFabric
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
@@ -39,6 +39,7 @@ def make_library(
     settings: Settings,
     *,
     traced: bool,
+    observer: Observer | None,
     batches: str | None,
     detection: DetectorSettings,
     ulfm: Any,
@@ -51,6 +52,8 @@ def make_library(
 
     Parameters
     ----------
+    observer : Observer or None
+        Is told which message met which receive, where the run is checked.
     batches : str or None
         How collectives are computed for all their ranks at once, as `Meetings` knows it; None: not at all.
     ulfm : UlfmSpec
@@ -62,7 +65,7 @@ def make_library(
     """
     account = network.contention()
     links = None if account is None else SharedLinks(settings.machine, account)
-    fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
+    fabric: Fabric = fabric_class(observer, traced=traced)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:
