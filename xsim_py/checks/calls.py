@@ -51,6 +51,11 @@ _INVALID = frozenset(
         c.ERR_INFO_VALUE,
     }
 )
+_OF_REQUESTS: dict[str, Callable[..., Any]] = {
+    "Free": requests.free,
+    "Start": point_to_point.start,
+    "Startall": point_to_point.start_all,
+}
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
 
@@ -92,7 +97,7 @@ def _family(owner: type) -> str:
 
 def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, Request):
-        return {"Free": requests.free, "Start": point_to_point.start, "Startall": point_to_point.start_all}.get(name)
+        return _OF_REQUESTS.get(name)
     if issubclass(owner, Message):
         return point_to_point.OF_MESSAGES.get(name)
     if name in resources.ENDS:
@@ -195,7 +200,11 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     troubled : bool
         Whether processes have failed: then calls were left in the middle, and it is nobody's fault.
     """
-    if ended not in ("finished", "stalled") or troubled:
+    if ended not in ("finished", "stalled", "aborted") or troubled:
+        return
+    if ended != "stalled":
+        ordering.buffered(monitor)
+    if ended == "aborted":
         return
     for number in sorted(finished):
         state = monitor.ranks.get(number)
@@ -205,6 +214,5 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
                 resources.left(monitor, state)
     if ended == "finished":
         ordering.unreceived(monitor)
-        ordering.buffered(monitor)
     else:
         ordering.stalled(monitor, waiting)

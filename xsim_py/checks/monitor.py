@@ -62,7 +62,7 @@ class Call:
 
 
 class RankState:
-    """What the monitor keeps for one rank.
+    """The monitor keeps this for one rank.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from xsim_py.findings import BUFFERING_HAZARD, CALL_ORDERING, PARAMETER_MATCHING
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.units import spans
 
-from .sides import MessageSide
+from .sides import CollectiveCall, MessageSide
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -79,19 +79,19 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
 
 def _on_other_communicators(monitor: Monitor, calls: list[Call]) -> bool:
     """Find ranks that wait in one collective on different communicators that have the same members."""
-    by_name: dict[str, list[Call]] = {}
+    by_name: dict[str, list[CollectiveCall]] = {}
     for call in calls:
-        if call.collective is not None:
-            by_name.setdefault(call.name, []).append(call)
+        if call.collective is not None and call.collective.meeting is not None:
+            by_name.setdefault(call.name, []).append(call.collective)
     found = False
     for name, group in by_name.items():
         first = group[0]
-        for call in group[1:]:
-            mine, theirs = call.collective.meeting, first.collective.meeting
-            if mine is not theirs and call.rank.number in theirs.members and first.rank.number in mine.members:
+        for said in group[1:]:
+            mine, theirs = said.meeting, first.meeting
+            if mine is not theirs and said.rank in theirs.members and first.rank in mine.members:
                 text = f"{name} is called on different communicators"
-                other = f"{monitor.where(first.place)}: {first.title} of rank {first.rank.number}"
-                monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number, other)
+                other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
+                monitor.note(PARAMETER_MATCHING, said.place, text, said.rank, other)
                 found = True
     return found
 

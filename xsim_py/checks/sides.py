@@ -1,4 +1,4 @@
-"""What is known of one message on one of its two sides, and of one collective call of one rank."""
+"""The sides of a message, and the calls that make up a collective: records of what each rank has said."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class MessageSide:
 
 
 class CollectiveCall:
-    """What one rank says of a collective: its name, root and operation, and what it gives and takes.
+    """One rank says this of a collective: its name, root and operation, and what it gives and takes.
 
     Attributes
     ----------

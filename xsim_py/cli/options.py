@@ -181,7 +181,6 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             " call, and repeats it without the dead (default: what the machine says)",
         ),
         add_isolation_option(parser),
-        *add_check_options(parser),
         add(
             "--restart",
             metavar="POLICY",
@@ -252,7 +251,7 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "restart": args.restart,
         "resilience": args.resilience,
         "isolation": args.isolation,
-        "check": args.check,
+        "check": getattr(args, "check", False),
         "private": args.private,
         "share": args.share,
     }
