@@ -285,7 +285,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         call.collective = said
         enter(monitor, call, comm, said)
-        call.rank.steps.append(("collective", said, said))
+        call.rank.steps.append(([said], [said], True))
 
     return follow
 
@@ -296,7 +296,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
     def follow(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         enter(monitor, call, comm, said)
-        call.rank.steps.append(("collective", said, None))
+        call.rank.steps.append(([said], [], True))
 
         def begun(request: Any) -> None:
             record = of_request(monitor, call, request)

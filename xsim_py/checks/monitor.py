@@ -69,7 +69,8 @@ class RankState:
     number : int
         In the whole run.
     steps : list
-        What the rank did, in order, as far as others may have to wait for it; see `ordering`.
+        What the rank has done, in order: what it has begun, what it has completed, and whether it had to wait for just
+        that; sides of messages, calls of collectives, signals, and accesses to windows.
     requests : dict of int to RequestRecord
         Those that are not completed and freed, by the address of their tasks; see `requests`.
     objects : dict of int to list
@@ -82,7 +83,7 @@ class RankState:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.steps: list[tuple[Any, ...]] = []
+        self.steps: list[tuple[list[Any], list[Any], bool]] = []
         self.requests: dict[int, Any] = {}
         self.objects: dict[int, Any] = {}
         self.collectives: dict[Any, int] = {}

@@ -124,34 +124,35 @@ class _Again:
             stuck.pop(number, None)
             steps = self.steps[number]
             while self.at[number] < len(steps):
-                _, posted, waited = step = steps[self.at[number]]
+                posted, waited, hard = steps[self.at[number]]
                 if self.begun[number] < self.at[number]:
                     self.begun[number] = self.at[number]
-                    self._post(step[0], posted)
-                missing = self._missing(step[0], waited)
+                    self._post(posted)
+                missing = _missing(waited) if hard else None
                 if missing is not None:
                     self.waiters.setdefault(id(missing), []).append(number)
-                    stuck[number] = waited if step[0] == "transfers" else [waited]
+                    stuck[number] = waited
                     break
                 self.at[number] += 1
         return stuck
 
-    def _post(self, kind: str, posted: Any) -> None:
-        for each in posted if kind == "transfers" else [posted] if posted is not None else []:
+    def _post(self, posted: list[Any]) -> None:
+        for each in posted:
             each.posted = True
             self.ready += self.waiters.pop(id(each), ())
 
-    def _missing(self, kind: str, waited: Any) -> Any:
-        """Return what a step waits for that has not been begun, or None."""
-        if kind == "transfers":
-            for each in waited:
-                if each.partner is not None and not each.partner.posted and not (each.sends and each.buffered):
-                    return each.partner
-        elif waited is not None and waited.meeting is not None:
-            for each in waited.meeting.calls.values():
-                if not each.posted:
-                    return each
-        return None
+
+def _missing(waited: list[Any]) -> Any:
+    """Return what a step waits for that has not begun, or None."""
+    for each in waited:
+        if isinstance(each, MessageSide):
+            if each.partner is not None and not each.partner.posted and not (each.sends and each.buffered):
+                return each.partner
+        elif isinstance(each, CollectiveCall) and each.meeting is not None:
+            for other in each.meeting.calls.values():
+                if not other.posted:
+                    return other
+    return None
 
 
 def buffered(monitor: Monitor) -> bool | None:
@@ -170,8 +171,7 @@ def buffered(monitor: Monitor) -> bool | None:
     if any(
         isinstance(each, MessageSide) and not each.sends and each.peer == ANY_SOURCE
         for steps in again.steps.values()
-        for kind, posted, _ in steps
-        if kind == "transfers"
+        for posted, _, _ in steps
         for each in posted
     ):
         return None

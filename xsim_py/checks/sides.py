@@ -30,14 +30,17 @@ class MessageSide:
         The other side, once they have met.
     buffered : bool
         Whether it completes without its receive, by what the program asks for (Bsend).
-    posted, done : bool
-        How far the call has come where the calls are gone through again; see `ordering`.
+    posted : bool
+        Whether the call has begun where the calls are gone through again; see `ordering`.
+    clock, ended : array or None, int
+        When it began and when it was complete; see `clocks`.
     """
 
     __slots__ = (
         "buffered",
+        "clock",
         "comm",
-        "done",
+        "ended",
         "name",
         "partner",
         "peer",
@@ -72,7 +75,8 @@ class MessageSide:
         self.partner: MessageSide | None = None
         self.buffered = False
         self.posted = False
-        self.done = False
+        self.clock: Any = None
+        self.ended = 0
 
 
 class CollectiveCall:
@@ -92,7 +96,20 @@ class CollectiveCall:
         Of a call with a count for each rank: what goes to whom, and what is expected of whom.
     """
 
-    __slots__ = ("gives", "meeting", "name", "op", "place", "posted", "rank", "root", "signatures", "takes")
+    __slots__ = (
+        "clock",
+        "ended",
+        "gives",
+        "meeting",
+        "name",
+        "op",
+        "place",
+        "posted",
+        "rank",
+        "root",
+        "signatures",
+        "takes",
+    )
 
     def __init__(
         self,
@@ -115,3 +132,24 @@ class CollectiveCall:
         self.takes = takes
         self.meeting: Any = None
         self.posted = False
+        self.clock: Any = None
+        self.ended = 0
+
+
+class Signal:
+    """A rank tells another one to go on, by a call on a window: Post to Start, or Complete to Wait.
+
+    Attributes
+    ----------
+    given : bool
+        Whether it has been.
+    clock, ended : array or None, int
+        When; see `clocks`.
+    """
+
+    __slots__ = ("clock", "ended", "given")
+
+    def __init__(self) -> None:
+        self.given = False
+        self.clock: Any = None
+        self.ended = 0

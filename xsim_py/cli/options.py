@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import parameters
 from xsim_py.code_origin import ALL_IMPORTED
-from xsim_py.errors import NOT_WRITTEN, ConfigError
-from xsim_py.findings import FOUND
+from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError
 from xsim_py.parameters import COLLECTIVES, COMPUTE, RACES, RESILIENCE, isolation, one_of, packages
 from xsim_py.units import parse_time_ps
 

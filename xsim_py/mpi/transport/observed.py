@@ -6,6 +6,8 @@ It does what `Fabric` does, or `TracingFabric`, through the same methods. Every 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from xsim_py.process.ranks import current
@@ -115,9 +117,6 @@ class ObservedTracingFabric(ObservedFabric, TracingFabric):
         return box
 
 
-def fabric_class(observer: Observer | None, *, traced: bool) -> Any:
-    """Return what makes the fabric of a run, which may be traced, observed, both or neither."""
-    if observer is None:
-        return TracingFabric if traced else Fabric
-    cls = ObservedTracingFabric if traced else ObservedFabric
-    return lambda *args: cls(observer, *args)
+def observed_fabric(observer: Observer, *, traced: bool) -> Callable[..., Fabric]:
+    """Return what makes the fabric of a run that an observer follows, and that may be traced."""
+    return partial(ObservedTracingFabric if traced else ObservedFabric, observer)
