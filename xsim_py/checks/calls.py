@@ -14,9 +14,10 @@ from xsim_py.mpi4py.comm import Comm
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
+from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import collectives, ordering, point_to_point, requests, resources
+from . import collectives, ordering, point_to_point, requests, resources, rma
 from .monitor import Call, Monitor, watched
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
         return point_to_point.OF_MESSAGES.get(name)
     if name in resources.ENDS:
         return resources.free
+    if issubclass(owner, Win):
+        return rma.ADVICE.get(name)
     if issubclass(Comm, owner) or issubclass(owner, Comm):
         return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name)
     return None
@@ -202,6 +205,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     """
     if ended not in ("finished", "stalled", "aborted") or troubled:
         return
+    rma.conflicting(monitor)
     if ended != "stalled":
         ordering.buffered(monitor)
     if ended == "aborted":
@@ -210,6 +214,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         state = monitor.ranks.get(number)
         if state is not None:
             requests.left(monitor, state)
+            rma.left(monitor, number)
             if ended == "finished":
                 resources.left(monitor, state)
     if ended == "finished":

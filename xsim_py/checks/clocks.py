@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .sides import CollectiveCall, MessageSide, Signal
+from .sides import Access, CollectiveCall, MessageSide, Signal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,6 +101,8 @@ class Clocks:
             elif isinstance(each, Signal):
                 if each.given:
                     found.append(each)
+            elif isinstance(each, Access):
+                found += each.after
             elif isinstance(each, CollectiveCall):
                 found += _heard(each)
         return found

@@ -51,6 +51,11 @@ def enter(monitor: Monitor, call: Call, comm: Any, said: CollectiveCall) -> None
         core = comm._comm()
     except Exception:  # null or freed: the call itself will say so
         return
+    meet(monitor, call, core, said)
+
+
+def meet(monitor: Monitor, call: Call, core: Any, said: CollectiveCall) -> None:
+    """Compare what a rank says of its next collective on its side of a communicator with what others have said."""
     group = (core.cid, core.ranks[0])
     number = call.rank.collectives.get(group, 0)
     call.rank.collectives[group] = number + 1

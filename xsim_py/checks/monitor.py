@@ -77,9 +77,13 @@ class RankState:
         What it has made and not freed, by address; see `resources`.
     collectives : dict
         How many collectives it has begun on each communicator.
+    buffers : list of Used
+        The buffers that requests use now; see `buffers`.
+    windows : dict of int to OpenWindow
+        Its windows, by address; see `rma`.
     """
 
-    __slots__ = ("buffers", "collectives", "number", "objects", "requests", "steps")
+    __slots__ = ("buffers", "collectives", "number", "objects", "requests", "steps", "windows")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -88,6 +92,7 @@ class RankState:
         self.objects: dict[int, Any] = {}
         self.collectives: dict[Any, int] = {}
         self.buffers: list[Any] = []
+        self.windows: dict[int, Any] = {}
 
 
 class _Noted:
@@ -119,6 +124,8 @@ class Monitor:
         self.kept: dict[Message, MessageSide] = {}  # taken by a probe, and to be received
         self.posts: dict[Receive, MessageSide] = {}
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
+        self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
+        self.signals: dict[Any, Any] = {}
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
         self._frames: dict[CodeType, bool] = {}
 
