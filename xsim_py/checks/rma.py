@@ -239,7 +239,9 @@ def _complete(call: Call, accesses: Iterable[Access]) -> None:
         call.rank.steps.append(([], done, False))
 
 
-def _completing(targets: Callable[[OpenWindow, Any], Iterable[int]], *, unlocks: bool = False) -> Callable[..., After | None]:
+def _completing(
+    targets: Callable[[OpenWindow, Any], Iterable[int]], *, unlocks: bool = False
+) -> Callable[..., After | None]:
     """Return what follows a call that completes the accesses to some targets."""
 
     def follow(monitor: Monitor, call: Call, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
