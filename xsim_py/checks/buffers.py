@@ -194,9 +194,10 @@ def overlapping(monitor: Monitor, call: Call, buf: Any) -> None:
 
 def apart(monitor: Monitor, call: Call, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
-    arrays = sendbuf is not recvbuf and type(sendbuf) is type(recvbuf) is np.ndarray
-    if arrays and not call.rank.buffers and sendbuf.base is None and recvbuf.base is None:
-        return  # hot path: two arrays with memory of their own
+    if not call.rank.buffers:
+        mine, theirs = (buf[0] if isinstance(buf, list | tuple) and buf else buf for buf in (sendbuf, recvbuf))
+        if type(mine) is type(theirs) is np.ndarray and not np.may_share_memory(mine, theirs):
+            return  # hot path: two arrays far apart
     sent, received = _parsed(sendbuf, writable=False), _parsed(recvbuf, writable=True)
     if sent is None or received is None:
         return

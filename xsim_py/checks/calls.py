@@ -117,7 +117,8 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        resources.made(call, result)
+        if result is not args[0]:  # as `Datatype.Commit` returns it
+            resources.made(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
         if isinstance(result[0], Handle):

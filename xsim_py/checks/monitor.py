@@ -216,13 +216,13 @@ class Monitor:
     def _matched(self, send: MessageSide, receive: MessageSide) -> None:
         send.partner = receive
         receive.partner = send
-        if send.signature is None or receive.signature is None or signatures.match(send.signature, receive.signature):
+        sent, wanted = send.signature, receive.signature
+        if sent == wanted or sent is None or wanted is None or signatures.match(sent, wanted):
             return
-        sent, wanted = signatures.described(send.signature), signatures.described(receive.signature)
         self.note(
             PARAMETER_MATCHING,
             receive.place,
-            f"{receive.name} expects {wanted}, and the message has {sent}",
+            f"{receive.name} expects {signatures.described(wanted)}, and the message has {signatures.described(sent)}",
             receive.rank,
             f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}",
         )

@@ -54,10 +54,12 @@ def core_of(comm: Any) -> Any:
         return None
 
 
-def _waits(call: Call, *transfers: MessageSide | None) -> None:
-    """Take down that the call waits for these messages, all of which it has begun before."""
-    known = [transfer for transfer in transfers if transfer is not None]
-    call.waits_for += known
+def _waits(call: Call, one: MessageSide | None, other: MessageSide | None = None) -> None:
+    """Take down that the call waits for these messages, which it has just begun."""
+    known = [] if one is None else [one]
+    if other is not None:
+        known.append(other)
+    call.waits_for = known
     call.rank.steps.append((known, known, True))
 
 

@@ -79,7 +79,10 @@ class MessageSide(Deed):
         *,
         sends: bool,
     ) -> None:
-        super().__init__()
+        # Not `super().__init__`: there are two for nearly every message.
+        self.posted = False
+        self.clock: Any = None
+        self.ended = 0
         self.rank = rank
         self.name = name
         self.place = place

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xsim_py.process.ranks import current
 
@@ -38,10 +38,6 @@ class Observer(Protocol):
         """Take note of a message that had arrived before this fiber asked for it."""
 
 
-def _observer(box: Mailbox) -> Observer:
-    return cast(ObservedFabric, box.fabric).observer
-
-
 class ObservedMailbox(Mailbox):
     """A mailbox that tells the observer what meets."""
 
@@ -53,13 +49,13 @@ class ObservedMailbox(Mailbox):
         # The shortcut of `Fabric._deliver` for a lone receive would pass by `match`.
         self._not_alone()
         if operation.note is None and current.fiber is not None:
-            _observer(self).posted(operation, current.fiber)
+            self.fabric.observer.posted(operation, current.fiber)  # type: ignore[attr-defined]
 
     def match(self, message: Message) -> Receive | None:
         """Return the receive that takes an arriving message, and tell that they have met."""
         operation = super().match(message)
         if operation is not None and operation.note is None:
-            _observer(self).met(message, operation)
+            self.fabric.observer.met(message, operation)  # type: ignore[attr-defined]
         return operation
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
@@ -76,7 +72,7 @@ class ObservedMailbox(Mailbox):
 
     def _given(self, message: Message) -> None:
         if current.fiber is not None:
-            _observer(self).taken(message, current.fiber)
+            self.fabric.observer.taken(message, current.fiber)  # type: ignore[attr-defined]
 
 
 class ObservedTracingMailbox(ObservedMailbox, TracingMailbox):
