@@ -38,6 +38,11 @@ class Attempt(NamedTuple):
         return max((part.stopped_ps for part in self.parts if part.stopped_ps is not None), default=None)
 
     @property
+    def ended(self) -> str:
+        """How it ended, as `Result.ended` has it."""
+        return _ending(self.parts)[0]
+
+    @property
     def aborted_ps(self) -> int | None:
         """When it was over, if it was aborted."""
         return _virtual_time_ps(self.parts) if _ending(self.parts)[0] == "aborted" else None

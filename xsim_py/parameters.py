@@ -23,6 +23,7 @@ WAYS: Final = ("messages", "arrays", "auto")
 
 COLLECTIVES: Final = (*ALGORITHMS, *WAYS)
 COMPUTE: Final = ("none", "measured")
+RACES: Final = "races"
 RESILIENCE: Final = ("legio",)
 """The layers under which an unmodified program outlives failures."""
 
@@ -131,6 +132,7 @@ class RunParameters(NamedTuple):
     label: bool
     trace: bool
     profile: bool
+    check: bool | str
     private: tuple[str, ...]
     share: tuple[str, ...]
     """The packages of which each rank has its own modules, and those that all ranks share."""
@@ -164,6 +166,11 @@ def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither True nor False")
     return value
+
+
+def _check(value: Any) -> bool | str:
+    """Return whether the program's use of MPI is checked, or ``races`` where harmless races are listed, too."""
+    return value if value == RACES else _flag(value)
 
 
 def _text(value: Any) -> str:
@@ -226,6 +233,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "label": _flag,
     "trace": _flag,
     "profile": _flag,
+    "check": _check,
     "private": packages,
     "share": packages,
 }

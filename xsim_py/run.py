@@ -1,81 +1,25 @@
-"""`simulate`: run a program on a simulated machine. The one file that knows every floor."""
+"""`simulate`: run a program on a simulated machine."""
 
 from __future__ import annotations
 
-import builtins
-import errno
-import resource
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from functools import partial
-from itertools import repeat
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, TextIO
 
-from xsim_py import __version__, vitals
-from xsim_py.atomic_files import scratch_folder, tidy_when_terminated
-from xsim_py.config import FailuresSpec, MachineSpec, config_hash, load_machine
-from xsim_py.engine import (
-    UNBOUNDED_PS,
-    Lookahead,
-    Transport,
-    by_way_of_others,
-    launched_by_mpiexec,
-    make_transport,
-    most_shards,
-    problem_of_processes,
-    processes_of,
-)
-from xsim_py.errors import ConfigError
-from xsim_py.machine import Machine
-from xsim_py.mpi.assembly import make_library
-from xsim_py.mpi.batched.meetings import MESSAGES
-from xsim_py.mpi.dynamic.launcher import Launcher, Startup
-from xsim_py.mpi.dynamic.variables import NAMES, Variables
-from xsim_py.mpi.failures.scheduled import doom
-from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
-from xsim_py.mpi.ftco.shapes import ftco_shapes
-from xsim_py.mpi.settings import Settings
-from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
-from xsim_py.mpi.transport.fabric import Fabric
-from xsim_py.mpi.wanted_algorithms import from_description
-from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
-from xsim_py.mpi4py.call_spans import install_spans
-from xsim_py.network import make_network
-from xsim_py.outcome import Attempt, assemble
-from xsim_py.parameters import RunParameters, read, way_of
-from xsim_py.process import interruption, lifecycle, virtual_python
-from xsim_py.process.descriptors import os_calls
-from xsim_py.process.files import file_calls
-from xsim_py.process.files.virtual_files import VirtualFiles
-from xsim_py.process.output.collector import NO_OUTPUT, Output
-from xsim_py.process.output.equal_tracebacks import EqualTracebacks
+from xsim_py.config import load_machine
+from xsim_py.job import Job
+from xsim_py.parameters import read
 from xsim_py.process.output.simulator_descriptors import kept_apart
-from xsim_py.process.output.spilled_lines import LIMIT_BYTES, LIMIT_ELSEWHERE_BYTES, Spill, drop_unclaimed
+from xsim_py.process.output.spilled_lines import drop_unclaimed
 from xsim_py.process.profiler import Profile
-from xsim_py.process.programs import shared_state
-from xsim_py.process.programs.apps import App, Apps, load, wrong
-from xsim_py.process.programs.called_functions import given_back, pack, unpack
+from xsim_py.process.programs.apps import App, load, wrong
 from xsim_py.process.programs.mpi_packages import with_packages
-from xsim_py.process.programs.private_modules import separate
-from xsim_py.process.programs.program import Program
-from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
-from xsim_py.process.ranks import context, current, meter
+from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import dismiss_workers
-from xsim_py.process.ranks.memory import patient_collector
-from xsim_py.process.ranks.patches import Patches
-from xsim_py.process.ranks.shard import Control, Shard
 
 if TYPE_CHECKING:
-    from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
-    from xsim_py.isolation import Isolation
     from xsim_py.report import Result
-
-_PAIRS_UP_TO_RANKS = 1024
 
 
 def simulate(
@@ -99,6 +43,7 @@ def simulate(
     label: bool = False,
     trace: bool = False,
     profile: bool = False,
+    check: bool | str = False,
     private: str | Sequence[str] = (),
     share: str | Sequence[str] = (),
     background: Sequence[Callable[[Any], Any]] = (),
@@ -159,6 +104,9 @@ def simulate(
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     profile : bool
         Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profiler`).
+    check : bool or str
+        Look for mistakes in the use of MPI: `Result.findings`, and status 5 where there are some. ``"races"`` also
+        lists the races of messages that change nothing. All ranks are in one shard, as greenlets.
     private : str, or sequence of str
         Installed packages of which each rank has its own modules, besides those that import mpi4py; ``"all-imported"``
         tries all that are pure Python. With those that the machine's ``process.private`` names.
@@ -184,412 +132,16 @@ def simulate(
     """
     asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
     spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
-    run = _Run(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
-    run.label = asked.label
-    run.traced = asked.trace
-    run.profile = Profile(run.transport.local[0]) if asked.profile else None
-    run.expect(asked.fail, ft=asked.ft, restart=asked.restart)
+    job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
+    job.label = asked.label
+    job.traced = asked.trace
+    job.watch(asked.check)
+    job.profile = Profile(job.transport.local[0]) if asked.profile else None
+    job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     sinks = kept_apart(sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
-    with current.only_one(), run.transport.together(), sinks as run.sinks, run.apart():
+    with current.only_one(), job.transport.together(), sinks as job.sinks, job.apart():
         try:
-            return run.go(asked.wall_limit_s, background, progress, started)
+            return job.go(asked.wall_limit_s, background, progress, started)
         finally:
             dismiss_workers()
             drop_unclaimed()
-
-
-def _check_shards(local: int, ranks: int) -> None:
-    """Refuse more shards than one process takes."""
-    most = most_shards(ranks)
-    if local > most:
-        noun = "rank" if ranks == 1 else "ranks"
-        raise ConfigError(f"shards: {local:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}")
-
-
-class _Run:
-    """Everything that one run is made of."""
-
-    def __init__(self, spec: MachineSpec, program: Program | Apps, asked: RunParameters) -> None:
-        self.spec = spec
-        self.program = program
-        self.ranks = ranks = asked.ranks
-        self.seed = asked.seed
-        self.compute = asked.compute or spec.compute.mode
-        self.machine = Machine(spec, ranks=ranks)
-        self.network = make_network(spec, places=self.machine)
-        self.isolation = asked.isolation
-        self.collectives = asked.way
-        self.transport, self.blocks = self._spread(asked.shards)
-        if self.isolation:
-            cast(Any, self.transport).in_order = self.have_common or self._meet_in_arrays()
-        self.apart_by = "isolation" if self.isolation else "mpiexec" * (len(self.transport.local) < self.transport.size)
-        self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
-        self.label = False
-        self.traced = False
-        self.profile: Profile | None = None
-        self.control = Control()
-        self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
-        self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
-        notice_ps = self.launcher_ps or self.network.min_latency_ps([range(ranks)])
-        self.startup = Startup(notice_ps, spec.spawn.startup_ps, spec.spawn.startup_per_process_ps)
-        self.machine.followers.append(self.network.follow)
-        if self.files is not None:
-            self.machine.followers.append(self.files.follow)
-        self.shards: list[Shard] = []
-        self.fabrics: list[Fabric] = []
-        self.outputs: list[Output] = []
-        self.fault_tolerant = False
-        self.detector = NO_DETECTION
-        self.shapes = ftco_shapes(spec, self.network)
-        self.failures: FailureModel | None = None
-        self.extra_failures: tuple[str, ...] = ()
-        self.restart: RestartPolicy | None = None
-        self.written: Mapping[tuple[int, str], str] = {}  # the failures of this start that were written down
-        self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
-        self.host: Isolation | None = None
-
-    def _spread(self, shards: int) -> tuple[Transport, Sequence[range]]:
-        """How the shards exchange, and the ranks of each."""
-        each = self.isolation
-        if not each:
-            transport = make_transport(shards)
-            _check_shards(len(transport.local), self.ranks)
-            return transport, self.machine.shard_blocks(transport.size)
-        if shards != 1:
-            raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
-        if launched_by_mpiexec() > 1:
-            raise ConfigError("isolation: a real mpiexec has made the processes; start xsim without it")
-        if problem := problem_of_processes(self.ranks, each):
-            raise ConfigError(f"isolation: {problem}")
-        from xsim_py.isolation import blocks_of, processes_for  # most runs have greenlets, and should start quickly
-
-        processes = processes_for(self.ranks, each, later=not self.have_common)
-        return processes, blocks_of(self.ranks, each, processes.size)
-
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Have what processes of their own need."""
-        if self.isolation:
-            from xsim_py.isolation import Isolation, shared_memory_folder
-
-            with tidy_when_terminated(), scratch_folder(shared_memory_folder()) as folder:
-                self.host = Isolation(self, folder)
-                try:
-                    yield
-                finally:
-                    self.host.close()
-                    self.host = None
-        else:
-            yield
-
-    def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
-        """Find out who will fail, and what the launcher does about it."""
-        self.extra_failures = tuple(failures)
-        if failures or self.spec.failures != FailuresSpec():  # most runs have none, and should start quickly
-            from xsim_py.failure import FailureModel
-            from xsim_py.mpi4py.call_hooks import known_calls
-
-            self.failures = FailureModel(
-                self.spec,
-                extra=failures,
-                ranks=self.ranks,
-                node_of=self.machine.node_of,
-                cores_per_node=self.machine.cores_per_node,
-                seed=self.seed,
-                known_calls=known_calls(),
-            )
-        if restart is not None:
-            from xsim_py.failure import RestartPolicy
-
-            self.restart = RestartPolicy.parse(restart)
-        wanted = self.spec.mpi.fault_tolerance if ft is None else ft
-        if wanted is False and self.spec.mpi.resilience is not None:
-            raise ConfigError(
-                "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
-            )
-        may_fail = self.failures is not None or self.spec.mpi.resilience is not None
-        self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
-        if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
-            self.detector = detector_settings(self.spec, self.network)
-
-    def lookahead(self) -> Lookahead:
-        """How soon each shard can reach each other one; without a limit where there is one shard only.
-
-        What shards do in common (`Shard.share`) comes back to the one that began it as soon as to the others, and they
-        are all told of a failure at the same time.
-        """
-        shards = self.transport.size
-        if shards == 1:
-            return ((UNBOUNDED_PS,),)
-        if self.ranks == 1:
-            return [[1] * shards] * shards
-        nearest_ps = min(self.launcher_ps, self.network.nearest_ps)  # ranks may be started on any node
-        direct = [[min(ps, nearest_ps) for ps in row] for row in self.network.latencies_ps(self.blocks)]
-        least = min(self.network.min_latency_ps(self.blocks), nearest_ps)
-        if least <= 0:
-            raise self.spec.error(
-                "network.latency", f"a latency of 0 leaves {shards} shards no lookahead; use one shard"
-            )
-        if self.spec.storage is not None:
-            least = min(least, self.spec.storage.latency_ps)
-        return [[least] * shards] * shards if self.have_common else by_way_of_others(direct)
-
-    @property
-    def have_common(self) -> bool:
-        """True if some of what happens has to happen in all shards in one order."""
-        return self.spec.storage is not None or self.network.contention() is not None
-
-    def _complete_spec(self) -> MachineSpec:
-        """The description with what the call adds to it."""
-        at = (*self.spec.failures.at, *self.extra_failures)
-        mpi = replace(self.spec.mpi, fault_tolerance=self.fault_tolerant or None)
-        return replace(self.spec, failures=replace(self.spec.failures, at=at), mpi=mpi)
-
-    def provenance(self) -> dict[str, Any]:
-        """Return all that is needed to repeat this run."""
-        return {
-            "version": __version__,
-            "seed": self.seed,
-            "config_hash": config_hash(self._complete_spec()),
-            "ranks": self.ranks,
-            "shards": processes_of(self.ranks, self.isolation) if self.isolation else self.transport.size,
-            "isolation": way_of(self.isolation),
-            "machine": f"{self.spec.name}: {self.machine}",
-            "program": self.program.name,
-        }
-
-    def go(
-        self,
-        wall_limit_s: float | None,
-        background: Sequence[Callable[[Any], Any]],
-        progress: Callable[[int, int, int, int], None] | None,
-        started: Callable[[dict[str, Any]], None] | None,
-    ) -> Result:
-        """Run to the end, whatever that is."""
-        lookahead = self.lookahead()
-        if started is not None and 0 in self.transport.local:
-            started(self.provenance())
-        cpu_s, wall_s = time.process_time(), time.perf_counter()
-        start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
-        profiled = self.profile.sampling() if self.profile is not None else nullcontext()
-        watched = interruption.watched(self.control, self.shards, wall_limit_s, progress)
-        exits = interruption.c_exit_watched(self.shards, self.sinks[1], self.transport.leave)
-        with Patches() as patches, profiled, watched, exits, patient_collector(self.ranks):
-            self._isolate(patches)
-            if self.host is not None:
-                self.host.prepare_imports(self.program.programs)
-            while start is not None:
-                start_ps, struck = start
-                if self.host is not None:
-                    self.host.begin()
-                with Patches() as calls:
-                    timed, sites = self._schedule(calls, start_ps, struck)
-                    work = partial(self._attempt, lookahead, timed, background, start_ps)
-                    parts = self.transport.simulate(work, self.host)
-                start = self.transport.broadcast(self._ended(start, sites, self.transport.gather(parts)))
-        cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
-        return self._result(cost)
-
-    def _schedule(
-        self, calls: Patches, start_ps: int, struck: frozenset[CallSite]
-    ) -> tuple[tuple[Failure, ...], tuple[CallSite, ...]]:
-        """Who is to fail from this start of the job on, at what times and at which calls."""
-        if self.failures is None:
-            return (), ()
-        from xsim_py.mpi4py.call_hooks import install_call_sites
-
-        schedule = self.failures.schedule(start_ps, struck=struck)
-        install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
-        self.written = schedule.written
-        return schedule.timed, schedule.sites
-
-    def _attempt(
-        self,
-        lookahead: Lookahead,
-        timed: tuple[Failure, ...],
-        background: Sequence[Callable[[Any], Any]],
-        start_ps: int,
-        numbers: Sequence[int],
-    ) -> list[ShardResult]:
-        """Run these shards of the job from one start to its end."""
-        self._make_shards(numbers, background, start_ps)
-        body = lifecycle.body(self.program)
-        vitals.mine.running = 1
-        try:
-            for shard, fabric in zip(self.shards, self.fabrics, strict=True):
-                doom(fabric, timed)
-                shard.start(body)
-            self.transport.run(self.shards, lookahead)
-            vitals.mine.running = 0
-            parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
-            parts[0].shared = shared_state.findings(sum(len(self.blocks[number]) for number in numbers))
-            pack(parts, self.apart_by)
-            if self.profile is not None:
-                for part, shard in zip(parts, self.shards, strict=True):
-                    part.profile = self.profile.of(shard.number)
-            if self.files is not None:
-                self.files.stop()
-                for part, shard in zip(parts, self.shards, strict=True):
-                    part.storage = self.files.rows(shard)
-            return parts
-        finally:
-            vitals.mine.running = 0
-            for shard, fabric in zip(self.shards, self.fabrics, strict=True):
-                release(fabric)
-                context.release_all(shard.ranks)
-                shard.abandon()
-            context.forget()
-            os_calls.forget()
-            current.fiber = None
-
-    def _ended(
-        self, start: tuple[int, frozenset[CallSite]], sites: tuple[CallSite, ...], parts: list[ShardResult] | None
-    ) -> tuple[int, frozenset[CallSite]] | None:
-        """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
-        if parts is None:
-            return None  # another process decides
-        unpack(parts, self.apart_by)
-        parts = joined(parts, self.ranks)
-        attempt = Attempt(start[0], parts)
-        self.attempts.append(attempt)
-        output = self.outputs[0]
-        for part in parts:
-            output.add(part.lines)
-        output.flush(attempt.stopped_ps + 1 if attempt.stopped_ps is not None else UNBOUNDED_PS, last=True)
-        output.take(far=False)  # what ranks would have printed after the end
-        self._check_output(parts)
-        aborted_ps = attempt.aborted_ps
-        if self.restart is None or aborted_ps is None or len(self.attempts) > self.restart.most:
-            return None
-        died = {(rank, cause) for _, rank, cause in attempt.failures}
-        struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
-        return aborted_ps + self.restart.delay_ps, struck
-
-    def _check_output(self, parts: list[ShardResult]) -> None:
-        """Raise the error that the program's output met, here or in another process: `OSError`, or the stream's own."""
-        for output in self.outputs:
-            if output.error is not None:
-                raise output.error
-        if any(part.stop_reason == NO_OUTPUT for part in parts):
-            kept = f"more than {LIMIT_ELSEWHERE_BYTES >> 20} MiB have to wait in one of the processes"
-            raise OSError(errno.EFBIG, f"{kept}; one process keeps {LIMIT_BYTES >> 20:,} MiB")
-
-    def _result(self, cost: tuple[float, float]) -> Result:
-        result = None
-        if self.attempts:
-            facts = {
-                **self.provenance(),
-                "cpu_s": cost[0],
-                "wall_s": cost[1],
-                "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            }
-            left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
-            died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
-            came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
-            missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
-            unwritten = [] if self.files is None else self.files.write_out()
-            found = [] if self.host is None else self.host.warnings
-            said = {"missed": missed, "unwritten": unwritten, "found": found}
-            result = assemble(self.attempts, facts, left=left, compute=self.compute, **said)
-            self.attempts.clear()  # there are cycles above it, and Python looks for those late
-        complete: Result = self.transport.broadcast(result)
-        given_back(complete)
-        return complete
-
-    def _make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
-        """Everything anew, as a launcher would start it."""
-        self.machine.clear()
-        self.variables = Variables(self.machine, self.ranks)
-        self.shards.clear()
-        self.fabrics.clear()
-        self.control.kernels.clear()
-        self.settings = Settings(
-            ranks=self.ranks,
-            collectives=from_description(self.spec.mpi.collectives),
-            poll_ps=self.spec.mpi.poll_time_ps,
-            pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
-            machine=self.machine,
-            speed=self.spec.compute.speed,
-            firsts=self.program.firsts,
-            discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
-            library_version=self.spec.mpi.library_version,
-            seed=self.seed,
-            segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,
-            folder=None if self.host is None else self.host.folder,
-        )
-        for number in numbers:
-            shard = self.add_shard(number, start_ps)
-            if number == 0:
-                for make in background:
-                    shard.kernel.process(make(shard.kernel))
-
-    def add_shard(self, number: int, start_ps: int) -> Shard:
-        """Make one more shard of this process, and everything that belongs to it."""
-        far = 0 not in self.transport.local
-        while len(self.outputs) <= len(self.shards):
-            spill = self.outputs[0].spill if self.outputs else Spill(LIMIT_ELSEWHERE_BYTES if far else LIMIT_BYTES)
-            sinks = self.sinks if number == 0 else None
-            equal_tracebacks = EqualTracebacks(self.launcher_ps)
-            self.outputs.append(
-                Output(sinks, label=self.label, control=self.control, spill=spill, equal_tracebacks=equal_tracebacks)
-            )
-        shard = Shard(
-            number=number,
-            blocks=self.blocks,
-            control=self.control,
-            output=self.outputs[len(self.shards)],
-            abort_delay_ps=self.launcher_ps,
-            have_common=self.have_common,
-            fault_tolerant=self.fault_tolerant,
-            start_ps=start_ps,
-        )
-        shard.far = far
-        shard.on_start, shard.unfinalized = shared_state.started, unfinalized
-        fabric = make_library(
-            shard, self.network, self.settings, traced=self.traced,
-            batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
-            ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
-            failures=self.failures,
-        )  # fmt: skip
-        if self.host is not None:
-            self.host.attach(shard, fabric.part(Launcher))
-        self.fabrics.append(fabric)
-        if self.files is not None:
-            self.files.attach(shard)
-        os_calls.attach(shard)
-        self.shards.append(shard)
-        return shard
-
-    def _meet_in_arrays(self) -> bool:
-        """Return whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
-
-        Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
-        """
-        if self.isolation:
-            return False
-        apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
-        return apart and self.collectives != MESSAGES
-
-    def _isolate(self, patches: Patches) -> None:
-        """Put virtual things in the place of the real ones for the duration of the run."""
-        for shared in (builtins, sys):  # by the ranks, and by the simulator
-            patches.keep(vars(shared))
-        beside_mpi = "mpi4py" in sys.modules  # the real one
-        install_face(patches, self.program.namespace, self.spec.mpi.resilience)
-        patches.install(clock.PATCHED)
-        dates.install(patches)
-        randomness.install(patches, self.seed)
-        if self.traced:
-            install_spans(patches)
-        if self.compute == "measured":
-            meter.install(patches, measured_owners(), self.spec.compute.speed)
-        launcher_variables.install(patches, NAMES, lambda rank: self.variables.of(rank))
-        virtual_python.install(patches)
-        if self.files is not None:
-            file_calls.install(patches, self.files)
-        os_calls.install(patches)
-        modules = sys.modules.copy()
-        patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
-        separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE), beside_mpi)
-        if self.isolation != 1:
-            shared_state.install(patches, self.program.start)

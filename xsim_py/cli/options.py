@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import parameters
 from xsim_py.code_origin import ALL_IMPORTED
-from xsim_py.errors import NOT_WRITTEN, ConfigError
-from xsim_py.parameters import COLLECTIVES, COMPUTE, RESILIENCE, isolation, one_of, packages
+from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError
+from xsim_py.parameters import COLLECTIVES, COMPUTE, RACES, RESILIENCE, isolation, one_of, packages
 from xsim_py.units import parse_time_ps
 
 if TYPE_CHECKING:
@@ -189,6 +189,26 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
     ]
 
 
+def add_check_options(parser: ArgumentParser) -> list[Action]:
+    """Add the options that have the use of MPI checked, and return them."""
+    add = parser.add_argument
+    return [
+        add(
+            "--check",
+            action="store_true",
+            help="look for mistakes in the use of MPI; what is found goes to standard error, and the status is 5",
+        ),
+        # One word, as argparse sees it: what follows --check may be the program.
+        add(
+            f"--check={RACES}",
+            action="store_const",
+            const=RACES,
+            dest="check",
+            help="and list the races of messages that change nothing, too",
+        ),
+    ]
+
+
 def add_sharing_options(parser: ArgumentParser) -> list[Action]:
     """Add the options that say which packages ranks share, and return them."""
     settings: dict[str, Any] = {"action": "extend", "type": reader(packages), "default": [], "metavar": "PACKAGE[,...]"}
@@ -230,6 +250,7 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "restart": args.restart,
         "resilience": args.resilience,
         "isolation": args.isolation,
+        "check": getattr(args, "check", False),
         "private": args.private,
         "share": args.share,
     }
@@ -244,7 +265,7 @@ def first_line(provenance: dict[str, Any]) -> str:
 
 def exit_status(ended: str, program_status: int) -> int:
     """Return the status for the shell: the simulator's reason for ending comes before the program's own status."""
-    return program_status if program_status == NOT_WRITTEN else _STATUS.get(ended, program_status)
+    return program_status if program_status in (NOT_WRITTEN, FOUND) else _STATUS.get(ended, program_status)
 
 
 def reader(function: Callable[[Any], Any]) -> Callable[[str], Any]:

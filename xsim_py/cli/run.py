@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
+    add_check_options,
     add_simulation_options,
     exit_status,
     first_line,
@@ -34,8 +35,8 @@ _MANY_RANKS = 4_096
 _NOTES = """\
 Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
 
-exit status: the program's own; 2 bad input; 3 the program stalled; 4 wall limit; 74 output that cannot be
-written; 130 interrupted.
+exit status: the program's own; 2 bad input; 3 the program stalled; 4 wall limit; 5 findings of --check; 74 output
+that cannot be written; 130 interrupted.
 
 To shard a run over real MPI processes: mpiexec -n 2 xsim run ...
 """
@@ -59,6 +60,7 @@ def add_run_parser(commands: Any) -> list[Action]:
         add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
         add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
         *add_simulation_options(parser),
+        *add_check_options(parser),
         add("--label", action="store_true", help="put the rank in front of each line that the program prints"),
         add(
             "--json",
@@ -226,6 +228,8 @@ def print_findings(result: Result, file: TextIO) -> None:
         print(f"xsim: warning: {warning}", file=file)
     if result.report:
         print(result.report, file=file)
+    for finding in result.findings:
+        print(finding.report(), file=file)
 
 
 def _to_files(args: Namespace) -> bool:

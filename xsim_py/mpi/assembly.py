@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .failures.detector import DetectorSettings
     from .ftco.shapes import Shapes
     from .settings import Settings
+    from .transport.observed import Observer
 
 
 def make_library(
@@ -39,6 +40,7 @@ def make_library(
     settings: Settings,
     *,
     traced: bool,
+    observer: Observer | None,
     batches: str | None,
     detection: DetectorSettings,
     ulfm: Any,
@@ -51,6 +53,8 @@ def make_library(
 
     Parameters
     ----------
+    observer : Observer or None
+        Is told which message met which receive, where the run is checked.
     batches : str or None
         How collectives are computed for all their ranks at once, as `Meetings` knows it; None: not at all.
     ulfm : UlfmSpec
@@ -62,7 +66,12 @@ def make_library(
     """
     account = network.contention()
     links = None if account is None else SharedLinks(settings.machine, account)
-    fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
+    if observer is None:
+        fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
+    else:
+        from .transport.observed import observed_fabric  # most runs are not observed, and should start quickly
+
+        fabric = observed_fabric(observer, traced=traced)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:

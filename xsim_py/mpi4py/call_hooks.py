@@ -88,7 +88,7 @@ def watch(patches: Patches, *, names: Collection[str] | None = None, enter: Ente
     observer = _Observer(names, enter, leave)
     patches.at_end(observer.go)
     wrap = partial(_watched, observer)
-    patches.wrap_calls(_owners(), wrap)
+    patches.wrap_calls(_owners(), lambda _, name, function: wrap(name, function))
     for name in _FUNCTIONS:
         patches.set(MPI, name, wrap(name, getattr(MPI, name)))
 

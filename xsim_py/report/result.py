@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.atomic_files import atomic_file
-from xsim_py.errors import ConfigError, InternalError
+from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, InternalError
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from xsim_py.findings import Finding
     from xsim_py.report.timeline import Timeline
     from xsim_py.trace import Trace
 
@@ -81,6 +82,8 @@ class Result:
         tables ``failures``, ``learned`` (who learnt of which failure, when and how) and ``starts``.
     values : list
         What a callable returned on each rank, in memory only: no file holds it.
+    findings : tuple of Finding
+        What a checked run has found, by file and line.
     trace : Trace or None
         Every call, message and mark of a run that was traced, in memory only; see `to_perfetto` and `timeline`.
     """
@@ -131,6 +134,13 @@ class Result:
         self.program = program
         self.values: list[Any] = []
         self.trace: Trace | None = None
+        self.findings: tuple[Finding, ...] = ()
+
+    def take_findings(self, findings: Iterable[Finding]) -> None:
+        """Take what the checks have found: it comes before the program's own exit status, and that of a stall."""
+        self.findings = tuple(findings)
+        if self.findings and self.ended in ("finished", "aborted", "stalled") and self.exit_status != NOT_WRITTEN:
+            self.exit_status = self.summary["exit_status"] = FOUND
 
     def __repr__(self) -> str:
         return f"Result({self.program or 'program'}, {self.ranks} ranks, {self.ended}, {self.virtual_time()})"

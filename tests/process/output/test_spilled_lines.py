@@ -72,7 +72,7 @@ def test_a_run_ends_when_more_has_to_wait_than_is_kept(
     program.write_text(
         f"from mpi4py import MPI\nwhile MPI.COMM_WORLD.rank == 1: {text}\nprint('0')\nMPI.COMM_WORLD.Barrier()\n"
     )
-    monkeypatch.setattr("xsim_py.run.LIMIT_BYTES", 1 << 20)
+    monkeypatch.setattr("xsim_py.job.LIMIT_BYTES", 1 << 20)
     for name, small in (("_MOST_IN_MEMORY", 100_000), ("_RELIEF_STEP", 50_000), ("_MOST_OF_A_LINE", 50_000)):
         monkeypatch.setattr(collector, name, small)
     sink = io.StringIO()

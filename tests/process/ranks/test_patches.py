@@ -155,7 +155,7 @@ def test_an_entry_of_a_table_and_what_was_in_one_come_back():
 def test_calls_are_wrapped_and_counted_as_one_frame_more():
     calls = []
 
-    def wrap(name, function):
+    def wrap(owner, name, function):
         def call(*args, **kwargs):
             calls.append(name)
             return function(*args, **kwargs)

@@ -71,7 +71,7 @@ def install(patches: Patches, owners: Iterable[type], speed: float) -> None:
     global _speed
     _speed = speed
     patches.at_end(_stop)
-    patches.wrap_calls(owners, lambda _, function: metered(function))
+    patches.wrap_calls(owners, lambda owner, name, function: metered(function))
 
 
 def _stop() -> None:

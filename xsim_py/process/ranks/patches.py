@@ -123,8 +123,10 @@ class Patches:
         self._undo.append(partial(table.__setitem__, key, table[key]))
         table[key] = value
 
-    def wrap_calls(self, owners: Iterable[type], wrap: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Replace each public method ``f`` called `name` that a class defines itself by ``wrap(name, f)``.
+    def wrap_calls(
+        self, owners: Iterable[type], wrap: Callable[[type, str, Callable[..., Any]], Callable[..., Any]]
+    ) -> None:
+        """Replace each public method ``f`` called `name` that a class defines itself by ``wrap(class, name, f)``.
 
         It adds one frame to each call of the program, and to `layers`.
         """
@@ -135,9 +137,9 @@ class Patches:
                 if name.startswith("_"):
                     continue
                 if isinstance(value, classmethod):
-                    self.set(owner, name, classmethod(wrap(name, value.__func__)))
+                    self.set(owner, name, classmethod(wrap(owner, name, value.__func__)))
                 elif callable(value) and not isinstance(value, type | staticmethod):
-                    self.set(owner, name, wrap(name, value))
+                    self.set(owner, name, wrap(owner, name, value))
 
     def keep(self, table: dict[str, Any]) -> None:
         """Put back at the end what is in `table` now; what is added stays."""

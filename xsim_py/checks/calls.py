@@ -1,0 +1,224 @@
+"""Puts a monitor around the calls of a run, and says which check follows which call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import PACKAGE
+from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, LOCAL_CONCURRENCY, PARAMETER_MATCHING
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi4py._install import measured_owners
+from xsim_py.mpi4py.comm import Comm
+from xsim_py.mpi4py.handle import Handle
+from xsim_py.mpi4py.probes import Message
+from xsim_py.mpi4py.request import Request
+from xsim_py.mpi4py.win import Win
+from xsim_py.process.ranks import current
+
+from . import collectives, ordering, point_to_point, requests, resources, rma
+from .monitor import Call, Monitor, watched
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+_INVALID = frozenset(
+    {
+        c.ERR_ARG,
+        c.ERR_BUFFER,
+        c.ERR_COMM,
+        c.ERR_COUNT,
+        c.ERR_DIMS,
+        c.ERR_DISP,
+        c.ERR_GROUP,
+        c.ERR_INFO,
+        c.ERR_KEYVAL,
+        c.ERR_OP,
+        c.ERR_RANK,
+        c.ERR_REQUEST,
+        c.ERR_ROOT,
+        c.ERR_SIZE,
+        c.ERR_TAG,
+        c.ERR_TOPOLOGY,
+        c.ERR_TYPE,
+        c.ERR_WIN,
+        c.ERR_ASSERT,
+        c.ERR_LOCKTYPE,
+        c.ERR_INFO_KEY,
+        c.ERR_INFO_VALUE,
+    }
+)
+_OF_REQUESTS: dict[str, Callable[..., Any]] = {
+    "Free": requests.free,
+    "Start": point_to_point.start,
+    "Startall": point_to_point.start_all,
+}
+_OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
+
+
+def install(patches: Patches, monitor: Monitor) -> None:
+    """Have a monitor told of every call of a program while the run lasts."""
+    owners = set(measured_owners()) - {Handle}
+    for cls in resources.KINDS:
+        owners |= {base for base in cls.__mro__ if base.__module__.startswith(("mpi4py", "xsim_py.mpi4py"))}
+    owners -= {Handle}
+    patches.wrap_calls(
+        sorted(owners, key=lambda cls: cls.__qualname__),
+        lambda owner, name, function: watched(
+            monitor, _family(owner), name, function, _advice(owner, name), _ended, _failed
+        ),
+    )
+    completed = Request._completed
+
+    def complete(handle: Request, status: Any) -> Any:
+        task = handle._task()
+        try:
+            return completed(handle, status)
+        finally:
+            fiber = current.here()
+            if fiber is not None:
+                call = monitor.inside.get(fiber)
+                requests.completed(monitor, monitor.rank(fiber.rank.number), task, call)
+
+    patches.set(Request, "_completed", complete)
+
+
+def _family(owner: type) -> str:
+    """Return the class by which programs name the methods of one of ours."""
+    if issubclass(owner, Handle) and not issubclass(owner, Request):
+        for cls in (*resources.KINDS, Message):
+            if issubclass(owner, cls) or issubclass(cls, owner):
+                return cls.__name__
+    return owner.__name__
+
+
+def _advice(owner: type, name: str) -> Callable[..., Any] | None:
+    if issubclass(owner, Request):
+        return _OF_REQUESTS.get(name)
+    if issubclass(owner, Message):
+        return point_to_point.OF_MESSAGES.get(name)
+    if name in resources.ENDS:
+        return resources.free
+    if issubclass(owner, Win):
+        return rma.ADVICE.get(name)
+    if issubclass(Comm, owner) or issubclass(owner, Comm):
+        return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name)
+    return None
+
+
+def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
+    """Take note of what a call has made."""
+    if result is None or type(result) in (int, bool):
+        return
+    if isinstance(result, Request):
+        requests.of_request(monitor, call, result)
+    elif isinstance(result, Handle):
+        if result is not args[0]:  # as `Datatype.Commit` returns it
+            resources.made(call, result)
+    elif type(result) is tuple and result and isinstance(result[-1], Request):
+        requests.of_request(monitor, call, result[-1])
+        if isinstance(result[0], Handle):
+            resources.made(call, result[0])
+
+
+def _failed(monitor: Monitor, call: Call, error: BaseException) -> None:
+    """Take note of what a call has refused."""
+    if isinstance(error, errors.Exception):
+        code = error.Get_error_class()
+        said = str(error).removeprefix("MPI_")
+        if code == c.ERR_TRUNCATE:
+            monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
+        elif code in (c.ERR_RMA_SYNC, c.ERR_RMA_CONFLICT):
+            monitor.note(EPOCH_LIFECYCLE, call.place, f"{call.title}: {said}", call.rank.number)
+        elif code in _INVALID:
+            monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {said}", call.rank.number)
+    elif isinstance(error, _OF_PYTHON) and _is_ours(error.__traceback__):
+        said = str(error).strip("'\"")
+        monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {type(error).__name__}: {said}", call.rank.number)
+
+
+def _is_ours(tb: TracebackType | None) -> bool:
+    """Return whether an exception was raised by the simulator, and not by what the program has given to it."""
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return tb is not None and tb.tb_frame.f_code.co_filename.startswith(PACKAGE)
+
+
+class Followed:
+    """A program whose end the monitor sees.
+
+    Parameters
+    ----------
+    program : Program or Apps
+        The program itself, whose attributes it has.
+    """
+
+    def __init__(self, program: Any, monitor: Monitor) -> None:
+        self._program = program
+        self._monitor = monitor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._program, name)
+
+    def run(self, rank: Rank) -> None:
+        """Run the program, and look at what ends it."""
+        try:
+            self._program.run(rank)
+        except ValueError as error:
+            _written_to(self._monitor, rank, error)
+            raise
+
+
+def _written_to(monitor: Monitor, rank: Rank, error: ValueError) -> None:
+    """Find a write to a buffer that is in use: it was read-only, and numpy has refused."""
+    state = monitor.rank(rank.number)
+    used = next((used for used in state.buffers if used.locked), None)
+    if used is None or used.record is None or "read-only" not in str(error) or error.__traceback__ is None:
+        return
+    tb: TracebackType | None = error.__traceback__
+    place = None
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if not code.co_filename.startswith(PACKAGE):
+            place = code, tb.tb_lasti
+        tb = tb.tb_next
+    if place is not None:
+        where = f"{monitor.where(used.record.place)}: {used.record.title}"
+        text = f"the {used.kind} buffer of {used.record.title} is written before the request is completed"
+        monitor.note(LOCAL_CONCURRENCY, place, text, rank.number, where)
+
+
+def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], *, troubled: bool) -> None:
+    """Look at what is left at the end of a run.
+
+    Parameters
+    ----------
+    ended : str
+        How it ended; see `report.result.ENDINGS`.
+    waiting, finished : set of int
+        The ranks that wait for ever, and those that have come to their end in an orderly way.
+    troubled : bool
+        Whether processes have failed: then calls were left in the middle, and it is nobody's fault.
+    """
+    if ended not in ("finished", "stalled", "aborted") or troubled:
+        return
+    rma.conflicting(monitor)
+    if ended != "stalled":
+        ordering.buffered(monitor)
+    if ended == "aborted":
+        return
+    for number in sorted(finished):
+        state = monitor.ranks.get(number)
+        if state is not None:
+            requests.left(monitor, state)
+            rma.left(monitor, number)
+            if ended == "finished":
+                resources.left(monitor, state)
+    if ended == "finished":
+        ordering.unreceived(monitor)
+    else:
+        ordering.stalled(monitor, waiting)

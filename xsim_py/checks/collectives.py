@@ -1,0 +1,341 @@
+"""Checks of collective calls: all members make the same ones, with arguments that fit (MPI 4.1, chapter 6).
+
+What members say is compared when they come to a call, not when it hangs: the first says what it is, and each later one
+is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.findings import CALL_ORDERING, PARAMETER_MATCHING
+from xsim_py.mpi4py.bufspec import vector_message, w_message
+from xsim_py.mpi4py.memory import is_in_place
+from xsim_py.mpi4py.op import INSTANCES
+
+from . import buffers
+from .requests import of_request
+from .sides import CollectiveCall
+from .signatures import Signature, described, of_buffer, of_elements, same
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .monitor import After, Call, Monitor
+
+SUM = INSTANCES["SUM"]
+_MOST_BLOCKS = 1024
+
+
+class MembersCalls:
+    """One collective of a communicator, as the members that have come so far say.
+
+    Attributes
+    ----------
+    members : sequence of int
+        The ranks in the whole run that are to come.
+    calls : dict of int to CollectiveCall
+        What those have said that have come, by their ranks in the communicator.
+    """
+
+    __slots__ = ("calls", "members")
+
+    def __init__(self, members: Any) -> None:
+        self.members = members
+        self.calls: dict[int, CollectiveCall] = {}
+
+
+def enter(monitor: Monitor, call: Call, comm: Any, said: CollectiveCall) -> None:
+    """Compare what a rank says of its next collective on a communicator with what others have said."""
+    try:
+        core = comm._comm()
+    except Exception:  # null or freed: the call itself will say so
+        return
+    meet(monitor, call, core, said)
+
+
+def meet(monitor: Monitor, call: Call, core: Any, said: CollectiveCall) -> None:
+    """Compare what a rank says of its next collective on its side of a communicator with what others have said."""
+    group = (core.cid, core.ranks[0])
+    number = call.rank.collectives.get(group, 0)
+    call.rank.collectives[group] = number + 1
+    key = group, number
+    meeting = monitor.members.get(key)
+    if meeting is None:
+        meeting = monitor.members[key] = MembersCalls(core.ranks)
+    elif core.local is None:
+        first = next(iter(meeting.calls.values()))
+        _compare(monitor, core, first, said)
+    meeting.calls[core.me] = said
+    said.meeting = meeting
+    if len(meeting.calls) == len(meeting.members):
+        del monitor.members[key]
+        if core.local is None and (said.gives is not None or said.takes is not None):
+            _compare_blocks(monitor, meeting)
+
+
+def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: CollectiveCall) -> None:
+    """Compare two members' calls."""
+    if first.name != said.name:
+        _differ(monitor, CALL_ORDERING, first, said, f"{first.name} at rank {first.rank}", "while others are in")
+    elif first.root != said.root:
+        _differ(monitor, PARAMETER_MATCHING, first, said, f"root {first.root} at rank {first.rank}", "root")
+    elif first.op != said.op:
+        _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.op} at rank {first.rank}", "operation")
+    else:
+        for mine in said.signatures:
+            for theirs in first.signatures:
+                if not same(mine, theirs):
+                    text = f"{described(theirs)} at rank {first.rank}"
+                    _differ(monitor, PARAMETER_MATCHING, first, said, text, described(mine))
+                    return
+
+
+def _differ(
+    monitor: Monitor, category: str, first: CollectiveCall, said: CollectiveCall, theirs: str, what: str
+) -> None:
+    mine = {"root": f"root {said.root}", "operation": f"operation {said.op}"}.get(what, what)
+    if category == CALL_ORDERING:
+        text = f"{said.name} meets {first.name} of other ranks"
+    else:
+        text = f"{said.name} has {mine}, and {theirs}"
+    other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
+    monitor.note(category, said.place, text, said.rank, other)
+
+
+def _compare_blocks(monitor: Monitor, meeting: MembersCalls) -> None:
+    """Compare what each member gives each other one with what that one expects."""
+    if len(meeting.members) > _MOST_BLOCKS:
+        return
+    for source, giver in meeting.calls.items():
+        for dest, given in (giver.gives or {}).items():
+            taker = meeting.calls.get(dest)
+            wanted = None if taker is None or taker.takes is None else taker.takes.get(source)
+            if taker is not None and wanted is not None and not same(given, wanted):
+                monitor.note(
+                    PARAMETER_MATCHING,
+                    taker.place,
+                    f"{taker.name} expects {described(wanted)} of rank {giver.rank}, which gives {described(given)}",
+                    taker.rank,
+                    f"{monitor.where(giver.place)}: {giver.name} of rank {giver.rank}",
+                )
+
+
+# ---------------------------------------------------------------------------------------------- what the calls say
+
+
+def _blocks(spec: Any, size: int, *, w: bool = False) -> dict[int, Signature] | None:
+    """Return the signature of each block of a buffer with a count for each rank."""
+    if spec is None or is_in_place(spec):
+        return None
+    try:
+        parsed = (w_message if w else vector_message)(spec, writable=False, blocks=size)
+    except Exception:  # the call itself will say what is wrong
+        return None
+    blocks = zip(parsed.datatypes, parsed.counts, strict=True)
+    return {i: of_elements(core, count) for i, (core, count) in enumerate(blocks)}
+
+
+def _op(op: Any) -> str | None:
+    return getattr(getattr(op, "_impl", None), "name", None) or "a user's operation"
+
+
+def _me(comm: Any) -> int:
+    return int(comm._comm().me)
+
+
+def _size(comm: Any) -> int:
+    return len(comm._comm().remote)
+
+
+Said = dict[str, Any]
+
+
+def _barrier(comm: Any) -> Said:
+    return {}
+
+
+def _bcast(comm: Any, buf: Any, root: int = 0) -> Said:
+    return {"root": root, "signatures": (of_buffer(buf),)}
+
+
+def _gather(comm: Any, sendbuf: Any, recvbuf: Any, root: int = 0) -> Said:
+    mine = of_buffer(recvbuf, _size(comm)) if root == _me(comm) else None
+    return {"root": root, "signatures": (of_buffer(sendbuf), mine)}
+
+
+def _scatter(comm: Any, sendbuf: Any, recvbuf: Any, root: int = 0) -> Said:
+    mine = of_buffer(sendbuf, _size(comm)) if root == _me(comm) else None
+    return {"root": root, "signatures": (of_buffer(recvbuf), mine)}
+
+
+def _allgather(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    return {"signatures": (of_buffer(sendbuf), of_buffer(recvbuf, _size(comm)))}
+
+
+def _alltoall(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    return {"signatures": (of_buffer(sendbuf, _size(comm)), of_buffer(recvbuf, _size(comm)))}
+
+
+def _gatherv(comm: Any, sendbuf: Any, recvbuf: Any, root: int = 0) -> Said:
+    mine = of_buffer(sendbuf)
+    takes = _blocks(recvbuf, _size(comm)) if root == _me(comm) else None
+    return {"root": root, "gives": {} if mine is None else {root: mine}, "takes": takes or {}}
+
+
+def _scatterv(comm: Any, sendbuf: Any, recvbuf: Any, root: int = 0) -> Said:
+    mine = of_buffer(recvbuf)
+    gives = _blocks(sendbuf, _size(comm)) if root == _me(comm) else None
+    return {"root": root, "gives": gives or {}, "takes": {} if mine is None else {root: mine}}
+
+
+def _allgatherv(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    mine, size = of_buffer(sendbuf), _size(comm)
+    return {"gives": {} if mine is None else dict.fromkeys(range(size), mine), "takes": _blocks(recvbuf, size) or {}}
+
+
+def _alltoallv(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    size = _size(comm)
+    return {"gives": _blocks(sendbuf, size) or {}, "takes": _blocks(recvbuf, size) or {}}
+
+
+def _alltoallw(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    size = _size(comm)
+    return {"gives": _blocks(sendbuf, size, w=True) or {}, "takes": _blocks(recvbuf, size, w=True) or {}}
+
+
+def _reduce(comm: Any, sendbuf: Any, recvbuf: Any, op: Any = SUM, root: int = 0) -> Said:
+    in_place = is_in_place(sendbuf)
+    return {"root": root, "op": _op(op), "signatures": (of_buffer(recvbuf if in_place else sendbuf),)}
+
+
+def _allreduce(comm: Any, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> Said:
+    return {"op": _op(op), "signatures": (of_buffer(recvbuf if is_in_place(sendbuf) else sendbuf),)}
+
+
+def _reduce_scatter(comm: Any, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> Said:
+    return {"op": _op(op), "signatures": (of_buffer(recvbuf if is_in_place(sendbuf) else sendbuf),)}
+
+
+def _rooted_object(comm: Any, obj: Any = None, root: int = 0) -> Said:
+    return {"root": root}
+
+
+def _object(comm: Any, sendobj: Any = None) -> Said:
+    return {}
+
+
+def _reduced_object(comm: Any, sendobj: Any, op: Any = SUM, root: int = 0) -> Said:
+    return {"root": root, "op": _op(op)}
+
+
+def _reduced_objects(comm: Any, sendobj: Any, op: Any = SUM) -> Said:
+    return {"op": _op(op)}
+
+
+def _any(comm: Any, *args: Any, **kwargs: Any) -> Said:
+    return {}
+
+
+_UPPER: dict[str, Callable[..., Said]] = {
+    "Barrier": _barrier,
+    "Bcast": _bcast,
+    "Gather": _gather,
+    "Gatherv": _gatherv,
+    "Scatter": _scatter,
+    "Scatterv": _scatterv,
+    "Allgather": _allgather,
+    "Allgatherv": _allgatherv,
+    "Alltoall": _alltoall,
+    "Alltoallv": _alltoallv,
+    "Alltoallw": _alltoallw,
+    "Reduce": _reduce,
+    "Allreduce": _allreduce,
+    "Reduce_scatter_block": _allreduce,
+    "Reduce_scatter": _reduce_scatter,
+    "Scan": _allreduce,
+    "Exscan": _allreduce,
+    "Neighbor_allgather": _any,
+    "Neighbor_allgatherv": _any,
+    "Neighbor_alltoall": _any,
+    "Neighbor_alltoallv": _any,
+    "Neighbor_alltoallw": _any,
+}
+_LOWER: dict[str, Callable[..., Said]] = {
+    "barrier": _barrier,
+    "bcast": _rooted_object,
+    "gather": _rooted_object,
+    "scatter": _rooted_object,
+    "allgather": _object,
+    "alltoall": _object,
+    "reduce": _reduced_object,
+    "allreduce": _reduced_objects,
+    "scan": _reduced_objects,
+    "exscan": _reduced_objects,
+    "neighbor_allgather": _object,
+    "neighbor_alltoall": _object,
+}
+_MANAGEMENT = (
+    *("Dup", "Clone", "Dup_with_info", "Create", "Split", "Split_type", "Sub", "Merge"),
+    *("Create_cart", "Create_graph", "Create_dist_graph", "Create_dist_graph_adjacent"),
+    *("Spawn", "Spawn_multiple", "Accept", "Connect"),
+)
+
+
+def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
+    """Return what follows a blocking collective."""
+    spelled = "Barrier" if name == "barrier" else name
+
+    def follow(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> None:
+        said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
+        call.collective = said
+        enter(monitor, call, comm, said)
+        call.rank.steps.append(([said], [said], True))
+
+    return follow
+
+
+def _uses(
+    monitor: Monitor, call: Call, comm: Any, name: str, one: Any = None, other: Any = None, *args: Any, **kwargs: Any
+) -> list[buffers.Used]:
+    """Return the guards of the buffers of a nonblocking collective."""
+    found: list[buffers.Used | None] = []
+    if name == "Ibcast":
+        root = kwargs.get("root", 0 if other is None else other)
+        found.append(
+            (buffers.lent if root == comm.Get_rank() else buffers.awaited)(monitor, call, kwargs.get("buf", one))
+        )
+    elif name.endswith(("gather", "scatter", "reduce", "alltoall", "scan", "block")):
+        found.append(buffers.lent(monitor, call, kwargs.get("sendbuf", one)))
+        found.append(buffers.awaited(monitor, call, kwargs.get("recvbuf", other)))
+    return [used for used in found if used is not None]
+
+
+def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
+    """Return what follows a nonblocking collective."""
+
+    def follow(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
+        said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
+        enter(monitor, call, comm, said)
+        call.rank.steps.append(([said], [], True))
+        uses = _uses(monitor, call, comm, name, *args, **kwargs)
+
+        def begun(request: Any) -> None:
+            record = of_request(monitor, call, request)
+            if record is not None:
+                record.collective = said
+                for used in uses:
+                    used.begin(record)
+
+        return begun
+
+    return follow
+
+
+ADVICE: dict[str, Callable[..., Any]] = {
+    **{name: _follow(name, say) for name, say in {**_UPPER, **_LOWER}.items()},
+    **{name: _follow(name, _any) for name in _MANAGEMENT},
+    **{(nonblocking := f"I{name.lower()}"): _follow_begun(nonblocking, say) for name, say in _UPPER.items()},
+}
+"""What follows the collective methods of a communicator."""

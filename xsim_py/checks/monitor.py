@@ -1,0 +1,289 @@
+"""The monitor of a checked run: it is told of every call and every match, and keeps what it finds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import shown
+from xsim_py.findings import PARAMETER_MATCHING, Finding
+from xsim_py.mpi.transport.call_sites import Place, line_of, program_frame
+from xsim_py.process.python.threads import is_program
+from xsim_py.process.ranks import current
+
+from . import signatures
+from .sides import CollectiveCall, MessageSide
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from xsim_py.mpi.transport.message import Message, Receive
+    from xsim_py.process.ranks.fiber import Fiber
+
+After = Callable[[Any], None]
+"""Takes the result of a call that a check has followed."""
+
+_MOST_DETAILS = 8
+
+
+class Call:
+    """An MPI call that a rank is in.
+
+    Attributes
+    ----------
+    rank : RankState
+        Who makes it.
+    owner, name : str
+        The class of its method, and the method.
+    place : Place
+        The line of the program.
+    waits_for : list of MessageSide
+        The messages that it waits for.
+    collective : CollectiveCall or None
+        The collective that it is.
+    """
+
+    __slots__ = ("collective", "name", "owner", "place", "rank", "waits_for")
+
+    def __init__(self, rank: RankState, owner: str, name: str, place: Place) -> None:
+        self.rank = rank
+        self.owner = owner
+        self.name = name
+        self.place = place
+        self.waits_for: list[MessageSide] = []
+        self.collective: CollectiveCall | None = None
+
+    @property
+    def title(self) -> str:
+        """The call as the program has written it: ``Comm.Send``."""
+        return f"{self.owner}.{self.name}"
+
+
+class RankState:
+    """The monitor keeps this for one rank.
+
+    Attributes
+    ----------
+    number : int
+        In the whole run.
+    steps : list
+        What the rank has done, in order: what it has begun, what it has completed, and whether it had to wait for just
+        that; sides of messages, calls of collectives, signals, and accesses to windows.
+    requests : dict of int to RequestRecord
+        Those that are not completed and freed, by the address of their tasks; see `requests`.
+    objects : dict of int to list
+        What it has made and not freed, by address; see `resources`.
+    collectives : dict
+        How many collectives it has begun on each communicator.
+    buffers : list of Used
+        The buffers that requests use now; see `buffers`.
+    windows : dict of int to OpenWindow
+        Its windows, by address; see `rma`.
+    """
+
+    __slots__ = ("buffers", "collectives", "number", "objects", "requests", "steps", "windows")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.steps: list[tuple[list[Any], list[Any], bool]] = []
+        self.requests: dict[int, Any] = {}
+        self.objects: dict[int, Any] = {}
+        self.collectives: dict[Any, int] = {}
+        self.buffers: list[Any] = []
+        self.windows: dict[int, Any] = {}
+
+
+class _Noted:
+    """A finding in the making: which ranks it concerns grows."""
+
+    __slots__ = ("details", "ranks")
+
+    def __init__(self) -> None:
+        self.ranks: set[int] = set()
+        self.details: dict[str, None] = {}
+
+
+class Monitor:
+    """Follows every MPI call of every rank of a run, and keeps what is wrong with them.
+
+    Parameters
+    ----------
+    start : str
+        The folder in which the program starts, from which its files are named.
+    """
+
+    def __init__(self, start: str) -> None:
+        self.start = start
+        self.ranks: dict[int, RankState] = {}
+        self.inside: dict[Fiber, Call] = {}
+        self.sending: dict[Fiber, list[MessageSide]] = {}  # what a call is about to begin, in order
+        self.receiving: dict[Fiber, list[MessageSide]] = {}
+        self.under_way: dict[Message, MessageSide] = {}
+        self.kept: dict[Message, MessageSide] = {}  # taken by a probe, and to be received
+        self.posts: dict[Receive, MessageSide] = {}
+        self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
+        self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
+        self.signals: dict[Any, Any] = {}
+        self._noted: dict[tuple[str, str, int, str], _Noted] = {}
+        self._frames: dict[CodeType, bool] = {}
+
+    # ------------------------------------------------------------------------------------------------ findings
+
+    def note(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
+        """Take down that a rank has made a mistake at a place."""
+        file, line = line_of(place)
+        noted = self._noted.setdefault((category, file, line, text), _Noted())
+        noted.ranks.add(rank)
+        noted.details.update(dict.fromkeys(details))
+
+    def has(self, *categories: str) -> bool:
+        """Return whether something of one of these classes has been found."""
+        return any(key[0] in categories for key in self._noted)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what was found, by file and line."""
+        found = []
+        for (category, file, line, text), noted in self._noted.items():
+            details = list(noted.details)
+            if len(details) > _MOST_DETAILS:
+                details = [*details[:_MOST_DETAILS], f"... and {len(details) - _MOST_DETAILS:,} more"]
+            ranks = tuple(sorted(noted.ranks))
+            found.append(Finding(category, shown(file, self.start), line, text, ranks, tuple(details)))
+        return tuple(sorted(found, key=lambda finding: (finding.file, finding.line, finding.category, finding.text)))
+
+    def where(self, place: Place) -> str:
+        """Return a place as reports name it."""
+        file, line = line_of(place)
+        return f"{shown(file, self.start)}:{line}"
+
+    def place_of(self, frame: FrameType) -> Place:
+        """Return the place of the program that has made a call, which came from this frame."""
+        code = frame.f_code
+        own = self._frames.get(code)
+        if own is None:
+            own = self._frames[code] = program_frame(frame) is frame
+        if not own:
+            frame = program_frame(frame)
+        return frame.f_code, frame.f_lasti
+
+    def rank(self, number: int) -> RankState:
+        """Return what is kept for a rank."""
+        state = self.ranks.get(number)
+        if state is None:
+            state = self.ranks[number] = RankState(number)
+        return state
+
+    # --------------------------------------------------------------------------------------- what the transport tells
+
+    def departed(self, message: Message, fiber: Fiber) -> None:
+        """Take note of a message that this fiber sends."""
+        begun = self.sending.get(fiber)
+        if begun:
+            self.under_way[message] = begun.pop(0)
+
+    def posted(self, operation: Receive, fiber: Fiber) -> None:
+        """Take note of a receive that this fiber has posted."""
+        begun = self.receiving.get(fiber)
+        if begun:
+            self.posts[operation] = begun.pop(0)
+
+    def met(self, message: Message, operation: Receive) -> None:
+        """Take note of a message that has met a posted receive."""
+        receive = self.posts.pop(operation, None)
+        send = self.under_way.pop(message, None)
+        if send is not None and receive is not None:
+            self._matched(send, receive)
+
+    def taken(self, message: Message, fiber: Fiber) -> None:
+        """Take note of a message that had arrived before this fiber asked for it."""
+        send = self.under_way.pop(message, None)
+        if send is None:
+            return
+        begun = self.receiving.get(fiber)
+        if begun:
+            self._matched(send, begun.pop(0))
+        else:
+            self.kept[message] = send
+
+    def received(self, message: Message, receive: MessageSide) -> None:
+        """Take note that a message is received which a probe has taken."""
+        send = self.kept.pop(message, None)
+        if send is not None:
+            self._matched(send, receive)
+
+    def _matched(self, send: MessageSide, receive: MessageSide) -> None:
+        send.partner = receive
+        receive.partner = send
+        sent, wanted = send.signature, receive.signature
+        if sent == wanted or sent is None or wanted is None or signatures.match(sent, wanted):
+            return
+        self.note(
+            PARAMETER_MATCHING,
+            receive.place,
+            f"{receive.name} expects {signatures.described(wanted)}, and the message has {signatures.described(sent)}",
+            receive.rank,
+            f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}",
+        )
+
+
+# ------------------------------------------------------------------------------------------------ around the calls
+
+
+def watched(
+    monitor: Monitor,
+    owner: str,
+    name: str,
+    function: Callable[..., Any],
+    advice: Callable[..., After | None] | None,
+    ended: Callable[[Monitor, Call, Any, Any], None],
+    failed: Callable[[Monitor, Call, BaseException], None],
+) -> Callable[..., Any]:
+    """Return a method that tells the monitor of each call of the program.
+
+    Parameters
+    ----------
+    owner, name : str
+        Its class and name.
+    function : callable
+        The method.
+    advice : callable, optional
+        Takes the monitor, the call, and the arguments of the method, before the method is called; it returns what takes
+        the result.
+    ended, failed : callable
+        Called after every call with its first argument and its result, or with what it has raised.
+    """
+    inside, place_of, sending, receiving = monitor.inside, monitor.place_of, monitor.sending, monitor.receiving
+    here, frame_of = current.here, sys._getframe
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        fiber = here()
+        if fiber is None or fiber in inside or not is_program(fiber):
+            return function(*args, **kwargs)
+        inside[fiber] = made = Call(monitor.rank(fiber.rank.number), owner, name, place_of(frame_of(1)))
+        after = None
+        try:
+            if advice is not None:
+                try:
+                    after = advice(monitor, made, fiber, *args, **kwargs)
+                except TypeError as error:
+                    if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                        raise
+                    # The arguments fit no parameters: the method itself will say so.
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            failed(monitor, made, error)
+            raise
+        finally:
+            del inside[fiber]
+            if advice is not None:
+                sending.pop(fiber, None)
+                receiving.pop(fiber, None)
+        if after is not None:
+            after(result)
+        ended(monitor, made, args, result)
+        return result
+
+    return call

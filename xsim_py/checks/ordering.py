@@ -1,0 +1,194 @@
+"""Checks of the order of calls: who waits for whom at the end, and whether only buffering has kept the program going.
+
+The standard lets a send wait for its receive (MPI 4.1, 3.4), and a collective for all its members. A program that
+needs a send to complete earlier depends on how much the library buffers. To find that, the calls of all ranks are gone
+through once more after the run, with the matches that there were, but with each standard send waiting for its receive.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.findings import BUFFERING_HAZARD, CALL_ORDERING, PARAMETER_MATCHING
+from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
+from xsim_py.units import spans
+
+from .sides import CollectiveCall, MessageSide
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from .monitor import Call, Monitor, RankState
+
+
+# ------------------------------------------------------------------------------------- a run that has come to a stop
+
+
+def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
+    """Find the calls in which ranks wait for ever, and what has not fitted where that is known."""
+    calls = [call for call in monitor.inside.values() if call.rank.number in waiting]
+    unmatched = [send for send in (*monitor.under_way.values(), *_pending(calls)) if send.partner is None]
+    explained = False
+    for call in calls:
+        for receive in call.waits_for:
+            if not receive.sends and receive.partner is None:
+                explained |= any(_explains(monitor, send, receive) for send in dict.fromkeys(unmatched))
+    explained |= _on_other_communicators(monitor, calls)
+    if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):
+        return
+    groups: dict[tuple[Any, str], list[Call]] = {}
+    for call in calls:
+        groups.setdefault((monitor.where(call.place), call.title), []).append(call)
+    listed = [
+        f"{where}: rank{'s' * (len(group) > 1)} {spans(call.rank.number for call in group)} in {title}"
+        for (where, title), group in groups.items()
+    ]
+    for (where, title), group in groups.items():
+        others = [line for line in listed if not line.startswith(f"{where}: ")]
+        for call in group:
+            monitor.note(CALL_ORDERING, call.place, f"{title} waits for ever", call.rank.number, *others)
+
+
+def _pending(calls: Iterable[Call]) -> Iterable[MessageSide]:
+    return (transfer for call in calls for transfer in call.waits_for if transfer.sends)
+
+
+def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool:
+    """Find a message that a waiting receive would have taken but for its tag or its communicator."""
+    here, there = receive.comm, send.comm
+    if here is None or there is None or send.peer >= len(there.remote) or there.remote[send.peer] != receive.rank:
+        return False
+    if receive.peer != ANY_SOURCE and here.remote[receive.peer] != send.rank:
+        return False
+    same_tag = receive.tag in (ANY_TAG, send.tag)
+    same_comm = here.cid == there.cid
+    if same_tag == same_comm:
+        return False
+    tags = f"tag {receive.tag}, and the message has tag {send.tag}"
+    what = tags if same_comm else "a message on another communicator"
+    monitor.note(
+        PARAMETER_MATCHING,
+        receive.place,
+        f"{receive.name} waits for {what}",
+        receive.rank,
+        f"{monitor.where(send.place)}: {send.name} of rank {send.rank}",
+    )
+    return True
+
+
+def _on_other_communicators(monitor: Monitor, calls: list[Call]) -> bool:
+    """Find ranks that wait in one collective on different communicators that have the same members."""
+    by_name: dict[str, list[CollectiveCall]] = {}
+    for call in calls:
+        if call.collective is not None and call.collective.meeting is not None:
+            by_name.setdefault(call.name, []).append(call.collective)
+    found = False
+    for name, group in by_name.items():
+        first = group[0]
+        for said in group[1:]:
+            mine, theirs = said.meeting, first.meeting
+            if mine is not theirs and said.rank in theirs.members and first.rank in mine.members:
+                text = f"{name} is called on different communicators"
+                other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
+                monitor.note(PARAMETER_MATCHING, said.place, text, said.rank, other)
+                found = True
+    return found
+
+
+def unreceived(monitor: Monitor) -> None:
+    """Find the messages that nobody has received."""
+    for send in (*monitor.under_way.values(), *monitor.kept.values()):
+        text = f"a message of {send.name} to rank {send.peer}, tag {send.tag}, is never received"
+        monitor.note(CALL_ORDERING, send.place, text, send.rank)
+
+
+# ------------------------------------------------------------------------------------ a run that has been buffered
+
+
+class _Again:
+    """The calls of all ranks, gone through once more, each as far as it comes."""
+
+    def __init__(self, ranks: dict[int, RankState]) -> None:
+        self.steps = {number: state.steps for number, state in ranks.items()}
+        self.at = dict.fromkeys(self.steps, 0)
+        self.begun = dict.fromkeys(self.steps, -1)
+        self.waiters: dict[int, list[int]] = {}
+        self.ready = deque(self.steps)
+
+    def run(self) -> dict[int, list[Any]]:
+        """Go as far as possible; return what the ranks wait for that have not come to their end."""
+        stuck: dict[int, list[Any]] = {}
+        while self.ready:
+            number = self.ready.popleft()
+            stuck.pop(number, None)
+            steps = self.steps[number]
+            while self.at[number] < len(steps):
+                posted, waited, hard = steps[self.at[number]]
+                if self.begun[number] < self.at[number]:
+                    self.begun[number] = self.at[number]
+                    self._post(posted)
+                missing = _missing(waited) if hard else None
+                if missing is not None:
+                    self.waiters.setdefault(id(missing), []).append(number)
+                    stuck[number] = waited
+                    break
+                self.at[number] += 1
+        return stuck
+
+    def _post(self, posted: list[Any]) -> None:
+        for each in posted:
+            each.posted = True
+            self.ready += self.waiters.pop(id(each), ())
+
+
+def _missing(waited: list[Any]) -> Any:
+    """Return what a step waits for that has not begun, or None."""
+    for each in waited:
+        if isinstance(each, MessageSide):
+            if each.partner is not None and not each.partner.posted and not (each.sends and each.buffered):
+                return each.partner
+        elif isinstance(each, CollectiveCall) and each.meeting is not None:
+            for other in each.meeting.calls.values():
+                if not other.posted:
+                    return other
+    return None
+
+
+def buffered(monitor: Monitor) -> bool | None:
+    """Find sends that have completed only because they were buffered.
+
+    Returns
+    -------
+    bool or None
+        Whether the program depends on that; None where other matches of its wildcard receives might have avoided it.
+    """
+    again = _Again(monitor.ranks)
+    stuck = again.run()
+    sends = {number: [each for each in waited if getattr(each, "sends", False)] for number, waited in stuck.items()}
+    if not any(sends.values()):
+        return False
+    if any(
+        isinstance(each, MessageSide) and not each.sends and each.peer == ANY_SOURCE
+        for steps in again.steps.values()
+        for posted, _, _ in steps
+        for each in posted
+    ):
+        return None
+    note_buffered(monitor, stuck)
+    return True
+
+
+def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:
+    """Take down which sends would wait for ever."""
+    lines = {
+        number: f"{monitor.where(waited[0].place)}: rank {number} would wait in {waited[0].name}"
+        for number, waited in sorted(stuck.items())
+        if waited
+    }
+    for number, waited in stuck.items():
+        for send in waited:
+            if isinstance(send, MessageSide) and send.sends:
+                text = f"{send.name} completes only if its message is buffered"
+                others = [line for other, line in lines.items() if other != number]
+                monitor.note(BUFFERING_HAZARD, send.place, text, number, *others[:4])

@@ -1,0 +1,295 @@
+"""Checks of point-to-point calls: what is sent and expected, and which buffers are in use meanwhile.
+
+Each function here has the parameters of a method of mpi4py, after the monitor, the call and the fiber. It returns what
+takes the result of the method, or None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+
+from . import buffers
+from .requests import RequestRecord, of_request
+from .sides import MessageSide
+from .signatures import PICKLE, Signature, of_buffer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .monitor import After, Call, Monitor
+
+
+def _send(
+    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, signature: Signature | None, dest: Any, tag: Any
+) -> MessageSide | None:
+    """Begin to follow a message; None for one to PROC_NULL."""
+    if dest == PROC_NULL:
+        return None
+    transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), dest, tag, signature, sends=True)
+    transfer.buffered = call.name.lower() in ("bsend", "ibsend", "bsend_init")
+    monitor.sending.setdefault(fiber, []).append(transfer)
+    return transfer
+
+
+def _receive(
+    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, signature: Signature | None, source: Any, tag: Any
+) -> MessageSide | None:
+    """Begin to follow a receive; None for one from PROC_NULL."""
+    if source == PROC_NULL:
+        return None
+    transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), source, tag, signature, sends=False)
+    monitor.receiving.setdefault(fiber, []).append(transfer)
+    return transfer
+
+
+def core_of(comm: Any) -> Any:
+    """Return the communicator that a handle names; None where the call itself will say what is wrong."""
+    try:
+        return comm._comm()
+    except Exception:
+        return None
+
+
+def _waits(call: Call, one: MessageSide | None, other: MessageSide | None = None) -> None:
+    """Take down that the call waits for these messages, which it has just begun."""
+    known = [] if one is None else [one]
+    if other is not None:
+        known.append(other)
+    call.waits_for = known
+    call.rank.steps.append((known, known, True))
+
+
+def send_buffer(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
+    """Follow ``Send`` and its relatives."""
+    _waits(call, _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag))
+
+
+def send_object(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
+    """Follow ``send`` and its relatives."""
+    _waits(call, _send(monitor, call, fiber, comm, PICKLE, dest, tag))
+
+
+def receive_buffer(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    comm: Any,
+    buf: Any,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: Any = None,
+) -> None:
+    """Follow ``Recv``."""
+    buffers.overlapping(monitor, call, buf)
+    _waits(call, _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag))
+
+
+def receive_object(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    comm: Any,
+    buf: Any = None,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: Any = None,
+) -> None:
+    """Follow ``recv``."""
+    _waits(call, _receive(monitor, call, fiber, comm, PICKLE, source, tag))
+
+
+def begin_send_buffer(
+    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0
+) -> After | None:
+    """Follow ``Isend`` and its relatives, whose buffer must not be written before they are complete."""
+    transfer = _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag)
+    used = None if transfer is None else buffers.lent(monitor, call, buf)
+    return _begun(monitor, call, transfer, used)
+
+
+def begin_send_object(
+    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0
+) -> After | None:
+    """Follow ``isend`` and its relatives."""
+    return _begun(monitor, call, _send(monitor, call, fiber, comm, PICKLE, dest, tag), None)
+
+
+def begin_receive_buffer(
+    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
+) -> After | None:
+    """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
+    transfer = _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag)
+    used = None if transfer is None else buffers.awaited(monitor, call, buf)
+    return _begun(monitor, call, transfer, used)
+
+
+def begin_receive_object(
+    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
+) -> After | None:
+    """Follow ``irecv``."""
+    return _begun(monitor, call, _receive(monitor, call, fiber, comm, PICKLE, source, tag), None)
+
+
+def _begun(monitor: Monitor, call: Call, transfer: MessageSide | None, used: buffers.Used | None) -> After:
+    transfers = [] if transfer is None else [transfer]
+    call.rank.steps.append((transfers, [], True))
+
+    def begun(request: Any) -> None:
+        record = of_request(monitor, call, request)
+        if record is not None:
+            record.transfers = transfers
+            if used is not None:
+                used.begin(record)
+
+    return begun
+
+
+def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..., None]:
+    """Return what follows ``Sendrecv`` or ``sendrecv``."""
+
+    def follow(
+        monitor: Monitor,
+        call: Call,
+        fiber: Fiber,
+        comm: Any,
+        sendbuf: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Any = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: Any = None,
+    ) -> None:
+        sent = _send(monitor, call, fiber, comm, signature_of(sendbuf), dest, sendtag)
+        expected = _receive(monitor, call, fiber, comm, signature_of(recvbuf), source, recvtag)
+        if signature_of is not _pickled and sent is not None and expected is not None:
+            buffers.apart(monitor, call, sendbuf, recvbuf)
+        _waits(call, sent, expected)
+
+    return follow
+
+
+def send_receive_replace(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    comm: Any,
+    buf: Any,
+    dest: int,
+    sendtag: int = 0,
+    source: int = ANY_SOURCE,
+    recvtag: int = ANY_TAG,
+    status: Any = None,
+) -> None:
+    """Follow ``Sendrecv_replace``."""
+    signature = of_buffer(buf)
+    sent = _send(monitor, call, fiber, comm, signature, dest, sendtag)
+    _waits(call, sent, _receive(monitor, call, fiber, comm, signature, source, recvtag))
+
+
+def _pickled(_: Any) -> Signature:
+    return PICKLE
+
+
+def prepare_send(
+    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0
+) -> After | None:
+    """Follow ``Send_init`` and its relatives; each start begins a message."""
+    return _prepared(monitor, call, comm, buf, dest, tag, sends=True)
+
+
+def prepare_receive(
+    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
+) -> After | None:
+    """Follow ``Recv_init``."""
+    return _prepared(monitor, call, comm, buf, source, tag, sends=False)
+
+
+def _prepared(monitor: Monitor, call: Call, comm: Any, buf: Any, peer: int, tag: int, *, sends: bool) -> After:
+    def prepared(request: Any) -> None:
+        record = of_request(monitor, call, request)
+        if record is not None and peer != PROC_NULL:
+            record.buf, record.peer, record.tag, record.sends, record.comm = buf, peer, tag, sends, comm
+
+    return prepared
+
+
+def start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
+    """Follow ``Start`` of a persistent request."""
+    _start(monitor, call, fiber, request)
+
+
+def start_all(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, requests: Any) -> None:
+    """Follow ``Startall``."""
+    for request in requests:
+        _start(monitor, call, fiber, request)
+
+
+def _start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
+    record: RequestRecord | None = call.rank.requests.get(id(request._impl))
+    if record is None or record.active:
+        return
+    record.active = record.started = True
+    record.transfers = []
+    if record.buf is None:
+        return
+    begin = _send if record.sends else _receive
+    transfer = begin(monitor, call, fiber, record.comm, of_buffer(record.buf), record.peer, record.tag)
+    if transfer is None:
+        return
+    transfer.name, transfer.place = record.title, record.place
+    transfer.buffered = record.title.endswith("Bsend_init")
+    record.transfers = [transfer]
+    call.rank.steps.append((record.transfers, [], True))
+    used = (buffers.lent if record.sends else buffers.awaited)(monitor, call, record.buf)
+    if used is not None:
+        used.begin(record)
+
+
+def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
+    """Return what follows ``Message.Recv`` and its relatives."""
+
+    def follow(monitor: Monitor, call: Call, fiber: Fiber, message: Any, *buf: Any, **named: Any) -> After | None:
+        envelope = message._impl
+        signature = signature_of(buf[0] if buf else named.get("buf"))
+        place = call.place
+        receive = MessageSide(call.rank.number, call.title, place, None, ANY_SOURCE, ANY_TAG, signature, sends=False)
+        monitor.received(envelope, receive)
+        if not call.name.lower().startswith("i"):
+            return None
+        return _begun(monitor, call, receive if receive.partner is not None else None, None)
+
+    return follow
+
+
+_SENDS = ("Send", "Bsend", "Ssend", "Rsend")
+_OBJECT_SENDS = ("send", "bsend", "ssend")
+
+ADVICE: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(_SENDS, send_buffer),
+    **dict.fromkeys(_OBJECT_SENDS, send_object),
+    **dict.fromkeys(["I" + name.lower() for name in _SENDS], begin_send_buffer),
+    **dict.fromkeys(["i" + name for name in _OBJECT_SENDS], begin_send_object),
+    **dict.fromkeys([name + "_init" for name in _SENDS], prepare_send),
+    "Recv": receive_buffer,
+    "recv": receive_object,
+    "Irecv": begin_receive_buffer,
+    "irecv": begin_receive_object,
+    "Recv_init": prepare_receive,
+    "Sendrecv": send_receive(of_buffer),
+    "sendrecv": send_receive(_pickled),
+    "Sendrecv_replace": send_receive_replace,
+}
+"""What follows the methods of a communicator."""
+
+OF_MESSAGES: dict[str, Callable[..., Any]] = {
+    "Recv": receive_matched(of_buffer),
+    "Irecv": receive_matched(of_buffer),
+    "recv": receive_matched(_pickled),
+    "irecv": receive_matched(_pickled),
+}
+"""What follows the methods of a message that a probe has taken."""

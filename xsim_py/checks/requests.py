@@ -1,0 +1,148 @@
+"""Checks of the life of requests: each is completed, and persistent ones are started, completed and freed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.findings import REQUEST_LIFECYCLE, RESOURCE_LEAK
+from xsim_py.mpi4py.request import Prequest, Request
+from xsim_py.mpi4py.request_tasks import GeneralizedOperation
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.call_sites import Place
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .buffers import Used
+    from .monitor import Call, Monitor, RankState
+    from .sides import CollectiveCall, MessageSide
+
+
+class RequestRecord:
+    """A request of a rank, from the call that made it until it is completed, or freed where it is persistent.
+
+    Attributes
+    ----------
+    task : Task
+        What the request names.
+    title, place : str, Place
+        The call that made it, and where.
+    persistent, active, started : bool
+        Whether it can be started again, whether it is in progress, and whether it ever was.
+    transfers : list of MessageSide
+        The messages that it stands for now.
+    used : list of Used
+        The buffers that must be left alone while it is active.
+    collective : CollectiveCall or None
+        The collective that it stands for.
+    buf, peer, tag, sends, comm
+        Of a persistent request: what each start sends or receives.
+    """
+
+    __slots__ = (
+        "active",
+        "buf",
+        "collective",
+        "comm",
+        "peer",
+        "persistent",
+        "place",
+        "sends",
+        "started",
+        "tag",
+        "task",
+        "title",
+        "transfers",
+        "used",
+    )
+
+    def __init__(self, task: Any, title: str, place: Place, *, persistent: bool) -> None:
+        self.task = task
+        self.title = title
+        self.place = place
+        self.persistent = persistent
+        self.active = self.started = not persistent
+        self.transfers: list[MessageSide] = []
+        self.used: list[Used] = []
+        self.collective: CollectiveCall | None = None
+        self.buf: Any = None
+        self.peer = self.tag = 0
+        self.sends = False
+        self.comm: Any = None
+
+
+def of_request(monitor: Monitor, call: Call, request: Any) -> RequestRecord | None:
+    """Return the record of a request that a call has returned, made where it is new; None of a null request."""
+    if not isinstance(request, Request) or request._impl is request._null:
+        return None
+    requests = call.rank.requests
+    record: RequestRecord | None = requests.get(id(request._impl))
+    if record is None:
+        persistent = isinstance(request, Prequest)
+        record = requests[id(request._impl)] = RequestRecord(
+            request._impl, call.title, call.place, persistent=persistent
+        )
+    return record
+
+
+def completed(monitor: Monitor, state: RankState, task: Any, call: Call | None) -> None:
+    """Take note that a request has been completed, in a call of the program or in what stands for one."""
+    record = state.requests.get(id(task))
+    if record is None:
+        return
+    record.active = False
+    end_uses(record)
+    waited: list[Any] = record.transfers if record.collective is None else [record.collective]
+    if waited:
+        # One of several might have been another one, and a test might have been made again.
+        state.steps.append(([], waited, call is not None and call.name.lower() in ("wait", "waitall")))
+    if not record.persistent:
+        del state.requests[id(task)]
+
+
+def free(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
+    """Follow ``Request.Free``."""
+    record = call.rank.requests.pop(id(request._impl), None)
+    if record is None:
+        return
+    operation = record.task.operation
+    if record.active and not isinstance(operation, GeneralizedOperation):
+        where = f"{monitor.where(call.place)}: freed here"
+        text = f"the request of {record.title} is freed while it is active"
+        monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)
+    end_uses(record)
+
+
+def end_uses(record: RequestRecord) -> None:
+    """Leave the buffers of a request to the program again."""
+    for used in record.used:
+        used.end()
+    record.used.clear()
+
+
+def outlived(monitor: Monitor, call: Call, comm: Any) -> None:
+    """Find the requests that are in progress on a communicator which a call is about to free."""
+    for record in call.rank.requests.values():
+        task = record.task
+        on = task.comm if task.comm is not None else getattr(task.operation, "comm", None)
+        if record.active and on is comm:
+            monitor.note(
+                REQUEST_LIFECYCLE,
+                record.place,
+                f"the request of {record.title} is active when its communicator is freed",
+                call.rank.number,
+                f"{monitor.where(call.place)}: {call.title}",
+            )
+
+
+def left(monitor: Monitor, state: RankState) -> None:
+    """Find what a rank has left of its requests at the end."""
+    for record in state.requests.values():
+        if not record.started:
+            text = f"the request of {record.title} is never started"
+            monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
+        elif record.active:
+            text = f"the request of {record.title} is never completed"
+            monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
+        else:
+            text = f"the persistent request of {record.title} is never freed"
+            monitor.note(RESOURCE_LEAK, record.place, text, state.number)

@@ -1,0 +1,100 @@
+"""Checks of objects that a rank makes and has to free: communicators, groups, datatypes, windows, files ..."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.findings import RESOURCE_LEAK
+from xsim_py.mpi4py.comm import Comm
+from xsim_py.mpi4py.datatype import Datatype
+from xsim_py.mpi4py.errhandler import Errhandler
+from xsim_py.mpi4py.file import File
+from xsim_py.mpi4py.group import Group
+from xsim_py.mpi4py.handle import Handle
+from xsim_py.mpi4py.info import Info
+from xsim_py.mpi4py.op import Op
+from xsim_py.mpi4py.session import Session
+from xsim_py.mpi4py.win import Win
+
+from .requests import outlived
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.call_sites import Place
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .monitor import After, Call, Monitor, RankState
+
+KINDS: dict[type, str] = {
+    Comm: "communicator",
+    Group: "group",
+    Datatype: "datatype",
+    Op: "operation",
+    Info: "info object",
+    Errhandler: "error handler",
+    Win: "window",
+    File: "file",
+    Session: "session",
+}
+"""The classes of objects that are to be freed, and what they are called."""
+
+ENDS = frozenset({"Free", "Disconnect", "Close", "Finalize", "Delete"})
+_NOT_MADE = frozenset({"Get_parent", "Match_size", "fromhandle", "fromint", "f2py", "Get_group_comm"})
+
+
+class _Made:
+    """An object that a rank has made, and how many times it was given out and not freed."""
+
+    __slots__ = ("count", "impl", "kind", "place", "title")
+
+    def __init__(self, impl: Any, kind: str, title: str, place: Place) -> None:
+        self.impl = impl
+        self.kind = kind
+        self.title = title
+        self.place = place
+        self.count = 0
+
+
+def made(call: Call, result: Any) -> None:
+    """Take note of an object that a call has returned, if it is one that must be freed."""
+    kind = next((kind for cls, kind in KINDS.items() if isinstance(result, cls)), None)
+    if kind is None or result._impl is result._null or call.name in _NOT_MADE or _is_predefined(result._impl):
+        return
+    entry = call.rank.objects.get(id(result._impl))
+    if entry is None:
+        entry = call.rank.objects[id(result._impl)] = _Made(result._impl, kind, call.title, call.place)
+    entry.count += 1
+
+
+_constants: tuple[int, frozenset[int]] = (0, frozenset())
+
+
+def _is_predefined(impl: Any) -> bool:
+    """Return whether a constant of the interface names this object, or it is a datatype that nobody has to free."""
+    global _constants
+    if _constants[0] != len(Handle._constants):
+        _constants = len(Handle._constants), frozenset(id(each._impl) for each in Handle._constants.values())
+    return id(impl) in _constants[1] or getattr(impl, "is_predefined", False)
+
+
+def free(monitor: Monitor, call: Call, fiber: Fiber, handle: Any, *args: Any) -> After | None:
+    """Follow ``Free`` and its relatives."""
+    if not isinstance(handle, Handle):  # `File.Delete` is a function of the class
+        return None
+    impl = handle._impl
+    if isinstance(handle, Comm) and call.name == "Free" and call.rank.requests:
+        outlived(monitor, call, impl)
+
+    def freed(_: Any) -> None:
+        entry = call.rank.objects.get(id(impl))
+        if entry is not None:
+            entry.count -= 1
+            if entry.count <= 0:
+                del call.rank.objects[id(impl)]
+
+    return freed
+
+
+def left(monitor: Monitor, state: RankState) -> None:
+    """Find what a rank has made and not freed at the end."""
+    for entry in state.objects.values():
+        monitor.note(RESOURCE_LEAK, entry.place, f"the {entry.kind} of {entry.title} is never freed", state.number)

@@ -1,0 +1,131 @@
+"""Type signatures: of which basic elements a message is made, in order (MPI 4.1, 3.3.1)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xsim_py.mpi.constants import COMBINER_STRUCT
+from xsim_py.mpi.datatype import Type
+from xsim_py.mpi4py.bufspec import message
+from xsim_py.mpi4py.datatype import INSTANCES, Datatype
+from xsim_py.mpi4py.memory import is_in_place
+
+Signature: TypeAlias = tuple[tuple[str, int], ...]
+"""Basic types and how many there are of each, equal neighbours together."""
+
+PICKLE: Signature = (("pickled object", 1),)
+"""A message of a call in lower case."""
+
+_BYTES = "bytes without a type"
+"""The elements of a `bytes`, `bytearray` or `memoryview` that is given without a datatype."""
+_PACKED = "MPI.PACKED"
+_BYTE = "MPI.BYTE"
+_LIKE_BYTES = frozenset({_BYTES, _BYTE, "uint8", "MPI.CHAR"})
+
+_arrays: dict[Any, str] = {np.dtype(code): np.dtype(code).name for code in "?bBhiqlHIQLefdgFDG"}
+_ndarray = np.ndarray
+
+
+@lru_cache(maxsize=256)
+def _runs(core: Type) -> Signature:
+    """Return the signature of one element of a datatype."""
+    if core is INSTANCES["PACKED"]._impl:
+        return ((_PACKED, 1),)
+    if core is INSTANCES["BYTE"]._impl:
+        return ((_BYTE, 1),)
+    if core is INSTANCES["CHAR"]._impl:
+        return (("MPI.CHAR", 1),)
+    if core.recipe.types and core.dtype is None:
+        return _joined([run for old, n in _members(core) for run in _times(_runs(old), n)])
+    return tuple((dtype.name, n) for dtype, n in core.runs())
+
+
+def _members(core: Type) -> list[tuple[Type, int]]:
+    """Return the types that a derived type is made of, with how many of each, in packing order."""
+    types = core.recipe.types
+    if core.recipe.combiner == COMBINER_STRUCT:
+        return list(zip(types, core.recipe.params["blocklengths"], strict=True))
+    old = types[0]
+    return [(old, core.elements // old.elements if old.elements else 0)]
+
+
+def _times(signature: Signature, count: int) -> list[tuple[str, int]]:
+    if len(signature) == 1:
+        return [(signature[0][0], signature[0][1] * count)]
+    return list(signature) * count
+
+
+def _joined(runs: list[tuple[str, int]]) -> Signature:
+    joined: list[tuple[str, int]] = []
+    for name, n in runs:
+        if n and joined and joined[-1][0] == name:
+            joined[-1] = (name, joined[-1][1] + n)
+        elif n:
+            joined.append((name, n))
+    return tuple(joined)
+
+
+def of_elements(core: Type, count: int) -> Signature:
+    """Return the signature of so many elements of a datatype."""
+    if not count:
+        return ()
+    runs = _runs(core)
+    return ((runs[0][0], runs[0][1] * count),) if len(runs) == 1 else _joined(list(runs) * count)
+
+
+def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
+    """Return the signature of a buffer argument, or of each of its blocks; None where it is none that is understood."""
+    if type(buf) is _ndarray and buf.dtype in _arrays and not blocks:
+        size = buf.size
+        return ((_arrays[buf.dtype], size),) if size else ()
+    if buf is None or is_in_place(buf):
+        return None
+    try:
+        parsed = message(buf, writable=False, blocks=blocks)
+    except Exception:  # the call itself will say what is wrong
+        return None
+    signature = of_elements(parsed.datatype, parsed.count)
+    typed = isinstance(buf, list | tuple) and any(isinstance(each, Datatype | str) for each in buf[1:])
+    memory = buf[0] if isinstance(buf, list | tuple) else buf
+    if not typed and isinstance(memory, bytes | bytearray | memoryview) and signature and signature[0][0] == "uint8":
+        return ((_BYTES, signature[0][1]),)
+    return signature
+
+
+def match(sent: Signature, wanted: Signature) -> bool:
+    """Return whether a message of one signature may be received with another: it is equal, or the beginning of it."""
+    if sent == wanted or not sent:
+        return True
+    if sent[0][0] == _PACKED or (wanted and wanted[0][0] == _PACKED):
+        return True
+    if len(sent) > len(wanted):
+        return False
+    last = len(sent) - 1
+    return all(
+        _alike(mine, theirs) and (n == m or (place == last and n < m))
+        for place, ((mine, n), (theirs, m)) in enumerate(zip(sent, wanted, strict=False))
+    )
+
+
+def _alike(mine: str, theirs: str) -> bool:
+    return mine == theirs or (_BYTES in (mine, theirs) and mine in _LIKE_BYTES and theirs in _LIKE_BYTES)
+
+
+def same(mine: Signature, theirs: Signature) -> bool:
+    """Return whether two signatures are equal, as collectives want it."""
+    return match(mine, theirs) and match(theirs, mine)
+
+
+def described(signature: Signature | None) -> str:
+    """Return a signature for people: ``10 x float64``."""
+    if signature is None:
+        return "unknown"
+    if not signature:
+        return "nothing"
+    if signature == PICKLE:
+        return "a pickled object"
+    shown = [f"{n:,} x {name}" for name, n in signature[:4]]
+    return ", ".join([*shown, "..."] if len(signature) > 4 else shown)

@@ -1,0 +1,70 @@
+"""Findings: mistakes in the use of MPI that a checked run has seen, and the names of their classes."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from xsim_py.units import spans
+
+__all__ = ["CATEGORIES", "Finding"]
+
+CALL_ORDERING: Final = "CallOrdering"
+INVALID_PARAMETER: Final = "InvalidParameter"
+PARAMETER_MATCHING: Final = "ParameterMatching"
+REQUEST_LIFECYCLE: Final = "RequestLifecycle"
+RESOURCE_LEAK: Final = "ResourceLeak"
+LOCAL_CONCURRENCY: Final = "LocalConcurrency"
+BUFFERING_HAZARD: Final = "BufferingHazard"
+MESSAGE_RACE: Final = "MessageRace"
+GLOBAL_CONCURRENCY: Final = "GlobalConcurrency"
+EPOCH_LIFECYCLE: Final = "EpochLifecycle"
+INPUT_HAZARD: Final = "InputHazard"
+
+CATEGORIES: Final = (
+    CALL_ORDERING,
+    INVALID_PARAMETER,
+    PARAMETER_MATCHING,
+    REQUEST_LIFECYCLE,
+    RESOURCE_LEAK,
+    LOCAL_CONCURRENCY,
+    BUFFERING_HAZARD,
+    MESSAGE_RACE,
+    GLOBAL_CONCURRENCY,
+    EPOCH_LIFECYCLE,
+    INPUT_HAZARD,
+)
+"""The classes of the MPI Bugs Initiative (Laurent, Saillard, Quinson, Correctness 2021) that a finding can be of."""
+
+
+class Finding(NamedTuple):
+    """One mistake, at one line of the program.
+
+    Attributes
+    ----------
+    category : str
+        One of `CATEGORIES`.
+    file, line : str, int
+        Where; the file is named from the folder in which the program was started.
+    text : str
+        One sentence that says what is wrong.
+    ranks : tuple of int
+        The ranks that did it, in the whole run.
+    details : tuple of str
+        More lines: the other call, what was expected.
+    """
+
+    category: str
+    file: str
+    line: int
+    text: str
+    ranks: tuple[int, ...] = ()
+    details: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the finding in one line, as compilers write theirs."""
+        return f"{self.file}:{self.line}: {self.category}: {self.text}"
+
+    def report(self) -> str:
+        """Return all that is known of the finding; every line after the first is indented."""
+        ranks = [f"rank{'s' * (len(self.ranks) > 1)} {spans(self.ranks)}"] if self.ranks else []
+        return "\n    ".join([str(self), *ranks, *self.details])
