@@ -341,6 +341,7 @@ class Buddies:
         if not of_all[1]:
             self.kept, self.held = {}, {}
             return None
+        self.saved = True  # a new process knows it too, should all others die now
         step, everywhere = int(of_all[0]), np.empty(1, np.bool_)
         comm.Allreduce(np.array([step in there]), everywhere, op=MPI.LAND)
         if not everywhere[0]:

@@ -48,6 +48,7 @@ UP, DOWN = 1, -1
 END, BYE = 1 << 30, 1 << 31  # numbers of a window's last messages: it has left its loop, and somebody has printed
 LATELY = 3  # so many messages are kept to be sent again
 POLL_S = 0.01
+PRINTED = "wang_landau printed"  # a published name
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -203,6 +204,11 @@ class Doors:
         for side in self.lines:
             self._hear(side, END)
         told = [self._hear(side, BYE) for side in sorted(self.lines) if side < 0]
+        if self.window and not any(told):  # below may be new processes alone
+            if self.join([DOWN]):
+                self._send(DOWN, END, lost)
+                return self._hear(DOWN, END) and self._hear(DOWN, BYE)
+            return named(PRINTED) is not None
         return any(told)
 
     def leave(self) -> None:
@@ -217,7 +223,7 @@ class Doors:
         """Connect anew to neighbours to which there is no way left; return whether all of them have come."""
         coming = {side: self._accepted() if side == UP else self._connected() for side in sides}
         end = time.monotonic() + self.patience
-        while coming and time.monotonic() < end:
+        while coming and time.monotonic() < end and not named(PRINTED):
             for side, steps in list(coming.items()):
                 link = next(steps)
                 if link:
@@ -241,7 +247,7 @@ class Doors:
             if answered and named(f"{place} question {number + 1}"):
                 number, answered = number + 1, False
             elif not answered and named(f"{place} question {number}"):
-                MPI.Publish_name(f"{place} answer {number}", port)
+                publish(f"{place} answer {number}", port)
                 answered = True
             yield None
         yield recovery.attempt(MPI.COMM_SELF.Accept, port)[0]
@@ -249,13 +255,23 @@ class Doors:
     def _connected(self) -> Iterator[MPI.Intercomm | None]:
         """Connect to the window below, which is in `_accepted`."""
         place, number = f"wang_landau {self.window - 1}", 0
-        while named(f"{place} question {number}"):
+        while not publish(f"{place} question {number}", "?"):
             number += 1
-        MPI.Publish_name(f"{place} question {number}", "?")
         while not (port := named(f"{place} answer {number}")):
             yield None
-        MPI.Publish_name(f"{place} coming {number}", "!")
+        publish(f"{place} coming {number}", "!")
         yield recovery.attempt(MPI.COMM_SELF.Connect, port)[0]
+
+
+def publish(name: str, port: str) -> bool:
+    """Publish a name, and return whether nobody has done so before."""
+    try:
+        MPI.Publish_name(name, port)
+    except MPI.Exception as error:
+        if error.Get_error_class() not in (MPI.ERR_NAME, MPI.ERR_SERVICE):
+            raise
+        return False
+    return True
 
 
 def named(name: str) -> str | None:
@@ -406,6 +422,8 @@ class Member:
                 recovery.give_up(comm, self.lost or "window 0, with the result")
             sys.exit(int(self.lost is not None))
         finally:
+            if first:
+                publish(PRINTED, "!")
             if self.doors:
                 self.doors.leave()
 

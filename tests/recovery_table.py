@@ -83,7 +83,7 @@ ROWS = {
     ),
     "wang_landau": Row(
         "The window in which a process dies replaces it and goes back to checkpoints; other windows go on.",
-        "nothing, until a walker and the next one of its window die together, or all that connect it to the next",
+        "nothing, until a process and the next one of its window die together",
     ),
     "sparse_grid": Row(
         "Sparse grids: lost ones are copied from replicas, done without by another combination, or read from disk.",
