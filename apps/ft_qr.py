@@ -223,8 +223,9 @@ class Recovery:
         """Go back to the last panel that all have begun, and give the new process what the dead one had."""
         work = self.work
         if isinstance(work.copies, recovery.Buddies):
-            there = np.empty(comm.size, np.bool_)
-            comm.Allgather(np.array([bool(work.copies.kept)]), there)
+            there = np.ones(comm.size, np.bool_)
+            if not work.told.no_check:
+                comm.Allgather(np.array([bool(work.copies.kept)]), there)
             panel, state = work.copies.restore(comm) or (0, None)
         else:
             panel, there = work.copies.last(comm)
