@@ -29,7 +29,6 @@ heat capacity by the exact solution; and the exchanges by the check.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 import zlib
@@ -54,30 +53,30 @@ PRINTED = "wang_landau printed"  # a published name
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = recovery.Parser(__doc__)
-    parser.add_argument("--side", type=int, default=4, help="the lattice's side, an even number")
-    parser.add_argument("--windows", type=int, help="how many windows there are (4, or as many as have two processes)")
-    parser.add_argument("--walkers", type=int, default=2000, help="walkers of a process")
-    parser.add_argument("--rounds", type=int, default=100, help="how often windows average ln g")
-    parser.add_argument("--checks", type=int, default=20, help="rounds of the check: half of them count")
-    parser.add_argument("--steps", type=int, default=80, help="steps of a walker in a round")
-    parser.add_argument("--tolerance", type=float, default=0.05, help="how far ln g may be off")
-    parser.add_argument("--ln-f", type=float, default=1e-6, help="how small its modification factor has to become")
-    parser.add_argument("--work", type=float, default=0.0, help="seconds of work that a round is")
-    parser.add_argument("--patience", type=float, default=10.0, help="seconds after which a silent window is lost")
-    parser.add_argument("--seed", type=int, default=0, help="of all random numbers")
+    parser.add_argument("--side", type=recovery.number(int, 4), default=4, help="the lattice's side, an even number")
+    parser.add_argument(
+        "--windows", type=recovery.positive, help="how many windows (4, or as many as have two processes)"
+    )
+    parser.add_argument("--walkers", type=recovery.positive, default=2000, help="walkers of a process")
+    parser.add_argument("--rounds", type=recovery.positive, default=100, help="how often windows average ln g")
+    parser.add_argument(
+        "--checks", type=recovery.number(int, 4), default=20, help="rounds of the check, half of which count"
+    )
+    parser.add_argument("--steps", type=recovery.positive, default=80, help="steps of a walker in a round")
+    parser.add_argument("--tolerance", type=recovery.above_0, default=0.05, help="how far ln g may be off")
+    parser.add_argument("--ln-f", type=recovery.above_0, default=1e-6, help="how small its factor has to become")
+    parser.add_argument("--work", type=recovery.seconds, default=0.0, help="seconds of work that a round is")
+    parser.add_argument("--patience", type=recovery.above_0, default=10.0, help="seconds after which silence is a loss")
+    parser.add_argument("--seed", type=recovery.natural, default=0, help="of all random numbers")
     parser.add_argument("--place", type=int, nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.side < 4 or arguments.side % 2:
-        parser.error("--side is an even number from 4 on")
-    if min(arguments.walkers, arguments.rounds, arguments.steps) < 1 or arguments.checks < 4:
-        parser.error("--walkers, --rounds and --steps are at least 1, and --checks at least 4")
-    if not all(0 < each < math.inf for each in (arguments.tolerance, arguments.ln_f, arguments.patience)):
-        parser.error("--tolerance, --ln-f and --patience are positive numbers")
-    if not 0 <= arguments.work < math.inf or arguments.seed < 0:
-        parser.error("--work and --seed are at least 0")
+    if arguments.side % 2:
+        parser.error(f"--side {arguments.side}: no even number")
     most, ranks = most_windows(arguments.side, MPI.COMM_WORLD.size), MPI.COMM_WORLD.size
-    if arguments.windows is not None and not (recovery.is_new() or 1 <= arguments.windows <= most):
-        parser.error(f"--windows is 1 to {most} on {ranks} ranks: each has two of them, and five levels of energy")
+    if arguments.windows is not None and arguments.windows > most and not recovery.is_new():
+        parser.error(
+            f"--windows {arguments.windows}: more than {most}; each has two of {ranks} ranks, and five levels of energy"
+        )
     return arguments
 
 

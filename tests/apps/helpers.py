@@ -67,7 +67,7 @@ def within(app: str, function: Callable[[Any], Any]) -> Any:
     def rank() -> Any:
         sys.path.insert(0, str(APPS))  # for what it imports from there
         spec = spec_from_file_location(app, APPS / f"{app}.py")
-        module = module_from_spec(spec)
+        module = sys.modules[app] = module_from_spec(spec)  # where a dataclass looks for its types
         spec.loader.exec_module(module)
         return function(module)
 

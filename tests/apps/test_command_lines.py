@@ -40,7 +40,7 @@ def unclear(program: Any) -> Iterator[tuple[str, str, str]]:
     parser = parser_of(program)
     for action in parser._actions:
         option = action.option_strings[0]
-        if action.type is None or (program.__name__ == "wang_landau" and action.type in {int, float}):
+        if action.type is None or action.help == argparse.SUPPRESS:
             continue
         for value in (*BAD, "2.5") if "whole" in refusal(parser, option, "text") else BAD:
             said = refusal(parser, option, value)
