@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _INVALID = frozenset(
     {
+        c.ERR_AMODE,
         c.ERR_ARG,
         c.ERR_BUFFER,
         c.ERR_COMM,
@@ -47,7 +48,9 @@ _INVALID = frozenset(
         c.ERR_WIN,
         c.ERR_ASSERT,
         c.ERR_LOCKTYPE,
+        c.ERR_RMA_RANGE,
         c.ERR_INFO_KEY,
+        c.ERR_INFO_NOKEY,
         c.ERR_INFO_VALUE,
     }
 )
@@ -109,7 +112,8 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        resources.made(call, result)
+        if not args or result is not args[0]:  # `Commit` returns its own datatype
+            resources.made(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
         if isinstance(result[0], Handle):
