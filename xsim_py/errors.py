@@ -20,6 +20,9 @@ from typing import Any, Final, NamedTuple
 NOT_WRITTEN: Final = 74
 """The exit status of a run whose output, or whose program's files, found no place."""
 
+FOUND: Final = 5
+"""The exit status of a checked run that has found mistakes."""
+
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """The errors of a place that we write to (full, broken, or closed by a program), for which the input can do nothing."""
 

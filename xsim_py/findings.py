@@ -6,10 +6,7 @@ from typing import Final, NamedTuple
 
 from xsim_py.units import spans
 
-__all__ = ["CATEGORIES", "FOUND", "Finding"]
-
-FOUND: Final = 5
-"""The exit status of a checked run with findings."""
+__all__ = ["CATEGORIES", "Finding"]
 
 CALL_ORDERING: Final = "CallOrdering"
 INVALID_PARAMETER: Final = "InvalidParameter"

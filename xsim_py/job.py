@@ -301,7 +301,7 @@ class Job:
     ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
         self._make_shards(numbers, background, start_ps)
-        body = lifecycle.body(self.program if self.monitor is None else self._followed())
+        body = lifecycle.body(self._followed())
         vitals.mine.running = 1
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
@@ -355,6 +355,8 @@ class Job:
         return aborted_ps + self.restart.delay_ps, struck
 
     def _followed(self) -> Any:
+        if self.monitor is None:
+            return self.program
         from xsim_py.checks.calls import Followed
 
         return Followed(self.program, self.monitor)
@@ -370,7 +372,8 @@ class Job:
         ended = {
             part.first + i for part in attempt.parts for i, time_ps in enumerate(part.ended_ps) if time_ps is not None
         }
-        troubled = bool(failed) or any(part.troubled for part in attempt.parts)
+        aborted = attempt.ended == "aborted" and self.failures is None
+        troubled = not aborted and (bool(failed) or any(part.troubled for part in attempt.parts))
         finish(self.monitor, attempt.ended, waiting, ended - waiting - failed, troubled=troubled)
 
     def _check_output(self, parts: list[ShardResult]) -> None:

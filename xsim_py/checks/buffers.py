@@ -51,9 +51,9 @@ class Used:
         self.arrays: list[Any] = []
         self.check = 0
         self.kept = b""
-        self.record: RequestRecord | None = None
+        self.record: Any = None
 
-    def begin(self, record: RequestRecord) -> None:
+    def begin(self, record: Any) -> None:
         """Guard the buffer from now on."""
         self.record = record
         self.state.buffers.append(self)
@@ -61,7 +61,7 @@ class Used:
             self.check = crc32(self.parsed.pack())
             return
         task = record.task
-        if task.finish is None:
+        if task is None or task.finish is None:
             return
         self.kept = self.parsed.pack()
         self._poison()
@@ -140,7 +140,8 @@ def _pieces(parsed: Any) -> list[tuple[int, int]]:
     return sorted((start + first, start + first + n) for start in starts for first, n in inner)
 
 
-def _overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
+def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
+    """Return whether two lists of pieces of memory, each in ascending order, have a byte in common."""
     if not mine or not theirs or mine[-1][1] <= theirs[0][0] or theirs[-1][1] <= mine[0][0]:
         return False
     i = j = 0
@@ -193,13 +194,14 @@ def overlapping(monitor: Monitor, call: Call, buf: Any) -> None:
 
 def apart(monitor: Monitor, call: Call, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
-    arrays = sendbuf is not recvbuf and type(sendbuf) is type(recvbuf) is np.ndarray
-    if arrays and not call.rank.buffers and sendbuf.base is None and recvbuf.base is None:
-        return  # hot path: two arrays with memory of their own
+    if not call.rank.buffers:
+        mine, theirs = (buf[0] if isinstance(buf, list | tuple) and buf else buf for buf in (sendbuf, recvbuf))
+        if type(mine) is type(theirs) is np.ndarray and not np.may_share_memory(mine, theirs):
+            return  # hot path: two arrays far apart
     sent, received = _parsed(sendbuf, writable=False), _parsed(recvbuf, writable=True)
     if sent is None or received is None:
         return
-    if _overlap(_pieces(sent), _pieces(received)):
+    if overlap(_pieces(sent), _pieces(received)):
         text = f"{call.title} receives to where it sends from"
         monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
     _check_apart(monitor, call, _pieces(received), reads=False)
@@ -208,7 +210,7 @@ def apart(monitor: Monitor, call: Call, sendbuf: Any, recvbuf: Any) -> None:
 def _check_apart(monitor: Monitor, call: Call, pieces: list[tuple[int, int]], *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; two may read it."""
     for other in call.rank.buffers:
-        if not (reads and other.reads) and _overlap(pieces, other.pieces) and other.record is not None:
+        if not (reads and other.reads) and overlap(pieces, other.pieces) and other.record is not None:
             text = f"{call.title} uses memory that the request of {other.record.title} still uses"
             where = f"{monitor.where(other.record.place)}: {other.record.title}"
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)

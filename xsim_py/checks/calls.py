@@ -14,9 +14,10 @@ from xsim_py.mpi4py.comm import Comm
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
+from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import collectives, ordering, point_to_point, requests, resources
+from . import collectives, ordering, point_to_point, requests, resources, rma
 from .monitor import Call, Monitor, watched
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _INVALID = frozenset(
     {
-        c.ERR_AMODE,
         c.ERR_ARG,
         c.ERR_BUFFER,
         c.ERR_COMM,
@@ -48,12 +48,15 @@ _INVALID = frozenset(
         c.ERR_WIN,
         c.ERR_ASSERT,
         c.ERR_LOCKTYPE,
-        c.ERR_RMA_RANGE,
         c.ERR_INFO_KEY,
-        c.ERR_INFO_NOKEY,
         c.ERR_INFO_VALUE,
     }
 )
+_OF_REQUESTS: dict[str, Callable[..., Any]] = {
+    "Free": requests.free,
+    "Start": point_to_point.start,
+    "Startall": point_to_point.start_all,
+}
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
 
@@ -95,11 +98,13 @@ def _family(owner: type) -> str:
 
 def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, Request):
-        return {"Free": requests.free, "Start": point_to_point.start, "Startall": point_to_point.start_all}.get(name)
+        return _OF_REQUESTS.get(name)
     if issubclass(owner, Message):
         return point_to_point.OF_MESSAGES.get(name)
     if name in resources.ENDS:
         return resources.free
+    if issubclass(owner, Win):
+        return rma.ADVICE.get(name)
     if issubclass(Comm, owner) or issubclass(owner, Comm):
         return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name)
     return None
@@ -112,7 +117,7 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        if not args or result is not args[0]:  # `Commit` returns its own datatype
+        if result is not args[0]:  # as `Datatype.Commit` returns it
             resources.made(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
@@ -199,16 +204,21 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     troubled : bool
         Whether processes have failed: then calls were left in the middle, and it is nobody's fault.
     """
-    if ended not in ("finished", "stalled") or troubled:
+    if ended not in ("finished", "stalled", "aborted") or troubled:
+        return
+    rma.conflicting(monitor)
+    if ended != "stalled":
+        ordering.buffered(monitor)
+    if ended == "aborted":
         return
     for number in sorted(finished):
         state = monitor.ranks.get(number)
         if state is not None:
             requests.left(monitor, state)
+            rma.left(monitor, number)
             if ended == "finished":
                 resources.left(monitor, state)
     if ended == "finished":
         ordering.unreceived(monitor)
-        ordering.buffered(monitor)
     else:
         ordering.stalled(monitor, waiting)

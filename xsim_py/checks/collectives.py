@@ -51,6 +51,11 @@ def enter(monitor: Monitor, call: Call, comm: Any, said: CollectiveCall) -> None
         core = comm._comm()
     except Exception:  # null or freed: the call itself will say so
         return
+    meet(monitor, call, core, said)
+
+
+def meet(monitor: Monitor, call: Call, core: Any, said: CollectiveCall) -> None:
+    """Compare what a rank says of its next collective on its side of a communicator with what others have said."""
     group = (core.cid, core.ranks[0])
     number = call.rank.collectives.get(group, 0)
     call.rank.collectives[group] = number + 1
@@ -285,7 +290,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         call.collective = said
         enter(monitor, call, comm, said)
-        call.rank.steps.append(("collective", said, said))
+        call.rank.steps.append(([said], [said], True))
 
     return follow
 
@@ -296,7 +301,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
     def follow(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         enter(monitor, call, comm, said)
-        call.rank.steps.append(("collective", said, None))
+        call.rank.steps.append(([said], [], True))
 
         def begun(request: Any) -> None:
             record = of_request(monitor, call, request)

@@ -62,31 +62,37 @@ class Call:
 
 
 class RankState:
-    """What the monitor keeps for one rank.
+    """The monitor keeps this for one rank.
 
     Attributes
     ----------
     number : int
         In the whole run.
     steps : list
-        What the rank did, in order, as far as others may have to wait for it; see `ordering`.
+        What the rank has done, in order: what it has begun, what it has completed, and whether it had to wait for just
+        that; sides of messages, calls of collectives, signals, and accesses to windows.
     requests : dict of int to RequestRecord
         Those that are not completed and freed, by the address of their tasks; see `requests`.
     objects : dict of int to list
         What it has made and not freed, by address; see `resources`.
     collectives : dict
         How many collectives it has begun on each communicator.
+    buffers : list of Used
+        The buffers that requests use now; see `buffers`.
+    windows : dict of int to OpenWindow
+        Its windows, by address; see `rma`.
     """
 
-    __slots__ = ("buffers", "collectives", "number", "objects", "requests", "steps")
+    __slots__ = ("buffers", "collectives", "number", "objects", "requests", "steps", "windows")
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.steps: list[tuple[Any, ...]] = []
+        self.steps: list[tuple[list[Any], list[Any], bool]] = []
         self.requests: dict[int, Any] = {}
         self.objects: dict[int, Any] = {}
         self.collectives: dict[Any, int] = {}
         self.buffers: list[Any] = []
+        self.windows: dict[int, Any] = {}
 
 
 class _Noted:
@@ -118,6 +124,8 @@ class Monitor:
         self.kept: dict[Message, MessageSide] = {}  # taken by a probe, and to be received
         self.posts: dict[Receive, MessageSide] = {}
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
+        self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
+        self.signals: dict[Any, Any] = {}
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
         self._frames: dict[CodeType, bool] = {}
 
@@ -208,13 +216,13 @@ class Monitor:
     def _matched(self, send: MessageSide, receive: MessageSide) -> None:
         send.partner = receive
         receive.partner = send
-        if send.signature is None or receive.signature is None or signatures.match(send.signature, receive.signature):
+        sent, wanted = send.signature, receive.signature
+        if sent == wanted or sent is None or wanted is None or signatures.match(sent, wanted):
             return
-        sent, wanted = signatures.described(send.signature), signatures.described(receive.signature)
         self.note(
             PARAMETER_MATCHING,
             receive.place,
-            f"{receive.name} expects {wanted}, and the message has {sent}",
+            f"{receive.name} expects {signatures.described(wanted)}, and the message has {signatures.described(sent)}",
             receive.rank,
             f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}",
         )

@@ -14,7 +14,7 @@ from xsim_py.findings import BUFFERING_HAZARD, CALL_ORDERING, PARAMETER_MATCHING
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.units import spans
 
-from .sides import MessageSide
+from .sides import CollectiveCall, MessageSide
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -79,19 +79,19 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
 
 def _on_other_communicators(monitor: Monitor, calls: list[Call]) -> bool:
     """Find ranks that wait in one collective on different communicators that have the same members."""
-    by_name: dict[str, list[Call]] = {}
+    by_name: dict[str, list[CollectiveCall]] = {}
     for call in calls:
-        if call.collective is not None:
-            by_name.setdefault(call.name, []).append(call)
+        if call.collective is not None and call.collective.meeting is not None:
+            by_name.setdefault(call.name, []).append(call.collective)
     found = False
     for name, group in by_name.items():
         first = group[0]
-        for call in group[1:]:
-            mine, theirs = call.collective.meeting, first.collective.meeting
-            if mine is not theirs and call.rank.number in theirs.members and first.rank.number in mine.members:
+        for said in group[1:]:
+            mine, theirs = said.meeting, first.meeting
+            if mine is not theirs and said.rank in theirs.members and first.rank in mine.members:
                 text = f"{name} is called on different communicators"
-                other = f"{monitor.where(first.place)}: {first.title} of rank {first.rank.number}"
-                monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number, other)
+                other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
+                monitor.note(PARAMETER_MATCHING, said.place, text, said.rank, other)
                 found = True
     return found
 
@@ -124,34 +124,35 @@ class _Again:
             stuck.pop(number, None)
             steps = self.steps[number]
             while self.at[number] < len(steps):
-                _, posted, waited = step = steps[self.at[number]]
+                posted, waited, hard = steps[self.at[number]]
                 if self.begun[number] < self.at[number]:
                     self.begun[number] = self.at[number]
-                    self._post(step[0], posted)
-                missing = self._missing(step[0], waited)
+                    self._post(posted)
+                missing = _missing(waited) if hard else None
                 if missing is not None:
                     self.waiters.setdefault(id(missing), []).append(number)
-                    stuck[number] = waited if step[0] == "transfers" else [waited]
+                    stuck[number] = waited
                     break
                 self.at[number] += 1
         return stuck
 
-    def _post(self, kind: str, posted: Any) -> None:
-        for each in posted if kind == "transfers" else [posted] if posted is not None else []:
+    def _post(self, posted: list[Any]) -> None:
+        for each in posted:
             each.posted = True
             self.ready += self.waiters.pop(id(each), ())
 
-    def _missing(self, kind: str, waited: Any) -> Any:
-        """Return what a step waits for that has not been begun, or None."""
-        if kind == "transfers":
-            for each in waited:
-                if each.partner is not None and not each.partner.posted and not (each.sends and each.buffered):
-                    return each.partner
-        elif waited is not None and waited.meeting is not None:
-            for each in waited.meeting.calls.values():
-                if not each.posted:
-                    return each
-        return None
+
+def _missing(waited: list[Any]) -> Any:
+    """Return what a step waits for that has not begun, or None."""
+    for each in waited:
+        if isinstance(each, MessageSide):
+            if each.partner is not None and not each.partner.posted and not (each.sends and each.buffered):
+                return each.partner
+        elif isinstance(each, CollectiveCall) and each.meeting is not None:
+            for other in each.meeting.calls.values():
+                if not other.posted:
+                    return other
+    return None
 
 
 def buffered(monitor: Monitor) -> bool | None:
@@ -170,8 +171,7 @@ def buffered(monitor: Monitor) -> bool | None:
     if any(
         isinstance(each, MessageSide) and not each.sends and each.peer == ANY_SOURCE
         for steps in again.steps.values()
-        for kind, posted, _ in steps
-        if kind == "transfers"
+        for posted, _, _ in steps
         for each in posted
     ):
         return None

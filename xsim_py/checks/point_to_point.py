@@ -54,11 +54,13 @@ def core_of(comm: Any) -> Any:
         return None
 
 
-def _waits(call: Call, *transfers: MessageSide | None) -> None:
-    """Take down that the call waits for these messages, all of which it has begun before."""
-    known = [transfer for transfer in transfers if transfer is not None]
-    call.waits_for += known
-    call.rank.steps.append(("transfers", known, known))
+def _waits(call: Call, one: MessageSide | None, other: MessageSide | None = None) -> None:
+    """Take down that the call waits for these messages, which it has just begun."""
+    known = [] if one is None else [one]
+    if other is not None:
+        known.append(other)
+    call.waits_for = known
+    call.rank.steps.append((known, known, True))
 
 
 def send_buffer(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
@@ -134,7 +136,7 @@ def begin_receive_object(
 
 def _begun(monitor: Monitor, call: Call, transfer: MessageSide | None, used: buffers.Used | None) -> After:
     transfers = [] if transfer is None else [transfer]
-    call.rank.steps.append(("transfers", transfers, []))
+    call.rank.steps.append((transfers, [], True))
 
     def begun(request: Any) -> None:
         record = of_request(monitor, call, request)
@@ -243,7 +245,7 @@ def _start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
     transfer.name, transfer.place = record.title, record.place
     transfer.buffered = record.title.endswith("Bsend_init")
     record.transfers = [transfer]
-    call.rank.steps.append(("transfers", record.transfers, []))
+    call.rank.steps.append((record.transfers, [], True))
     used = (buffers.lent if record.sends else buffers.awaited)(monitor, call, record.buf)
     if used is not None:
         record.used = used

@@ -93,10 +93,10 @@ def completed(monitor: Monitor, state: RankState, task: Any, call: Call | None) 
     if record.used is not None:
         record.used.end()
         record.used = None
-    if call is not None and call.name.lower() in ("wait", "waitall"):
-        state.steps.append(("transfers", [], record.transfers))
-        if record.collective is not None:
-            state.steps.append(("collective", None, record.collective))
+    waited: list[Any] = record.transfers if record.collective is None else [record.collective]
+    if waited:
+        # One of several might have been another one, and a test might have been made again.
+        state.steps.append(([], waited, call is not None and call.name.lower() in ("wait", "waitall")))
     if not record.persistent:
         del state.requests[id(task)]
 

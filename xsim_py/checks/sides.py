@@ -1,4 +1,4 @@
-"""What is known of one message on one of its two sides, and of one collective call of one rank."""
+"""The sides of a message, and the calls that make up a collective: records of what each rank has said."""
 
 from __future__ import annotations
 
@@ -8,8 +8,30 @@ from xsim_py.mpi.transport.call_sites import Place
 
 from .signatures import Signature
 
+READ, WRITE, ACCUMULATE = "reads", "writes", "accumulates"
+"""How an access uses the memory of a window."""
 
-class MessageSide:
+
+class Deed:
+    """Something that a rank has begun, and that another one may wait for or learn of.
+
+    Attributes
+    ----------
+    posted : bool
+        Whether it has begun where the calls are gone through again; see `ordering`.
+    clock, ended : array or None, int
+        When it began and when it was complete; see `clocks`.
+    """
+
+    __slots__ = ("clock", "ended", "posted")
+
+    def __init__(self) -> None:
+        self.posted = False
+        self.clock: Any = None
+        self.ended = 0
+
+
+class MessageSide(Deed):
     """One side of a message of the program: a send, or a receive.
 
     Attributes
@@ -30,19 +52,15 @@ class MessageSide:
         The other side, once they have met.
     buffered : bool
         Whether it completes without its receive, by what the program asks for (Bsend).
-    posted, done : bool
-        How far the call has come where the calls are gone through again; see `ordering`.
     """
 
     __slots__ = (
         "buffered",
         "comm",
-        "done",
         "name",
         "partner",
         "peer",
         "place",
-        "posted",
         "rank",
         "sends",
         "signature",
@@ -61,6 +79,10 @@ class MessageSide:
         *,
         sends: bool,
     ) -> None:
+        # Not `super().__init__`: there are two for nearly every message.
+        self.posted = False
+        self.clock: Any = None
+        self.ended = 0
         self.rank = rank
         self.name = name
         self.place = place
@@ -71,12 +93,10 @@ class MessageSide:
         self.sends = sends
         self.partner: MessageSide | None = None
         self.buffered = False
-        self.posted = False
-        self.done = False
 
 
-class CollectiveCall:
-    """What one rank says of a collective: its name, root and operation, and what it gives and takes.
+class CollectiveCall(Deed):
+    """One rank says this of a collective: its name, root and operation, and what it gives and takes.
 
     Attributes
     ----------
@@ -92,7 +112,17 @@ class CollectiveCall:
         Of a call with a count for each rank: what goes to whom, and what is expected of whom.
     """
 
-    __slots__ = ("gives", "meeting", "name", "op", "place", "posted", "rank", "root", "signatures", "takes")
+    __slots__ = (
+        "gives",
+        "meeting",
+        "name",
+        "op",
+        "place",
+        "rank",
+        "root",
+        "signatures",
+        "takes",
+    )
 
     def __init__(
         self,
@@ -105,6 +135,7 @@ class CollectiveCall:
         gives: dict[int, Signature] | None = None,
         takes: dict[int, Signature] | None = None,
     ) -> None:
+        super().__init__()
         self.rank = rank
         self.name = name
         self.place = place
@@ -114,4 +145,77 @@ class CollectiveCall:
         self.gives = gives
         self.takes = takes
         self.meeting: Any = None
-        self.posted = False
+
+
+class Signal(Deed):
+    """A rank tells another one to go on, by a call on a window: Post to Start, or Complete to Wait.
+
+    Attributes
+    ----------
+    given : bool
+        Whether it has been.
+    """
+
+    __slots__ = ("given",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = False
+
+
+class Access(Deed):
+    """An access to the memory that a rank shows in a window.
+
+    Attributes
+    ----------
+    rank, title, place : int, str, Place
+        Who made it, by which call, and where.
+    how, what : str
+        Whether it reads, writes or accumulates; and of an accumulation, the operation and the type.
+    pieces : list of (int, int)
+        The bytes of the window, from and to, in ascending order.
+    exclusive : bool
+        Whether an exclusive lock protects it.
+    used : Used or None
+        The buffer of the origin, until the access is complete.
+    after : list of Access
+        Of one that fetches: the accumulations whose results it may have seen, after which it comes.
+    """
+
+    __slots__ = ("after", "exclusive", "how", "pieces", "place", "rank", "title", "used", "what")
+
+    def __init__(
+        self,
+        rank: int,
+        title: str,
+        place: Place,
+        how: str,
+        what: str,
+        pieces: list[tuple[int, int]],
+        *,
+        exclusive: bool,
+    ) -> None:
+        super().__init__()
+        self.rank = rank
+        self.title = title
+        self.place = place
+        self.how = how
+        self.what = what
+        self.pieces = pieces
+        self.exclusive = exclusive
+        self.used: Any = None
+        self.after: list[Access] = []
+
+    def conflicts(self, other: Access) -> bool:
+        """Return whether two accesses to the same bytes at the same time would conflict."""
+        if self.how == other.how == READ or ((self.exclusive or other.exclusive) and self.rank != other.rank):
+            return False
+        if self.how == other.how == ACCUMULATE:
+            return not _compatible(self.what, other.what)
+        return True
+
+
+def _compatible(mine: str, theirs: str) -> bool:
+    """Return whether two accumulations may be concurrent: one operation and one type, or one of them only looks."""
+    (op, kind), (other_op, other_kind) = mine.split(" on "), theirs.split(" on ")
+    return kind == other_kind and (op == other_op or "NO_OP" in (op, other_op))

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from xsim_py.mpi.constants import COMBINER_STRUCT
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.datatype import INSTANCES, Datatype
@@ -45,11 +46,8 @@ def _runs(core: Type) -> Signature:
 def _members(core: Type) -> list[tuple[Type, int]]:
     """Return the types that a derived type is made of, with how many of each, in packing order."""
     types = core.recipe.types
-    if len(types) > 1 or (
-        "blocklengths" in core.recipe.params and len(types) == len(core.recipe.params["blocklengths"])
-    ):
-        lengths = core.recipe.params["blocklengths"]
-        return list(zip(types, lengths, strict=True))
+    if core.recipe.combiner == COMBINER_STRUCT:
+        return list(zip(types, core.recipe.params["blocklengths"], strict=True))
     old = types[0]
     return [(old, core.elements // old.elements if old.elements else 0)]
 

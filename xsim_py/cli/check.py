@@ -1,4 +1,4 @@
-"""``xsim check``: whether a program depends on what it should not depend on."""
+"""``xsim check``: mistakes in the use of MPI, and dependence on what ranks share."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from xsim_py import __version__
 from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, simulation_arguments
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
+from xsim_py.parameters import RACES
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 _GREENLETS, _PROCESSES = "greenlets", "process"
 
 _NOTES = """\
+Without an option this is `xsim run --quiet --check`: the program runs, and each mistake in its use of MPI is reported
+on standard error as `file:line: class: text`. Nothing more is printed where there is none.
+
 --against-isolation runs the program twice, with each rank in a process of its own and with all of them in one, and
-names the first difference in virtual time: the program depends on what its ranks share.
+names the first difference in virtual time: the program depends on what its ranks share. What the program prints is
+compared and not shown; what its children print is neither. It runs in this folder, both times.
 
-What the program prints is compared and not shown; what its children print is neither. It runs in this folder, both
-times.
-
-exit status: 0 when there is no difference, 1 when there is one, 2 bad input, 4 wall limit, 130 interrupted.
+exit status: 5 when a mistake was found, else as xsim run has it; with --against-isolation 0 when there is no
+difference, 1 when there is one, 2 bad input, 4 wall limit, 130 interrupted.
 """
 
 
@@ -39,28 +42,45 @@ def add_check_parser(commands: Any) -> list[Action]:
 
     parser = commands.add_parser(
         "check",
-        usage=f"xsim check --against-isolation -n N [option ...] {PROGRAM_USAGE}",
-        help="find out whether a program depends on what its ranks share",
-        description="Run a program in two ways that should not matter to it, and name the first difference.",
+        usage=f"xsim check -n N [option ...] {PROGRAM_USAGE}",
+        help="look for mistakes in a program's use of MPI",
+        description="Run a program and report each mistake in its use of MPI, by file and line.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(action=check)
+    parser.set_defaults(action=check, check=True)
     add = parser.add_argument
     return [
+        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
+        add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
+        add(
+            "--races",
+            action="store_const",
+            const=RACES,
+            dest="check",
+            help="list the races of messages that change nothing, too; they are no mistakes",
+        ),
         add(
             "--against-isolation",
             action="store_true",
-            required=True,
             help="compare ranks in one process with ranks in processes of their own",
         ),
-        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
-        add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
         *add_simulation_options(parser),
     ]
 
 
 def check(args: Namespace) -> int:
+    """Run the program and report the mistakes, or run it in two ways and say where they part."""
+    if args.against_isolation:
+        args.check = False
+        return _compare(args)
+    from xsim_py.cli.run import run
+
+    vars(args).update(label=False, json=None, out=None, trace=None, timeline=None, profile=False, quiet=True)
+    return run(args)
+
+
+def _compare(args: Namespace) -> int:
     """Run the program both ways, say where they part, and return 1 if they do."""
     from xsim_py.report.difference import differences
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import parameters
 from xsim_py.code_origin import ALL_IMPORTED
-from xsim_py.errors import NOT_WRITTEN, ConfigError
-from xsim_py.findings import FOUND
+from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError
 from xsim_py.parameters import COLLECTIVES, COMPUTE, RACES, RESILIENCE, isolation, one_of, packages
 from xsim_py.units import parse_time_ps
 
@@ -181,7 +180,6 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             " call, and repeats it without the dead (default: what the machine says)",
         ),
         add_isolation_option(parser),
-        *add_check_options(parser),
         add(
             "--restart",
             metavar="POLICY",
@@ -252,7 +250,7 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "restart": args.restart,
         "resilience": args.resilience,
         "isolation": args.isolation,
-        "check": args.check,
+        "check": getattr(args, "check", False),
         "private": args.private,
         "share": args.share,
     }

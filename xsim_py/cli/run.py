@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
+    add_check_options,
     add_simulation_options,
     exit_status,
     first_line,
@@ -59,6 +60,7 @@ def add_run_parser(commands: Any) -> list[Action]:
         add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
         add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
         *add_simulation_options(parser),
+        *add_check_options(parser),
         add("--label", action="store_true", help="put the rank in front of each line that the program prints"),
         add(
             "--json",

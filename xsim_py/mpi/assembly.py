@@ -21,8 +21,8 @@ from .failures.settings import DETECTORS
 from .ftco.driver import Ftco
 from .ftco.operations import ALGORITHMS
 from .transport.fabric import Fabric
-from .transport.observed import Observer, fabric_class
 from .transport.shared_links import SharedLinks
+from .transport.tracing import TracingFabric
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .failures.detector import DetectorSettings
     from .ftco.shapes import Shapes
     from .settings import Settings
+    from .transport.observed import Observer
 
 
 def make_library(
@@ -65,7 +66,12 @@ def make_library(
     """
     account = network.contention()
     links = None if account is None else SharedLinks(settings.machine, account)
-    fabric: Fabric = fabric_class(observer, traced=traced)(shard, network, links, settings)
+    if observer is None:
+        fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
+    else:
+        from .transport.observed import observed_fabric  # most runs are not observed, and should start quickly
+
+        fabric = observed_fabric(observer, traced=traced)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:

@@ -235,7 +235,7 @@ class Win(Erring, Attributed):
     def _put(self, origin: Any, target_rank: int, target: Any, call: str) -> int:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
-        where = _where(source, target)
+        where = place_in_target(source, target)
         if target_rank != c.PROC_NULL:
             with Reporting(window.comm):
                 return operate.put(window, source.pack(), target_rank, where, call)
@@ -247,7 +247,7 @@ class Win(Erring, Attributed):
     def _get(self, origin: Any, target_rank: int, target: Any, call: str) -> Transfer | None:
         window = self._window()
         result = _message(origin, target_rank, writable=True)
-        where = _where(result, target)
+        where = place_in_target(result, target)
         if target_rank != c.PROC_NULL:
             with Reporting(window.comm):
                 return operate.get(window, result.unpack, result.nbytes, target_rank, where, call)
@@ -259,7 +259,7 @@ class Win(Erring, Attributed):
     def _accumulate(self, origin: Any, target_rank: int, target: Any, op: Op, call: str) -> int:
         window = self._window()
         source = _message(origin, target_rank, writable=False)
-        where = _where(source, target)
+        where = place_in_target(source, target)
         if target_rank != c.PROC_NULL:
             with Reporting(window.comm):
                 return operate.accumulate(window, source.pack(), target_rank, where, _reduction(op), call)
@@ -271,7 +271,7 @@ class Win(Erring, Attributed):
     def _fetch(self, origin: Any, result: Any, target_rank: int, target: Any, op: Op, call: str) -> Transfer | None:
         window = self._window()
         source = _message(origin, target_rank, writable=True)  # mpi4py asks for that, though nothing writes to it
-        where = _where(source, target)
+        where = place_in_target(source, target)
         into = _message(result, target_rank, writable=True)
         if target_rank == c.PROC_NULL:
             return None
@@ -421,7 +421,7 @@ def _message(spec: Any, rank: int, *, writable: bool) -> UserBuffer:
     return UserBuffer(_NOTHING, 0, 0, NULL) if rank == c.PROC_NULL else message(spec, writable=writable)
 
 
-def _where(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
+def place_in_target(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
     """Return what a program says of the target: type, displacement and count; mostly those of the origin."""
     displacement, count, datatype = 0, origin.count, origin.datatype
     if target is None:

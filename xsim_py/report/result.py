@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.atomic_files import atomic_file
-from xsim_py.errors import NOT_WRITTEN, ConfigError, InternalError
-from xsim_py.findings import FOUND, Finding
+from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, InternalError
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from xsim_py.findings import Finding
     from xsim_py.report.timeline import Timeline
     from xsim_py.trace import Trace
 

@@ -53,6 +53,13 @@ class Epochs:
         """True in an epoch of Lock_all."""
         return self._access == _LOCKED_ALL
 
+    @property
+    def opened(self) -> str:
+        """The epoch that has to be ended, in words; empty where there is none."""
+        if self.exposed_to is not None:
+            return "exposed by Win.Post"
+        return _NAMES[self._access] if self._access >= _FENCE else ""
+
     def operate(self, target: int, call: str) -> None:
         """An operation on the memory of `target`."""
         if self._access == _FENCED:

@@ -6,6 +6,8 @@ It does what `Fabric` does, or `TracingFabric`, through the same methods. Every 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xsim_py.process.ranks import current
@@ -36,80 +38,73 @@ class Observer(Protocol):
         """Take note of a message that had arrived before this fiber asked for it."""
 
 
-class _Observed:
-    """Has a mailbox tell what it gives to whom."""
+class ObservedMailbox(Mailbox):
+    """A mailbox that tells the observer what meets."""
 
     __slots__ = ()
 
-    fabric: Any
-
     def post(self, operation: Receive) -> None:
-        super().post(operation)  # type: ignore[misc]
+        """Let a receive wait for its message, where `match` finds it."""
+        super().post(operation)
         # The shortcut of `Fabric._deliver` for a lone receive would pass by `match`.
-        self._not_alone()  # type: ignore[attr-defined]
+        self._not_alone()
         if operation.note is None and current.fiber is not None:
-            self.fabric.observer.posted(operation, current.fiber)
+            self.fabric.observer.posted(operation, current.fiber)  # type: ignore[attr-defined]
 
     def match(self, message: Message) -> Receive | None:
-        operation: Receive | None = super().match(message)  # type: ignore[misc]
+        """Return the receive that takes an arriving message, and tell that they have met."""
+        operation = super().match(message)
         if operation is not None and operation.note is None:
-            self.fabric.observer.met(message, operation)
+            self.fabric.observer.met(message, operation)  # type: ignore[attr-defined]
         return operation
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
-        message: Message | None = super().take(cid, source, tag)  # type: ignore[misc]
+        """Take the earliest kept message that fits, and tell that."""
+        message = super().take(cid, source, tag)
         if message is not None:
             self._given(message)
         return message
 
     def remove(self, message: Message) -> None:
-        super().remove(message)  # type: ignore[misc]
+        """Take a kept message out of the mailbox, and tell that."""
+        super().remove(message)
         self._given(message)
 
     def _given(self, message: Message) -> None:
         if current.fiber is not None:
-            self.fabric.observer.taken(message, current.fiber)
+            self.fabric.observer.taken(message, current.fiber)  # type: ignore[attr-defined]
 
 
-class ObservedMailbox(_Observed, Mailbox):
-    """A mailbox that tells the observer what meets."""
-
-    __slots__ = ()
-
-
-class ObservedTracingMailbox(_Observed, TracingMailbox):
+class ObservedTracingMailbox(ObservedMailbox, TracingMailbox):
     """A mailbox that tells the observer what meets, and records it."""
 
     __slots__ = ()
 
 
-class _Observing:
-    """Has a fabric tell what leaves."""
+class ObservedFabric(Fabric):
+    """A fabric that tells an observer what it carries."""
 
     def __init__(self, observer: Observer, *args: Any) -> None:
         super().__init__(*args)
         self.observer = observer
-        self.inline_end = -1
-        self.shortcuts = False
-
-    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        if message.cid and not message.cid & 1 and message.kind != CONTROL and current.fiber is not None:
-            self.observer.departed(message, current.fiber)
-        super().launch(rank, message, start_ps, wire_ps, latency_ps)  # type: ignore[misc]
-
-
-class ObservedFabric(_Observing, Fabric):
-    """A fabric that tells an observer what it carries."""
+        self.inline_end: int = -1
+        self.shortcuts: bool = False
 
     def open(self, rank: Rank) -> Mailbox:
         """Make the MPI state of a rank, with a mailbox that tells what meets."""
-        box = super().open(rank)
-        rank.mpi = mine = ObservedMailbox(rank, self)
-        mine.background = box.background
-        return mine
+        background = super().open(rank).background
+        rank.mpi = box = ObservedMailbox(rank, self)
+        box.background = background
+        return box
+
+    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+        """Let an envelope leave, and tell that."""
+        if message.cid and not message.cid & 1 and message.kind != CONTROL and current.fiber is not None:
+            self.observer.departed(message, current.fiber)
+        super().launch(rank, message, start_ps, wire_ps, latency_ps)
 
 
-class ObservedTracingFabric(_Observing, TracingFabric):
+class ObservedTracingFabric(ObservedFabric, TracingFabric):
     """A fabric that records what it carries, and tells an observer."""
 
     def open(self, rank: Rank) -> Mailbox:
@@ -118,9 +113,6 @@ class ObservedTracingFabric(_Observing, TracingFabric):
         return box
 
 
-def fabric_class(observer: Observer | None, *, traced: bool) -> Any:
-    """Return what makes the fabric of a run, which may be traced, observed, both or neither."""
-    if observer is None:
-        return TracingFabric if traced else Fabric
-    cls = ObservedTracingFabric if traced else ObservedFabric
-    return lambda *args: cls(observer, *args)
+def observed_fabric(observer: Observer, *, traced: bool) -> Callable[..., Fabric]:
+    """Return what makes the fabric of a run that an observer follows, and that may be traced."""
+    return partial(ObservedTracingFabric if traced else ObservedFabric, observer)

@@ -1,0 +1,121 @@
+"""Vector clocks: which calls of a run happened before which others, whatever their times were.
+
+They are computed after the run, and only where a check asks for them, from the steps that each rank has taken (Fidge
+and Mattern, 1988). A call happens before another one if a chain of messages, collectives and synchronisations of
+windows leads from the one to the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .sides import Access, CollectiveCall, MessageSide, Signal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .monitor import RankState
+
+MOST_RANKS = 512
+"""For more ranks than that no clocks are computed: each would take as many numbers as there are ranks."""
+
+_FROM_ROOT = frozenset({"Bcast", "bcast", "Ibcast", "Scatter", "Scatterv", "scatter", "Iscatter", "Iscatterv"})
+_TO_ROOT = frozenset({"Gather", "Gatherv", "gather", "Igather", "Igatherv", "Reduce", "reduce", "Ireduce"})
+_SYNCHRONOUS = frozenset({"Comm.Ssend", "Comm.ssend", "Comm.Issend", "Comm.issend", "Comm.Ssend_init"})
+
+Clock = Any
+"""How many steps of each rank are known to have happened: an array of whole numbers."""
+
+
+class Clocks:
+    """Goes through the steps of all ranks, in an order in which they can have happened.
+
+    Each side of a message, each call of a collective and each access to a window gets its `clock`.
+
+    Parameters
+    ----------
+    ranks : dict of int to RankState
+        All ranks of the run.
+    """
+
+    def __init__(self, ranks: dict[int, RankState]) -> None:
+        self._places = {number: place for place, number in enumerate(sorted(ranks))}
+        self._steps = {number: state.steps for number, state in ranks.items()}
+        self._at = dict.fromkeys(ranks, 0)
+        self._begun = dict.fromkeys(ranks, -1)
+        self._clocks = {number: np.zeros(len(ranks), np.int64) for number in ranks}
+        self._waiters: dict[int, list[int]] = {}
+        self._ready = deque(sorted(ranks))
+
+    def compute(self) -> None:
+        """Compute all clocks."""
+        while self._ready:
+            number = self._ready.popleft()
+            steps = self._steps[number]
+            while self._at[number] < len(steps):
+                posted, waited, _ = steps[self._at[number]]
+                if self._begun[number] < self._at[number]:
+                    self._begun[number] = self._at[number]
+                    self._begin(number, posted)
+                missing = next((each for each in self._sources(number, waited) if each.clock is None), None)
+                if missing is not None:
+                    self._waiters.setdefault(id(missing), []).append(number)
+                    break
+                self._end(number, waited)
+                self._at[number] += 1
+
+    def happened_before(self, rank: int, step: int, clock: Clock) -> bool:
+        """Return whether a step of a rank had happened where this is the clock."""
+        return bool(clock[self._places[rank]] >= step)
+
+    def _tick(self, number: int) -> int:
+        clock = self._clocks[number]
+        clock[self._places[number]] += 1
+        return int(clock[self._places[number]])
+
+    def _begin(self, number: int, posted: list[Any]) -> None:
+        for each in posted:
+            self._tick(number)
+            each.clock = self._clocks[number].copy()
+            self._ready += self._waiters.pop(id(each), ())
+
+    def _end(self, number: int, waited: list[Any]) -> None:
+        clock: NDArray[np.int64] = self._clocks[number]
+        for source in self._sources(number, waited):
+            np.maximum(clock, source.clock, out=clock)
+        step = self._tick(number)
+        for each in waited:
+            if not isinstance(each, Signal):
+                each.ended = step
+
+    def _sources(self, number: int, waited: list[Any]) -> list[Any]:
+        """Return what has to have begun before a rank goes on that waits for these."""
+        found: list[Any] = []
+        for each in waited:
+            if isinstance(each, MessageSide):
+                if each.partner is not None and (not each.sends or each.name in _SYNCHRONOUS):
+                    found.append(each.partner)
+            elif isinstance(each, Signal):
+                if each.given:
+                    found.append(each)
+            elif isinstance(each, Access):
+                found += each.after
+            elif isinstance(each, CollectiveCall):
+                found += _heard(each)
+        return found
+
+
+def _heard(said: CollectiveCall) -> list[CollectiveCall]:
+    """Return the members of a collective from which this one has certainly heard when its call ends."""
+    if said.meeting is None:
+        return []
+    calls = said.meeting.calls
+    if said.root is None or said.name not in _FROM_ROOT | _TO_ROOT:
+        return [other for other in calls.values() if other is not said]
+    root = calls.get(said.root)
+    if said.name in _FROM_ROOT:
+        return [] if root is None or root is said else [root]
+    return [other for other in calls.values() if other is not said] if root is said else []

@@ -1,0 +1,485 @@
+"""Checks of one-sided communication: accesses that conflict, and epochs that are never ended (MPI 4.1, chapter 12).
+
+Two accesses to the same bytes of a window conflict if neither has been completed before the other began, at least one
+of them writes, and they are not accumulations with one operation (12.7.1); exclusive locks keep them apart.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.findings import EPOCH_LIFECYCLE, GLOBAL_CONCURRENCY
+from xsim_py.mpi import errors
+from xsim_py.mpi.constants import LOCK_EXCLUSIVE, PROC_NULL
+from xsim_py.mpi4py.bufspec import message
+from xsim_py.mpi4py.op import INSTANCES
+from xsim_py.mpi4py.win import place_in_target
+
+from . import buffers, collectives
+from .clocks import MOST_RANKS, Clocks
+from .requests import of_request
+from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .monitor import After, Call, Monitor
+
+SUM = INSTANCES["SUM"]
+_MOST_ACCESSES = 2000
+
+
+class OpenWindow:
+    """One rank's side of a window, as the checks follow it.
+
+    Attributes
+    ----------
+    open : dict of int to list of Access
+        The accesses that are not complete, by target.
+    locks : dict of int to int
+        The kind of lock that the rank has on each target.
+    signals : dict
+        How many signals have gone to and come from each rank.
+    started, exposed_to : list of int
+        The members of the groups of the last Start and the last Post.
+    """
+
+    __slots__ = ("exposed_to", "key", "locks", "open", "signals", "started", "window")
+
+    def __init__(self, window: Any) -> None:
+        self.window = window
+        self.key = (window.comm.cid, window.comm.ranks[0])
+        self.open: dict[int, list[Access]] = {}
+        self.locks: dict[int, int] = {}
+        self.signals: dict[Any, int] = {}
+        self.started: list[int] = []
+        self.exposed_to: list[int] = []
+
+
+def _of(call: Call, win: Any) -> OpenWindow | None:
+    """Return what is kept of a window; None of a null one."""
+    if win._impl is win._null:
+        return None
+    windows = call.rank.windows
+    found: OpenWindow | None = windows.get(id(win._impl))
+    if found is None:
+        found = windows[id(win._impl)] = OpenWindow(win._impl)
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------- accesses
+
+
+def _access(
+    monitor: Monitor, call: Call, win: Any, how: str, parsed: Any, target: int, where: Any, op: Any = None
+) -> Access | None:
+    """Take note of an access that begins now; None where it goes nowhere."""
+    mine = _of(call, win)
+    if mine is None or target == PROC_NULL or not 0 <= target < len(mine.window.comm.ranks):
+        return None
+    core, displacement, count = place_in_target(parsed, where)
+    start = displacement * mine.window.shape.units[target]
+    inner = (
+        [(0, count * core.size)]
+        if core.is_contiguous
+        else [(i * core.extent + at, i * core.extent + at + n) for i in range(count) for at, n in core.layout.pieces()]
+    )
+    what = f"{getattr(op._impl, 'name', '')} on {core.name or core.typechar}" if op is not None else ""
+    access = Access(
+        call.rank.number,
+        call.title,
+        call.place,
+        how,
+        what,
+        sorted((start + at, start + end) for at, end in inner if end > at),
+        exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
+    )
+    call.rank.steps.append(([access], [], True))
+    mine.open.setdefault(target, []).append(access)
+    monitor.accesses.setdefault((mine.key, target), []).append(access)
+    return access
+
+
+def _latest(monitor: Monitor, call: Call, win: Any, target: int) -> dict[int, Access]:
+    """Return the last accumulation of each rank at a target: who fetches a value knows of what has made it."""
+    mine = _of(call, win)
+    found: dict[int, Access] = monitor.signals.setdefault((mine.key if mine else None, "latest", target), {})
+    return found
+
+
+def _parsed(buf: Any) -> Any:
+    try:
+        return message(buf, writable=False)
+    except Exception:  # the call itself will say what is wrong
+        return None
+
+
+def _guarded(monitor: Monitor, call: Call, access: Access | None, used: buffers.Used | None) -> After | None:
+    """Have the buffer of the origin guarded until the access is complete, where the call succeeds."""
+    if access is None:
+        return None
+
+    def begun(request: Any) -> None:
+        record = of_request(monitor, call, request)
+        if record is None:
+            access.used = used
+        else:
+            record.used = used
+        if used is not None:
+            used.begin(record or _Unnamed(call))
+
+    return begun
+
+
+class _Unnamed:
+    """Stands for the request of an operation that has none."""
+
+    persistent = False
+    task = None
+
+    def __init__(self, call: Call) -> None:
+        self.title = call.title
+        self.place = call.place
+
+
+def _writes(how: str) -> Callable[..., After | None]:
+    def follow(
+        monitor: Monitor,
+        call: Call,
+        fiber: Fiber,
+        win: Any,
+        origin: Any,
+        target_rank: int,
+        target: Any = None,
+        op: Any = SUM,
+    ) -> After | None:
+        parsed = _parsed(origin)
+        if parsed is None:
+            return None
+        access = _access(monitor, call, win, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
+        if access is not None and how == ACCUMULATE:
+            _latest(monitor, call, win, target_rank)[access.rank] = access
+        return _guarded(monitor, call, access, None if access is None else buffers.lent(monitor, call, origin))
+
+    return follow
+
+
+def _reads(
+    monitor: Monitor, call: Call, fiber: Fiber, win: Any, origin: Any, target_rank: int, target: Any = None
+) -> After | None:
+    parsed = _parsed(origin)
+    if parsed is None:
+        return None
+    access = _access(monitor, call, win, READ, parsed, target_rank, target)
+    return _guarded(monitor, call, access, None if access is None else buffers.awaited(monitor, call, origin))
+
+
+def _fetches(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    win: Any,
+    origin: Any,
+    result: Any,
+    target_rank: int,
+    target: Any = None,
+    op: Any = SUM,
+) -> After | None:
+    parsed = _parsed(result)
+    if parsed is None:
+        return None
+    access = _access(monitor, call, win, ACCUMULATE, parsed, target_rank, target, op)
+    if access is not None:
+        latest = _latest(monitor, call, win, target_rank)
+        access.after = [last for rank, last in latest.items() if rank != access.rank]
+        if getattr(op._impl, "name", "") != "NO_OP":
+            latest[access.rank] = access
+    return _guarded(monitor, call, access, None if access is None else buffers.awaited(monitor, call, result))
+
+
+def _fetches_one(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    win: Any,
+    origin: Any,
+    result: Any,
+    target_rank: int,
+    target_disp: int = 0,
+    op: Any = SUM,
+) -> After | None:
+    return _fetches(monitor, call, fiber, win, origin, result, target_rank, target_disp, op)
+
+
+def _swaps(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    win: Any,
+    origin: Any,
+    compare: Any,
+    result: Any,
+    target_rank: int,
+    target_disp: int = 0,
+) -> After | None:
+    return _fetches(monitor, call, fiber, win, origin, result, target_rank, target_disp, INSTANCES["REPLACE"])
+
+
+# ------------------------------------------------------------------------------------------------ synchronisation
+
+
+def _complete(call: Call, accesses: Iterable[Access]) -> None:
+    """Take note that accesses are complete."""
+    done = list(accesses)
+    _free_buffers(done)
+    if done:
+        call.rank.steps.append(([], done, False))
+
+
+def _completing(
+    targets: Callable[[OpenWindow, Any], Iterable[int]], *, unlocks: bool = False
+) -> Callable[..., After | None]:
+    """Return what follows a call that completes the accesses to some targets."""
+
+    def follow(monitor: Monitor, call: Call, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
+        mine = _of(call, win)
+        if mine is None:
+            return None
+
+        def done(_: Any) -> None:
+            for target in list(targets(mine, next(iter((*args, *kwargs.values())), None))):
+                _complete(call, mine.open.pop(target, ()))
+                kind = mine.locks.pop(target, None) if unlocks else None
+                if kind is not None:
+                    signal = Signal()
+                    signal.given = True
+                    monitor.signals.setdefault((mine.key, "Unlock", target), {})[call.rank.number] = kind, signal
+                    call.rank.steps.append(([signal], [], True))
+
+        return done
+
+    return follow
+
+
+def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> Callable[..., After | None]:
+    """Return what follows a call after which the buffers of the origin are free again."""
+
+    def follow(monitor: Monitor, call: Call, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
+        mine = _of(call, win)
+        if mine is None:
+            return None
+
+        def done(_: Any) -> None:
+            for target in targets(mine, next(iter((*args, *kwargs.values())), None)):
+                _free_buffers(mine.open.get(target, ()))
+
+        return done
+
+    return follow
+
+
+def _free_buffers(accesses: Iterable[Access]) -> None:
+    for access in accesses:
+        if access.used is not None:
+            access.used.end()
+            access.used = None
+
+
+def _one(_: OpenWindow, target: Any) -> Iterable[int]:
+    return (target,)
+
+
+def _every(mine: OpenWindow, _: Any) -> Iterable[int]:
+    return {*mine.open, *mine.locks}
+
+
+def _fence(monitor: Monitor, call: Call, fiber: Fiber, win: Any, assertion: int = 0) -> After | None:
+    mine = _of(call, win)
+    if mine is None:
+        return None
+    # What is complete with the fence is so before any rank leaves it.
+    for accesses in mine.open.values():
+        call.rank.steps.append(([], list(accesses), False))
+    said = CollectiveCall(call.rank.number, "Fence", call.place)
+    collectives.meet(monitor, call, mine.window.comm, said)
+    call.rank.steps.append(([said], [said], True))
+    call.collective = said
+
+    def done(_: Any) -> None:
+        for accesses in mine.open.values():
+            _free_buffers(accesses)
+        mine.open.clear()
+
+    return done
+
+
+def _lock(
+    monitor: Monitor, call: Call, fiber: Fiber, win: Any, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0
+) -> After | None:
+    mine = _of(call, win)
+
+    if mine is None:
+        return None
+
+    def done(_: Any) -> None:
+        mine.locks[rank] = lock_type
+        released = monitor.signals.setdefault((mine.key, "Unlock", rank), {}).values()
+        before = [signal for kind, signal in released if LOCK_EXCLUSIVE in (kind, lock_type)]
+        call.rank.steps.append(([], before, False))
+
+    return done
+
+
+def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
+    """Return the next signal of a kind between two members of a window, on this side of it."""
+    count = mine.signals[kind, source, dest] = mine.signals.get((kind, source, dest), 0) + 1
+    found: Signal = monitor.signals.setdefault((mine.key, kind, source, dest, count), Signal())
+    return found
+
+
+def _post(monitor: Monitor, call: Call, fiber: Fiber, win: Any, group: Any, assertion: int = 0) -> None:
+    mine = _of(call, win)
+    if mine is not None:
+        _give(monitor, call, mine, "Post", _places(mine, group))
+        mine.exposed_to = _places(mine, group)
+
+
+def _start(monitor: Monitor, call: Call, fiber: Fiber, win: Any, group: Any, assertion: int = 0) -> None:
+    mine = _of(call, win)
+    if mine is not None:
+        _await(monitor, call, mine, "Post", _places(mine, group))
+        mine.started = _places(mine, group)
+
+
+def _completes(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> After | None:
+    mine = _of(call, win)
+    if mine is None:
+        return None
+    for accesses in mine.open.values():
+        call.rank.steps.append(([], list(accesses), False))
+    _give(monitor, call, mine, "Complete", mine.started)
+
+    def done(_: Any) -> None:
+        for accesses in mine.open.values():
+            _complete(call, accesses)
+        mine.open.clear()
+
+    return done
+
+
+def _waits(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> After | None:
+    mine = _of(call, win)
+    if mine is None:
+        return None
+
+    def done(over: Any) -> None:
+        if over:
+            _await(monitor, call, mine, "Complete", mine.exposed_to)
+
+    return done
+
+
+def _give(monitor: Monitor, call: Call, mine: OpenWindow, kind: str, dests: list[int]) -> None:
+    me = mine.window.comm.me
+    signals = [_signal(monitor, mine, kind, me, dest) for dest in dests]
+    for signal in signals:
+        signal.given = True
+    call.rank.steps.append((list(signals), [], True))
+
+
+def _await(monitor: Monitor, call: Call, mine: OpenWindow, kind: str, sources: list[int]) -> None:
+    me = mine.window.comm.me
+    call.rank.steps.append(([], [_signal(monitor, mine, kind, source, me) for source in sources], False))
+
+
+def _places(mine: OpenWindow, group: Any) -> list[int]:
+    """Return the members of a group by their ranks in a window."""
+    try:
+        return [mine.window.comm.ranks.index(rank) for rank in group._members.ranks]
+    except (AttributeError, ValueError, errors.Exception):  # the call itself will say what is wrong
+        return []
+
+
+def _created(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, *args: Any, **kwargs: Any) -> After:
+    def done(win: Any) -> None:
+        mine = _of(call, win)
+        if mine is not None:  # collective: whatever came before at any member happened before
+            said = CollectiveCall(call.rank.number, "Win", call.place)
+            collectives.meet(monitor, call, mine.window.comm, said)
+            call.rank.steps.append(([said], [said], True))
+
+    return done
+
+
+ADVICE: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("Put", "Rput"), _writes(WRITE)),
+    **dict.fromkeys(("Get", "Rget"), _reads),
+    **dict.fromkeys(("Accumulate", "Raccumulate"), _writes(ACCUMULATE)),
+    **dict.fromkeys(("Get_accumulate", "Rget_accumulate"), _fetches),
+    "Fetch_and_op": _fetches_one,
+    "Compare_and_swap": _swaps,
+    "Fence": _fence,
+    "Lock": _lock,
+    "Unlock": _completing(_one, unlocks=True),
+    "Unlock_all": _completing(_every, unlocks=True),
+    "Flush": _completing(_one),
+    "Flush_all": _completing(_every),
+    "Flush_local": _completing_locally(_one),
+    "Flush_local_all": _completing_locally(_every),
+    "Post": _post,
+    "Start": _start,
+    "Complete": _completes,
+    **dict.fromkeys(("Wait", "Test"), _waits),
+    **dict.fromkeys(("Create", "Allocate", "Allocate_shared", "Create_dynamic"), _created),
+}
+"""What follows the methods of a window."""
+
+
+# ------------------------------------------------------------------------------------------------- at the end
+
+
+def left(monitor: Monitor, number: int) -> None:
+    """Find the epochs that a rank has never ended."""
+    for mine in monitor.ranks[number].windows.values():
+        epochs = mine.window.epochs
+        if mine.window.freed:
+            continue
+        opened = epochs.opened
+        if opened:
+            place = next((each.place for accesses in mine.open.values() for each in accesses), None)
+            where = place or monitor.ranks[number].objects[id(mine.window)].place
+            text = f"the epoch of the window is never ended: the rank is {opened}"
+            monitor.note(EPOCH_LIFECYCLE, where, text, number)
+
+
+def conflicting(monitor: Monitor) -> None:
+    """Find the accesses to one place that nothing keeps apart."""
+    if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
+        return
+    clocks = Clocks(monitor.ranks)
+    clocks.compute()
+    for accesses in monitor.accesses.values():
+        known = [access for access in accesses[:_MOST_ACCESSES] if access.clock is not None]
+        for one, other in combinations(known, 2):
+            if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces) and _concurrent(clocks, one, other):
+                _note(monitor, one, other)
+
+
+def _concurrent(clocks: Clocks, one: Access, other: Access) -> bool:
+    return not any(
+        first.ended and clocks.happened_before(first.rank, first.ended, second.clock)
+        for first, second in ((one, other), (other, one))
+    )
+
+
+def _note(monitor: Monitor, one: Access, other: Access) -> None:
+    for mine, theirs in ((one, other), (other, one)):
+        text = f"{mine.title} {mine.how} memory of a window that {theirs.title} {theirs.how} at the same time"
+        where = f"{monitor.where(theirs.place)}: {theirs.title} of rank {theirs.rank}"
+        monitor.note(GLOBAL_CONCURRENCY, mine.place, text, mine.rank, where)
+        if monitor.where(mine.place) == monitor.where(theirs.place):
+            monitor.note(GLOBAL_CONCURRENCY, mine.place, text, theirs.rank, where)
+            return
