@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .monitor import Call, Monitor, RankState
     from .requests import RequestRecord
 
-_POISON = 0xFF
-"""Of this byte a float is not a number, and a signed integer is -1."""
+_POISON = 0xA5
+"""A number of this byte is far from usual ones, and is no NaN, which stays the same whatever is added to it."""
 _MOST_PIECES = 4096
 
 

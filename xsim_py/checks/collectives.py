@@ -303,9 +303,8 @@ def _uses(
     found: list[buffers.Used | None] = []
     if name == "Ibcast":
         root = kwargs.get("root", 0 if other is None else other)
-        found.append(
-            (buffers.lent if root == comm.Get_rank() else buffers.awaited)(monitor, call, kwargs.get("buf", one))
-        )
+        use = buffers.lent if root == comm.Get_rank() else buffers.awaited
+        found.append(use(monitor, call, kwargs.get("buf", one)))
     elif name.endswith(("gather", "scatter", "reduce", "alltoall", "scan", "block")):
         found.append(buffers.lent(monitor, call, kwargs.get("sendbuf", one)))
         found.append(buffers.awaited(monitor, call, kwargs.get("recvbuf", other)))
