@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .monitor import Call, Monitor, RankState
     from .requests import RequestRecord
 
-_POISON = 0xFF
-"""Of this byte a float is not a number, and a signed integer is -1."""
+_POISON = 0xA5
+"""A number of this byte is far from usual ones, and is no NaN, which stays the same whatever is added to it."""
 _MOST_PIECES = 4096
 
 
@@ -39,41 +39,57 @@ class Used:
         Whether the request only reads it.
     """
 
-    __slots__ = ("arrays", "check", "kept", "monitor", "parsed", "pieces", "reads", "record", "state", "title")
+    __slots__ = ("array", "check", "kept", "kind", "locked", "monitor", "parsed", "pieces", "reads", "record", "state")
 
-    def __init__(self, monitor: Monitor, state: RankState, title: str, parsed: Any, *, reads: bool) -> None:
+    def __init__(self, monitor: Monitor, state: RankState, buf: Any, parsed: Any, *, reads: bool) -> None:
         self.monitor = monitor
         self.state = state
-        self.title = title
+        self.array = buf[0] if isinstance(buf, list | tuple) else buf
         self.parsed = parsed
         self.reads = reads
+        self.kind = "send" if reads else "receive"
         self.pieces = _pieces(parsed)
-        self.arrays: list[Any] = []
+        self.locked: list[Any] = []
         self.check = 0
         self.kept = b""
         self.record: Any = None
 
     def begin(self, record: Any) -> None:
-        """Guard the buffer from now on."""
+        """Guard the buffer from now on, for a request."""
         self.record = record
+        record.used.append(self)
         self.state.buffers.append(self)
+        self._lock()
+        task = record.task
         if self.reads:
             self.check = crc32(self.parsed.pack())
-            return
-        task = record.task
-        if task is None or task.finish is None:
-            return
-        self.kept = self.parsed.pack()
-        self._poison()
-        if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
-            task.finish = _Restoring(record, task.finish)
+        elif task is not None and task.finish is not None:
+            self.kept = self.parsed.pack()
+            self.unlock()
+            self.parsed.unpack(bytes([_POISON]) * len(self.kept))
+            self._lock()
+            self.check = crc32(self.parsed.pack())
+            if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
+                task.finish = _Restoring(record, task.finish)
 
-    def _poison(self) -> None:
-        self.parsed.unpack(bytes([_POISON]) * len(self.kept))
-        self.check = crc32(self.parsed.pack())
+    def _lock(self) -> None:
+        """Make the program's array read-only, and what it is a view of where that is the same memory."""
+        array = self.array
+        size_bytes = sum(end - start for start, end in self.pieces)
+        while type(array) is np.ndarray and array.flags.writeable and array.nbytes == size_bytes:
+            array.flags.writeable = False
+            self.locked.append(array)
+            array = array.base
+
+    def unlock(self) -> None:
+        """Let the array be written again."""
+        for array in reversed(self.locked):
+            array.flags.writeable = True
+        self.locked.clear()
 
     def restore(self) -> None:
         """Put the old content back into a receive buffer, before a message fills what it does: it must be untouched."""
+        self.unlock()
         if self.kept:
             self._compare()
             self.parsed.unpack(self.kept)
@@ -81,12 +97,10 @@ class Used:
 
     def end(self) -> None:
         """Leave the buffer to the program again."""
-        for array in reversed(self.arrays):
-            array.flags.writeable = True
-        self.arrays.clear()
         if self in self.state.buffers:
             self.state.buffers.remove(self)
         if self.reads:
+            self.unlock()
             self._compare()
         else:
             self.restore()
@@ -94,8 +108,7 @@ class Used:
     def _compare(self) -> None:
         if crc32(self.parsed.pack()) == self.check or self.record is None:
             return
-        kind = "send" if self.reads else "receive"
-        text = f"the {kind} buffer of {self.record.title} is written before the request is completed"
+        text = f"the {self.kind} buffer of {self.record.title} is written before the request is completed"
         self.monitor.note(LOCAL_CONCURRENCY, self.record.place, text, self.state.number)
 
 
@@ -107,8 +120,8 @@ class _Restoring:
         self.finish = finish
 
     def __call__(self, data: Any) -> Any:
-        if self.record.used is not None:
-            self.record.used.restore()
+        for used in self.record.used:
+            used.restore()
         return self.finish(data)
 
 
@@ -157,30 +170,20 @@ def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
 
 def lent(monitor: Monitor, call: Call, buf: Any) -> Used | None:
     """Return the guard of a send buffer, which must not be written from now on."""
-    parsed = _parsed(buf, writable=False)
-    if parsed is None:
-        return None
-    used = Used(monitor, call.rank, call.title, parsed, reads=True)
-    _check_apart(monitor, call, used.pieces, reads=True)
-    _lock(used, buf[0] if isinstance(buf, list | tuple) else buf)
-    return used
-
-
-def _lock(used: Used, array: Any) -> None:
-    """Make an array read-only, and what it is a view of where that is the same memory."""
-    while type(array) is np.ndarray and array.flags.writeable and array.nbytes == sum(b - a for a, b in used.pieces):
-        array.flags.writeable = False
-        used.arrays.append(array)
-        array = array.base
+    return _use(monitor, call, buf, reads=True)
 
 
 def awaited(monitor: Monitor, call: Call, buf: Any) -> Used | None:
     """Return the guard of a receive buffer, which must be left alone from now on."""
-    parsed = _parsed(buf, writable=True)
+    return _use(monitor, call, buf, reads=False)
+
+
+def _use(monitor: Monitor, call: Call, buf: Any, *, reads: bool) -> Used | None:
+    parsed = _parsed(buf, writable=not reads)
     if parsed is None:
         return None
-    used = Used(monitor, call.rank, call.title, parsed, reads=False)
-    _check_apart(monitor, call, used.pieces, reads=False)
+    used = Used(monitor, call.rank, buf, parsed, reads=reads)
+    _check_apart(monitor, call, used.pieces, reads=reads)
     return used
 
 
@@ -214,3 +217,4 @@ def _check_apart(monitor: Monitor, call: Call, pieces: list[tuple[int, int]], *,
             text = f"{call.title} uses memory that the request of {other.record.title} still uses"
             where = f"{monitor.where(other.record.place)}: {other.record.title}"
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)
+            other.unlock()  # for the call itself, which is to do what it would do without the check

@@ -176,7 +176,7 @@ class Followed:
 def _written_to(monitor: Monitor, rank: Rank, error: ValueError) -> None:
     """Find a write to a buffer that is in use: it was read-only, and numpy has refused."""
     state = monitor.rank(rank.number)
-    used = next((used for used in state.buffers if used.arrays), None)
+    used = next((used for used in state.buffers if used.locked), None)
     if used is None or used.record is None or "read-only" not in str(error) or error.__traceback__ is None:
         return
     tb: TracebackType | None = error.__traceback__
@@ -188,7 +188,7 @@ def _written_to(monitor: Monitor, rank: Rank, error: ValueError) -> None:
         tb = tb.tb_next
     if place is not None:
         where = f"{monitor.where(used.record.place)}: {used.record.title}"
-        text = f"the send buffer of {used.record.title} is written before the request is completed"
+        text = f"the {used.kind} buffer of {used.record.title} is written before the request is completed"
         monitor.note(LOCAL_CONCURRENCY, place, text, rank.number, where)
 
 

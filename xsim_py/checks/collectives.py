@@ -14,6 +14,7 @@ from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
 
+from . import buffers
 from .requests import of_request
 from .sides import CollectiveCall
 from .signatures import Signature, described, of_buffer, of_elements, same
@@ -295,6 +296,21 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     return follow
 
 
+def _uses(
+    monitor: Monitor, call: Call, comm: Any, name: str, one: Any = None, other: Any = None, *args: Any, **kwargs: Any
+) -> list[buffers.Used]:
+    """Return the guards of the buffers of a nonblocking collective."""
+    found: list[buffers.Used | None] = []
+    if name == "Ibcast":
+        root = kwargs.get("root", 0 if other is None else other)
+        use = buffers.lent if root == comm.Get_rank() else buffers.awaited
+        found.append(use(monitor, call, kwargs.get("buf", one)))
+    elif name.endswith(("gather", "scatter", "reduce", "alltoall", "scan", "block")):
+        found.append(buffers.lent(monitor, call, kwargs.get("sendbuf", one)))
+        found.append(buffers.awaited(monitor, call, kwargs.get("recvbuf", other)))
+    return [used for used in found if used is not None]
+
+
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a nonblocking collective."""
 
@@ -302,11 +318,14 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         enter(monitor, call, comm, said)
         call.rank.steps.append(([said], [], True))
+        uses = _uses(monitor, call, comm, name, *args, **kwargs)
 
         def begun(request: Any) -> None:
             record = of_request(monitor, call, request)
             if record is not None:
                 record.collective = said
+                for used in uses:
+                    used.begin(record)
 
         return begun
 

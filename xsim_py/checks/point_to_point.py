@@ -143,7 +143,6 @@ def _begun(monitor: Monitor, call: Call, transfer: MessageSide | None, used: buf
         if record is not None:
             record.transfers = transfers
             if used is not None:
-                record.used = used
                 used.begin(record)
 
     return begun
@@ -248,7 +247,6 @@ def _start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
     call.rank.steps.append((record.transfers, [], True))
     used = (buffers.lent if record.sends else buffers.awaited)(monitor, call, record.buf)
     if used is not None:
-        record.used = used
         used.begin(record)
 
 

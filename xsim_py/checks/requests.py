@@ -30,8 +30,8 @@ class RequestRecord:
         Whether it can be started again, whether it is in progress, and whether it ever was.
     transfers : list of MessageSide
         The messages that it stands for now.
-    used : Used or None
-        The buffer that must be left alone while it is active.
+    used : list of Used
+        The buffers that must be left alone while it is active.
     collective : CollectiveCall or None
         The collective that it stands for.
     buf, peer, tag, sends, comm
@@ -62,7 +62,7 @@ class RequestRecord:
         self.persistent = persistent
         self.active = self.started = not persistent
         self.transfers: list[MessageSide] = []
-        self.used: Used | None = None
+        self.used: list[Used] = []
         self.collective: CollectiveCall | None = None
         self.buf: Any = None
         self.peer = self.tag = 0
@@ -90,9 +90,7 @@ def completed(monitor: Monitor, state: RankState, task: Any, call: Call | None) 
     if record is None:
         return
     record.active = False
-    if record.used is not None:
-        record.used.end()
-        record.used = None
+    end_uses(record)
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
         # One of several might have been another one, and a test might have been made again.
@@ -111,8 +109,14 @@ def free(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
         where = f"{monitor.where(call.place)}: freed here"
         text = f"the request of {record.title} is freed while it is active"
         monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)
-    if record.used is not None:
-        record.used.end()
+    end_uses(record)
+
+
+def end_uses(record: RequestRecord) -> None:
+    """Leave the buffers of a request to the program again."""
+    for used in record.used:
+        used.end()
+    record.used.clear()
 
 
 def outlived(monitor: Monitor, call: Call, comm: Any) -> None:

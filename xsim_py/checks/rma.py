@@ -126,8 +126,6 @@ def _guarded(monitor: Monitor, call: Call, access: Access | None, used: buffers.
         record = of_request(monitor, call, request)
         if record is None:
             access.used = used
-        else:
-            record.used = used
         if used is not None:
             used.begin(record or _Unnamed(call))
 
@@ -141,6 +139,7 @@ class _Unnamed:
     task = None
 
     def __init__(self, call: Call) -> None:
+        self.used: list[buffers.Used] = []
         self.title = call.title
         self.place = call.place
 
