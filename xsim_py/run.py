@@ -36,7 +36,7 @@ from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
-from xsim_py.mpi.failures.scheduled import doom
+from xsim_py.mpi.failures.scheduled import doom, may_be_doomed
 from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
@@ -418,6 +418,8 @@ class _Run:
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 doom(fabric, timed)
+                if self.failures is not None:
+                    may_be_doomed(fabric, self.failures.struck_inside)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
