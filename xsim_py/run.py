@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
     from xsim_py.isolation import Isolation
     from xsim_py.report import Result
+    from xsim_py.schedules import MatchSchedule
 
 _PAIRS_UP_TO_RANKS = 1024
 
@@ -101,6 +102,7 @@ def simulate(
     profile: bool = False,
     private: str | Sequence[str] = (),
     share: str | Sequence[str] = (),
+    schedule: Any = None,
     background: Sequence[Callable[[Any], Any]] = (),
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
@@ -164,6 +166,8 @@ def simulate(
         tries all that are pure Python. With those that the machine's ``process.private`` names.
     share : str, or sequence of str
         Packages that all ranks share, although they import mpi4py or belong to the program.
+    schedule : path, or sequence of (int, int), optional
+        What ranks choose where MPI leaves it open (see `xsim_py.schedules`); ``result.choices`` tells what was chosen.
     background : sequence of callables, optional
         Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
     stdout, stderr : text file, optional
@@ -185,8 +189,7 @@ def simulate(
     asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
     spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
     run = _Run(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
-    run.label = asked.label
-    run.traced = asked.trace
+    run.label, run.traced, run.schedule = asked.label, asked.trace, asked.schedule
     run.profile = Profile(run.transport.local[0]) if asked.profile else None
     run.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     sinks = kept_apart(sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
@@ -202,8 +205,8 @@ def _check_shards(local: int, ranks: int) -> None:
     """Refuse more shards than one process takes."""
     most = most_shards(ranks)
     if local > most:
-        noun = "rank" if ranks == 1 else "ranks"
-        raise ConfigError(f"shards: {local:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}")
+        asked = f"{local:,} are too many for {ranks:,} rank{'s' * (ranks != 1)} in one process"
+        raise ConfigError(f"shards: {asked}; give at most {most:,}")
 
 
 class _Run:
@@ -224,8 +227,8 @@ class _Run:
             cast(Any, self.transport).in_order = self.have_common or self._meet_in_arrays()
         self.apart_by = "isolation" if self.isolation else "mpiexec" * (len(self.transport.local) < self.transport.size)
         self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
-        self.label = False
-        self.traced = False
+        self.label = self.traced = False
+        self.schedule: MatchSchedule | None = None
         self.profile: Profile | None = None
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
@@ -418,8 +421,7 @@ class _Run:
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 doom(fabric, timed)
-                if self.failures is not None:
-                    may_be_doomed(fabric, self.failures.struck_inside)
+                may_be_doomed(fabric, () if self.failures is None else self.failures.struck_inside)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
@@ -551,7 +553,7 @@ class _Run:
             shard, self.network, self.settings, traced=self.traced,
             batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
-            failures=self.failures,
+            failures=self.failures, schedule=self.schedule,
         )  # fmt: skip
         if self.host is not None:
             self.host.attach(shard, fabric.part(Launcher))
@@ -567,7 +569,7 @@ class _Run:
 
         Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
         """
-        if self.isolation:
+        if self.isolation or (self.schedule is not None and self.schedule.watch):
             return False
         apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
         return apart and self.collectives != MESSAGES

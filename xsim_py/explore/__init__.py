@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xsim_py.explore.deaths import failures
+    from xsim_py.explore.matchings import replay, wildcards
 
-_FROM = {"failures": "deaths"}
+_FROM = {"failures": "deaths", "replay": "matchings", "wildcards": "matchings"}
 
-__all__ = ["failures"]
+__all__ = ["failures", "replay", "wildcards"]
 
 
 def __getattr__(name: str) -> object:

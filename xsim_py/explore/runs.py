@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from xsim_py.report import Result
+    from xsim_py.schedules import MadeChoice
 
 _LABEL: Final = re.compile(r"\[(\d+)\] ")
 _SAID: Final = 2000
@@ -65,6 +66,11 @@ class Seen(NamedTuple):
     calls: tuple[Call, ...] = ()
     findings: tuple[str, ...] = ()
     """What the checks have found, where the run was checked."""
+    choices: tuple[MadeChoice, ...] = ()
+    """What the ranks have chosen, where the run has a schedule."""
+    values: str = ""
+    """What a function returned, as text."""
+    messages: int = 0
 
     @property
     def texts(self) -> frozenset[str]:
@@ -104,6 +110,9 @@ def seen(result: Result, stdout: str, stderr: str, *, lists_calls: bool = False)
         tuple((each["rank"], each["cause"]) for each in result.failures),
         tuple(_calls(result)) if lists_calls else (),
         tuple(map(str, getattr(result, "findings", ()))),
+        tuple(result.choices),
+        repr(result.values) if any(value is not None for value in result.values) else "",
+        result.messages,
     )
 
 

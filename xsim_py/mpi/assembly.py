@@ -27,6 +27,7 @@ from .transport.tracing import TracingFabric
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
     from xsim_py.process.ranks.shard import Shard
+    from xsim_py.schedules import MatchSchedule
 
     from .failures.detector import DetectorSettings
     from .ftco.shapes import Shapes
@@ -46,6 +47,7 @@ def make_library(
     startup: Startup,
     start: str,
     failures: FailureModel | None,
+    schedule: MatchSchedule | None = None,
 ) -> Fabric:
     """Make the MPI library of the ranks of a shard.
 
@@ -59,10 +61,18 @@ def make_library(
         The trees and time limits of FTCO.
     start : str
         The directory in which processes start.
+    schedule : MatchSchedule, optional
+        What ranks choose where MPI leaves that open.
     """
     account = network.contention()
     links = None if account is None else SharedLinks(settings.machine, account)
-    fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
+    if schedule is None:
+        fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
+    else:
+        from .transport.choosing import ChoosingFabric, TracedChoosingFabric  # most runs have no schedule
+
+        kind = TracedChoosingFabric if traced else ChoosingFabric
+        fabric = kind(shard, network, links, settings, schedule=schedule)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:

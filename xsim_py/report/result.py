@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from xsim_py.report.timeline import Timeline
+    from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
 TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile")
@@ -83,6 +84,8 @@ class Result:
         What a callable returned on each rank, in memory only: no file holds it.
     trace : Trace or None
         Every call, message and mark of a run that was traced, in memory only; see `to_perfetto` and `timeline`.
+    choices : list of MadeChoice
+        What each rank has chosen where MPI leaves that open, of a run with a schedule, in memory only.
     """
 
     virtual_time_s: float
@@ -131,6 +134,7 @@ class Result:
         self.program = program
         self.values: list[Any] = []
         self.trace: Trace | None = None
+        self.choices: list[MadeChoice] = []
 
     def __repr__(self) -> str:
         return f"Result({self.program or 'program'}, {self.ranks} ranks, {self.ended}, {self.virtual_time()})"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from xsim_py.network import Cost
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
+    from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
     from .protocols import ControlHandler, Guard, LibraryPart
@@ -294,6 +295,10 @@ class Fabric(HotFabric):
                 operation.detached(message)
         else:
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
+
+    def choices(self) -> list[MadeChoice]:
+        """Return what the ranks have chosen where MPI leaves that open; none where the run has no schedule."""
+        return []
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return whether the library's work on a rank is put off until that waits in no call; see `Deferral`.
