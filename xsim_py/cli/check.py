@@ -76,7 +76,9 @@ def check(args: Namespace) -> int:
         return _compare(args)
     from xsim_py.cli.run import run
 
-    vars(args).update(label=False, json=None, out=None, trace=None, timeline=None, profile=False, quiet=True)
+    vars(args).update(
+        schedule=None, label=False, json=None, out=None, trace=None, timeline=None, profile=False, quiet=True
+    )
     return run(args)
 
 
