@@ -72,7 +72,7 @@ class TracingFabric(Fabric):
     """A fabric that records what it carries in `trace`; see `Fabric`."""
 
     trace: Recorder
-    mailbox_class = TracingMailbox
+    mailbox_class: type[Mailbox] = TracingMailbox
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
