@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from xsim_py.code_origin import package_name
 from xsim_py.errors import ConfigError, close_match
+from xsim_py.schedules import MatchSchedule, read_schedule
 from xsim_py.units import PS_PER_S, parse_time_ps
 
 ALGORITHMS: Final = ("tuned", "ftco")
@@ -136,6 +137,7 @@ class RunParameters(NamedTuple):
     private: tuple[str, ...]
     share: tuple[str, ...]
     """The packages of which each rank has its own modules, and those that all ranks share."""
+    schedule: MatchSchedule | None = None
 
 
 def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters:
@@ -153,6 +155,8 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters
             found[name] = function(told[name])
         except ValueError as error:
             wrong.append(f"{name}: {error}")
+    if (schedule := found.get("schedule")) is not None and schedule.watch and found.get("shards") != 1:
+        wrong.append("schedule: a run that finds out what else it could have chosen has one shard; leave out shards")
     if wrong:
         raise ConfigError(*wrong)
     words, entries, limit_s, layer = (found.pop(name) for name in ("collectives", "set", "wall_limit", "resilience"))
@@ -235,5 +239,6 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "profile": _flag,
     "check": _check,
     "private": packages,
+    "schedule": read_schedule,
     "share": packages,
 }

@@ -59,13 +59,12 @@ class Used:
         self.record = record
         record.used.append(self)
         self.state.buffers.append(self)
-        self._lock()
         task = record.task
         if self.reads:
+            self._lock()
             self.check = crc32(self.parsed.pack())
-        elif task is not None and task.finish is not None:
+        elif task is not None and task.finish is not None:  # it can be told when its message is stored
             self.kept = self.parsed.pack()
-            self.unlock()
             self.parsed.unpack(bytes([_POISON]) * len(self.kept))
             self._lock()
             self.check = crc32(self.parsed.pack())

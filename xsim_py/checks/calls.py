@@ -52,6 +52,17 @@ _INVALID = frozenset(
         c.ERR_INFO_VALUE,
     }
 )
+_SYNCHRONOUS = {
+    "Send": "Ssend",
+    "Rsend": "Ssend",
+    "send": "ssend",
+    "Isend": "Issend",
+    "Irsend": "Issend",
+    "isend": "issend",
+    "Send_init": "Ssend_init",
+    "Rsend_init": "Ssend_init",
+}
+"""The synchronous send for each that may be buffered."""
 _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Free": requests.free,
     "Start": point_to_point.start,
@@ -69,7 +80,13 @@ def install(patches: Patches, monitor: Monitor) -> None:
     patches.wrap_calls(
         sorted(owners, key=lambda cls: cls.__qualname__),
         lambda owner, name, function: watched(
-            monitor, _family(owner), name, function, _advice(owner, name), _ended, _failed
+            monitor,
+            _family(owner),
+            name,
+            getattr(owner, _SYNCHRONOUS[name]) if monitor.synchronous and name in _SYNCHRONOUS else function,
+            _advice(owner, name),
+            _ended,
+            _failed,
         ),
     )
     completed = Request._completed
@@ -208,7 +225,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         return
     rma.conflicting(monitor)
     if ended != "stalled":
-        ordering.buffered(monitor)
+        monitor.is_doubtful = ordering.buffered(monitor) is None
     if ended == "aborted":
         return
     for number in sorted(finished):

@@ -110,12 +110,24 @@ class Monitor:
 
     Parameters
     ----------
+    synchronous : bool
+        Have each standard send wait for its receive, as if nothing were buffered.
+
+    Attributes
+    ----------
     start : str
         The folder in which the program starts, from which its files are named.
+    is_doubtful : bool
+        Whether the program may depend on buffered sends, which only another run can tell.
+    wildcards : bool
+        Whether a receive or a probe has left open whose message it takes.
     """
 
-    def __init__(self, start: str) -> None:
-        self.start = start
+    def __init__(self, *, synchronous: bool = False) -> None:
+        self.synchronous = synchronous
+        self.start = ""
+        self.is_doubtful = False
+        self.wildcards = False
         self.ranks: dict[int, RankState] = {}
         self.inside: dict[Fiber, Call] = {}
         self.sending: dict[Fiber, list[MessageSide]] = {}  # what a call is about to begin, in order

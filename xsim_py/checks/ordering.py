@@ -192,3 +192,12 @@ def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:
                 text = f"{send.name} completes only if its message is buffered"
                 others = [line for other, line in lines.items() if other != number]
                 monitor.note(BUFFERING_HAZARD, send.place, text, number, *others[:4])
+
+
+def would_wait(monitor: Monitor) -> None:
+    """Take down the sends in which the ranks of a run wait for ever that has buffered none."""
+    waiting: dict[int, list[Any]] = {}
+    for call in monitor.inside.values():
+        sides = call.waits_for or [side for record in call.rank.requests.values() for side in record.transfers]
+        waiting[call.rank.number] = [side for side in sides if side.partner is None]
+    note_buffered(monitor, waiting)

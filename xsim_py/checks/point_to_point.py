@@ -42,6 +42,8 @@ def _receive(
     if source == PROC_NULL:
         return None
     transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), source, tag, signature, sends=False)
+    if source == ANY_SOURCE:
+        monitor.wildcards = True
     monitor.receiving.setdefault(fiber, []).append(transfer)
     return transfer
 

@@ -7,7 +7,7 @@ find a part by its class (`Fabric.part`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .batched.meetings import ARRAYS, Meetings
 from .calls import SurvivingAlgorithms
@@ -25,8 +25,11 @@ from .transport.shared_links import SharedLinks
 from .transport.tracing import TracingFabric
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xsim_py.failure import FailureModel
     from xsim_py.process.ranks.shard import Shard
+    from xsim_py.schedules import MatchSchedule
 
     from .failures.detector import DetectorSettings
     from .ftco.shapes import Shapes
@@ -48,6 +51,7 @@ def make_library(
     startup: Startup,
     start: str,
     failures: FailureModel | None,
+    schedule: MatchSchedule | None = None,
 ) -> Fabric:
     """Make the MPI library of the ranks of a shard.
 
@@ -63,15 +67,23 @@ def make_library(
         The trees and time limits of FTCO.
     start : str
         The directory in which processes start.
+    schedule : MatchSchedule, optional
+        What ranks choose where MPI leaves that open.
     """
     account = network.contention()
     links = None if account is None else SharedLinks(settings.machine, account)
-    if observer is None:
-        fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
-    else:
-        from .transport.observed import observed_fabric  # most runs are not observed, and should start quickly
+    kind: Callable[..., Fabric] = TracingFabric if traced else Fabric
+    more: dict[str, Any] = {}
+    # Most runs have no schedule and are not observed, and should start quickly.
+    if schedule is not None:
+        from .transport.choosing import ChoosingFabric, TracedChoosingFabric
 
-        fabric = observed_fabric(observer, traced=traced)(shard, network, links, settings)
+        kind, more = TracedChoosingFabric if traced else ChoosingFabric, {"schedule": schedule}
+    if observer is not None:
+        from .transport.observed import observed
+
+        kind = observed(cast("type[Fabric]", kind), observer)
+    fabric = kind(shard, network, links, settings, **more)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:
