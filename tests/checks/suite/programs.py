@@ -2,8 +2,8 @@
 
 A template begins with `## name: ranks 2 3` and may go on with `@ call = Send | Ssend`: each `$call` in what follows is
 replaced by each of these in turn, in all combinations (`take 8` in the first line: eight of them). `@ a; b = 1 ; 2 | 3
-; 4` chooses two at a time, and `\\n` begins a line. The variants go through the numbers of ranks and through the ways to
-write a program (`STYLES`). The end of a line says to which of the two programs it belongs:
+; 4` chooses two at a time, and `\\n` begins a line. The variants go through the numbers of ranks and the ways to write
+a program (`STYLES`). The end of a line says to which of the two programs it belongs:
 
     #!   the line of the mistake, in both           #!-  the line of the mistake, not in the mended program
     #-   not in the mended program                  #+   only in the mended program
