@@ -178,20 +178,26 @@ def awaited(monitor: Monitor, call: Call, buf: Any) -> Used | None:
 
 
 def _use(monitor: Monitor, call: Call, buf: Any, *, reads: bool) -> Used | None:
+    _find_used(monitor, call, buf, reads=reads)
     parsed = _parsed(buf, writable=not reads)
-    if parsed is None:
-        return None
-    used = Used(monitor, call.rank, buf, parsed, reads=reads)
-    _check_apart(monitor, call, used.pieces, reads=reads)
-    return used
+    return None if parsed is None else Used(monitor, call.rank, buf, parsed, reads=reads)
 
 
 def overlapping(monitor: Monitor, call: Call, buf: Any) -> None:
     """Find the requests whose buffers a blocking receive would write to."""
+    _find_used(monitor, call, buf, reads=False)
+
+
+def reading(monitor: Monitor, call: Call, buf: Any) -> None:
+    """Find the requests that write to the buffer of a blocking send."""
+    _find_used(monitor, call, buf, reads=True)
+
+
+def _find_used(monitor: Monitor, call: Call, buf: Any, *, reads: bool) -> None:
     if call.rank.buffers:
-        parsed = _parsed(buf, writable=True)
+        parsed = _parsed(buf, writable=False)  # what is in use may be read-only meanwhile
         if parsed is not None:
-            _check_apart(monitor, call, _pieces(parsed), reads=False)
+            _check_apart(monitor, call, _pieces(parsed), reads=reads)
 
 
 def apart(monitor: Monitor, call: Call, sendbuf: Any, recvbuf: Any) -> None:

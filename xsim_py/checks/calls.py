@@ -9,8 +9,9 @@ from xsim_py.code_origin import PACKAGE
 from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, LOCAL_CONCURRENCY, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
+from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py._install import measured_owners
-from xsim_py.mpi4py.comm import Comm
+from xsim_py.mpi4py.commhandle import CommHandle
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _INVALID = frozenset(
     {
+        c.ERR_AMODE,
         c.ERR_ARG,
         c.ERR_BUFFER,
         c.ERR_COMM,
@@ -49,7 +51,9 @@ _INVALID = frozenset(
         c.ERR_ASSERT,
         c.ERR_LOCKTYPE,
         c.ERR_INFO_KEY,
+        c.ERR_INFO_NOKEY,
         c.ERR_INFO_VALUE,
+        c.ERR_RMA_RANGE,
     }
 )
 _SYNCHRONOUS = {
@@ -67,7 +71,11 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Free": requests.free,
     "Start": point_to_point.start,
     "Startall": point_to_point.start_all,
+    "Wait": requests.wait,
+    "Waitall": requests.wait_all,
 }
+_FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name")
+"""Those of the module that may be called wrongly."""
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
 
@@ -89,6 +97,8 @@ def install(patches: Patches, monitor: Monitor) -> None:
             _failed,
         ),
     )
+    for name in _FUNCTIONS:
+        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed))
     completed = Request._completed
 
     def complete(handle: Request, status: Any) -> Any:
@@ -106,6 +116,8 @@ def install(patches: Patches, monitor: Monitor) -> None:
 
 def _family(owner: type) -> str:
     """Return the class by which programs name the methods of one of ours."""
+    if issubclass(owner, CommHandle):
+        return "Comm"
     if issubclass(owner, Handle) and not issubclass(owner, Request):
         for cls in (*resources.KINDS, Message):
             if issubclass(owner, cls) or issubclass(cls, owner):
@@ -122,7 +134,7 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
         return resources.free
     if issubclass(owner, Win):
         return rma.ADVICE.get(name)
-    if issubclass(Comm, owner) or issubclass(owner, Comm):
+    if issubclass(owner, CommHandle):
         return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name)
     return None
 
@@ -134,7 +146,7 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        if result is not args[0]:  # as `Datatype.Commit` returns it
+        if not args or result is not args[0]:  # as `Datatype.Commit` returns it
             resources.made(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
@@ -143,7 +155,9 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
 
 
 def _failed(monitor: Monitor, call: Call, error: BaseException) -> None:
-    """Take note of what a call has refused."""
+    """Take note of what a call has refused, unless it was known before that it had to be."""
+    if monitor.has_noted(call.place):
+        return
     if isinstance(error, errors.Exception):
         code = error.Get_error_class()
         said = str(error).removeprefix("MPI_")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import shown
+from xsim_py.code_origin import is_installed, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding
 from xsim_py.mpi.transport.call_sites import Place, line_of, program_frame
 from xsim_py.process.python.threads import is_program
@@ -26,6 +27,7 @@ After = Callable[[Any], None]
 """Takes the result of a call that a check has followed."""
 
 _MOST_DETAILS = 8
+_OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
 
 
 class Call:
@@ -146,9 +148,15 @@ class Monitor:
     def note(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
         """Take down that a rank has made a mistake at a place."""
         file, line = line_of(place)
+        if _OF_MPI4PY in file and is_installed(file):
+            return  # the library's own business, as in its futures
         noted = self._noted.setdefault((category, file, line, text), _Noted())
         noted.ranks.add(rank)
         noted.details.update(dict.fromkeys(details))
+
+    def has_noted(self, place: Place) -> bool:
+        """Return whether something has been found in the line of a place."""
+        return bool(self._noted) and line_of(place) in {key[1:3] for key in self._noted}
 
     def has(self, *categories: str) -> bool:
         """Return whether something of one of these classes has been found."""

@@ -31,12 +31,14 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     unmatched = [send for send in (*monitor.under_way.values(), *_pending(calls)) if send.partner is None]
     explained = False
     for call in calls:
-        for receive in call.waits_for:
+        for receive in _sides(call):
             if not receive.sends and receive.partner is None:
                 explained |= any(_explains(monitor, send, receive) for send in dict.fromkeys(unmatched))
-    explained |= _on_other_communicators(monitor, calls)
+    explained |= _on_other_communicators(monitor)
     if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):
         return
+    if not calls:
+        incomplete(monitor)
     groups: dict[tuple[Any, str], list[Call]] = {}
     for call in calls:
         groups.setdefault((monitor.where(call.place), call.title), []).append(call)
@@ -51,7 +53,14 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
 
 
 def _pending(calls: Iterable[Call]) -> Iterable[MessageSide]:
-    return (transfer for call in calls for transfer in call.waits_for if transfer.sends)
+    return (transfer for call in calls for transfer in _sides(call) if transfer.sends)
+
+
+def _sides(call: Call) -> list[MessageSide]:
+    """Return the messages for which a call waits; of one that completes requests those of all that are active."""
+    if call.waits_for or not call.name.lower().startswith("wait"):
+        return call.waits_for
+    return [side for record in call.rank.requests.values() if record.active for side in record.transfers]
 
 
 def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool:
@@ -77,12 +86,12 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
     return True
 
 
-def _on_other_communicators(monitor: Monitor, calls: list[Call]) -> bool:
-    """Find ranks that wait in one collective on different communicators that have the same members."""
+def _on_other_communicators(monitor: Monitor) -> bool:
+    """Find ranks that have come to one collective on different communicators, at each of which others are missing."""
     by_name: dict[str, list[CollectiveCall]] = {}
-    for call in calls:
-        if call.collective is not None and call.collective.meeting is not None:
-            by_name.setdefault(call.name, []).append(call.collective)
+    for meeting in monitor.members.values():
+        for said in meeting.calls.values():
+            by_name.setdefault(said.name, []).append(said)
     found = False
     for name, group in by_name.items():
         first = group[0]
@@ -94,6 +103,17 @@ def _on_other_communicators(monitor: Monitor, calls: list[Call]) -> bool:
                 monitor.note(PARAMETER_MATCHING, said.place, text, said.rank, other)
                 found = True
     return found
+
+
+def incomplete(monitor: Monitor) -> None:
+    """Find the collectives to which not all members have come, though nobody waits for them."""
+    for meeting in monitor.members.values():
+        here = {said.rank for said in meeting.calls.values()}
+        missing = [rank for rank in meeting.members if rank not in here]
+        if missing:
+            others = f"rank{'s' * (len(missing) > 1)} {spans(missing)} did not call it"
+            for said in meeting.calls.values():
+                monitor.note(CALL_ORDERING, said.place, f"{said.name} is not called by all", said.rank, others)
 
 
 def unreceived(monitor: Monitor) -> None:
@@ -198,6 +218,5 @@ def would_wait(monitor: Monitor) -> None:
     """Take down the sends in which the ranks of a run wait for ever that has buffered none."""
     waiting: dict[int, list[Any]] = {}
     for call in monitor.inside.values():
-        sides = call.waits_for or [side for record in call.rank.requests.values() for side in record.transfers]
-        waiting[call.rank.number] = [side for side in sides if side.partner is None]
+        waiting[call.rank.number] = [side for side in _sides(call) if side.partner is None]
     note_buffered(monitor, waiting)

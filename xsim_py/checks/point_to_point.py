@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
 from . import buffers
@@ -67,6 +68,7 @@ def _waits(call: Call, one: MessageSide | None, other: MessageSide | None = None
 
 def send_buffer(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
     """Follow ``Send`` and its relatives."""
+    buffers.reading(monitor, call, buf)
     _waits(call, _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag))
 
 
@@ -233,7 +235,12 @@ def start_all(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, requests: An
 
 def _start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
     record: RequestRecord | None = call.rank.requests.get(id(request._impl))
-    if record is None or record.active:
+    if record is None or not record.persistent:
+        return
+    if record.active:
+        text = f"the request of {record.title} is started while it is active"
+        where = f"{monitor.where(record.place)}: {record.title}"
+        monitor.note(REQUEST_LIFECYCLE, call.place, text, call.rank.number, where)
         return
     record.active = record.started = True
     record.transfers = []
@@ -262,6 +269,7 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
         receive = MessageSide(call.rank.number, call.title, place, None, ANY_SOURCE, ANY_TAG, signature, sends=False)
         monitor.received(envelope, receive)
         if not call.name.lower().startswith("i"):
+            call.rank.steps.append(([receive], [receive], True))
             return None
         return _begun(monitor, call, receive if receive.partner is not None else None, None)
 
