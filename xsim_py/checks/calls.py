@@ -10,7 +10,7 @@ from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, LOCAL_CONCURREN
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi4py._install import measured_owners
-from xsim_py.mpi4py.comm import Comm
+from xsim_py.mpi4py.commhandle import CommHandle
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
@@ -122,7 +122,7 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
         return resources.free
     if issubclass(owner, Win):
         return rma.ADVICE.get(name)
-    if issubclass(Comm, owner) or issubclass(owner, Comm):
+    if issubclass(owner, CommHandle):
         return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name)
     return None
 
