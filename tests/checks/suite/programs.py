@@ -1,6 +1,6 @@
 """Small mpi4py programs with a known mistake, each with a mended twin, made from the templates in the text files here.
 
-A template begins with `## name: ranks 2 3`, and may go on with `@ call = Send | Ssend`: each `$call` in what follows is
+A template begins with `## name: ranks 2 3` and may go on with `@ call = Send | Ssend`: each `$call` in what follows is
 replaced by each of these in turn, in all combinations (`take 8` in the first line: eight of them). `@ a; b = 1 ; 2 | 3
 ; 4` chooses two at a time, and `\\n` begins a line. The variants go through the numbers of ranks and through the ways to
 write a program (`STYLES`). The end of a line says to which of the two programs it belongs:
