@@ -16,6 +16,7 @@ from xsim_py.process.ranks import current
 
 from . import signatures
 from .sides import CollectiveCall, MessageSide
+from .touches import LineWatch
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -83,9 +84,11 @@ class RankState:
         The buffers that requests use now; see `buffers`.
     windows : dict of int to OpenWindow
         Its windows, by address; see `rma`.
+    exposed : list of Exposed
+        The memory that it shows in windows.
     """
 
-    __slots__ = ("buffers", "collectives", "number", "objects", "requests", "steps", "windows")
+    __slots__ = ("buffers", "collectives", "exposed", "number", "objects", "requests", "steps", "windows")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -95,6 +98,7 @@ class RankState:
         self.collectives: dict[Any, int] = {}
         self.buffers: list[Any] = []
         self.windows: dict[int, Any] = {}
+        self.exposed: list[Any] = []
 
 
 class _Noted:
@@ -142,6 +146,7 @@ class Monitor:
         self.signals: dict[Any, Any] = {}
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
         self._frames: dict[CodeType, bool] = {}
+        self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
 
@@ -275,6 +280,7 @@ def watched(
         Called after every call with its first argument and its result, or with what it has raised.
     """
     inside, place_of, sending, receiving = monitor.inside, monitor.place_of, monitor.sending, monitor.receiving
+    lines = monitor.lines
     here, frame_of = current.here, sys._getframe
 
     @wraps(function)
@@ -282,7 +288,11 @@ def watched(
         fiber = here()
         if fiber is None or fiber in inside or not is_program(fiber):
             return function(*args, **kwargs)
-        inside[fiber] = made = Call(monitor.rank(fiber.rank.number), owner, name, place_of(frame_of(1)))
+        frame = frame_of(1)
+        state = monitor.rank(fiber.rank.number)
+        if state.buffers or state.exposed:
+            lines.pause()
+        inside[fiber] = made = Call(state, owner, name, place_of(frame))
         after = None
         try:
             if advice is not None:
@@ -304,6 +314,8 @@ def watched(
         if after is not None:
             after(result)
         ended(monitor, made, args, result)
+        if state.buffers or state.exposed:
+            lines.go_on(frame)
         return result
 
     return call

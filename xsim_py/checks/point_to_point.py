@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
@@ -68,12 +70,14 @@ def _waits(call: Call, one: MessageSide | None, other: MessageSide | None = None
 
 def send_buffer(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
     """Follow ``Send`` and its relatives."""
-    buffers.reading(monitor, call, buf)
+    buffers.overlapping(monitor, call, buf, reads=True)
     _waits(call, _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag))
 
 
 def send_object(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
     """Follow ``send`` and its relatives."""
+    if type(obj) is np.ndarray:
+        buffers.overlapping(monitor, call, obj, reads=True)
     _waits(call, _send(monitor, call, fiber, comm, PICKLE, dest, tag))
 
 
