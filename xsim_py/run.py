@@ -155,13 +155,14 @@ def _once(
     *,
     monitor: Monitor | None = None,
     schedule: MatchSchedule | None = None,
+    label: bool = False,
     progress: Callable[[int, int, int, int], None] | None = None,
     started: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
     """Run a program once, followed by a monitor perhaps; `simulate` says what the others are."""
     spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
     job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
-    job.label, job.traced, job.schedule = asked.label, asked.trace, schedule or asked.schedule
+    job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
     job.watch(monitor)
     job.profile = Profile(job.transport.local[0]) if asked.profile else None
     job.expect(asked.fail, ft=asked.ft, restart=asked.restart)

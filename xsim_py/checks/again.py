@@ -9,8 +9,9 @@ would be done again.
 from __future__ import annotations
 
 import io
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from xsim_py.findings import BUFFERING_HAZARD, MESSAGE_RACE, Finding
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from xsim_py.report import Result
     from xsim_py.schedules import MadeChoice
 
+_MOST_SHOWN = 80
 _LEAST_S = 1.0
 """For so long other matches are tried at least; and else as long as the first run has taken."""
 
@@ -63,51 +65,31 @@ def checked(
     """
     monitor = Monitor()
     began_s = time.process_time()
-    copy = _Copy(outside[0])
-    result = once((copy, outside[1]), monitor=monitor, progress=progress, started=started)
+    result = once(outside, monitor=monitor, progress=progress, started=started)
     spent_s = time.process_time() - began_s
     found = list(monitor.findings())
     if repeats and asked.schedule is None and not asked.restart and result.ended in ("finished", "aborted", "stalled"):
         if monitor.is_doubtful:
             found += _without_buffers(once)
         if monitor.wildcards and result.ended == "finished":
-            usual = _seen(result, copy.text, found)
-            found += _races(once, usual, max(spent_s, _LEAST_S), list_all=asked.check == RACES)
+            found += _races(once, max(spent_s, _LEAST_S), list_all=asked.check == RACES)
     result.take_findings(sorted(dict.fromkeys(found)))
     return result
 
 
-class _Copy(io.TextIOBase):
-    """A text file that passes on what is written to it, and keeps it."""
-
-    def __init__(self, sink: TextIO) -> None:
-        self._sink = sink
-        self._kept = io.StringIO()
-
-    def write(self, text: str) -> int:
-        """Write to the file, and keep it."""
-        self._kept.write(text)
-        return self._sink.write(text)
-
-    def flush(self) -> None:
-        """Flush the file."""
-        self._sink.flush()
-
-    @property
-    def text(self) -> str:
-        """All that was written."""
-        return self._kept.getvalue()
+_LABEL = re.compile(r"\[(\d+)\] ")
 
 
-def _seen(result: Result, printed: str, found: Any) -> _Seen:
-    lines = tuple(sorted(printed.splitlines()))
+def _seen(result: Result, printed: str, found: Iterable[Finding]) -> _Seen:
+    """Return an outcome; what each rank has printed is in order, and what different ranks have printed is not."""
+    lines = sorted(printed.splitlines(), key=lambda line: int(match[1]) if (match := _LABEL.match(line)) else -1)
     places = tuple(sorted({(each.category, each.file, each.line) for each in found}))
-    return _Seen(result.ended, result.exit_status, lines, repr(result.values), places)
+    return _Seen(result.ended, result.exit_status, tuple(lines), repr(result.values), places)
 
 
 def _silently(once: Once, **told: Any) -> tuple[Result, str]:
     stdout, stderr = io.StringIO(), io.StringIO()
-    return once((stdout, stderr), **told), stdout.getvalue()
+    return once((stdout, stderr), label=True, **told), stdout.getvalue()
 
 
 def _without_buffers(once: Once) -> list[Finding]:
@@ -120,10 +102,12 @@ def _without_buffers(once: Once) -> list[Finding]:
     return [finding for finding in monitor.findings() if finding.category == BUFFERING_HAZARD]
 
 
-def _races(once: Once, usual: _Seen, budget_s: float, *, list_all: bool) -> list[Finding]:
+def _races(once: Once, budget_s: float, *, list_all: bool) -> list[Finding]:
     """Return the wildcard receives for which another match leads to another outcome."""
     began_s = time.process_time()
-    watched, _ = _silently(once, schedule=MatchSchedule({}, watch=True))
+    monitor = Monitor()
+    watched, printed = _silently(once, schedule=MatchSchedule({}, watch=True), monitor=monitor)
+    usual = _seen(watched, printed, monitor.findings())
     found: dict[str, Finding] = {}
     for choice in watched.choices:
         for taken in choice.alternatives:
@@ -146,7 +130,7 @@ def _difference(once: Once, usual: _Seen, choices: Any, choice: MadeChoice, take
         return f"the run ends {other.ended}, and not {usual.ended}"
     if (other.exit_status, other.values, other.printed) != (usual.exit_status, usual.values, usual.printed):
         line = next((line for line in other.printed if line not in usual.printed), "")
-        return f"the result is another one{line and ': '}{line[:80]}"
+        return f"the result is another one{line and ': '}{line[:_MOST_SHOWN]}"
     new = [each for each in other.found if each not in usual.found]
     return f"there is a mistake of the class {new[0][0]} then, at {new[0][1]}:{new[0][2]}" if new else ""
 

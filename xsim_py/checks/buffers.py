@@ -209,7 +209,9 @@ def _use(monitor: Monitor, call: Call, buf: Any, *, reads: bool) -> Used | None:
         return None
     used = Used(monitor, call.rank, buf, parsed, reads=reads)
     _check_apart(monitor, call, buf, used.pieces, reads=reads)
-    return used
+    if not reads:
+        used.parsed = _parsed(buf, writable=True)
+    return used if used.parsed is not None else None
 
 
 def overlapping(monitor: Monitor, call: Call, buf: Any, *, reads: bool = False) -> None:
