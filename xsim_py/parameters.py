@@ -30,6 +30,7 @@ RESILIENCE: Final = ("legio",)
 MOST: Final = 2**63 - 1
 """The largest number that is read."""
 _MOST_DIGITS: Final = 100
+_LARGEST_PART: Final = 1000
 _DIGITS: Final = re.compile(r"[-+]?[0-9]+")
 _LONGEST_WAIT_PS: Final = 10**9 * PS_PER_S  # what every timer can wait
 _KINDS: Final = ("script", "module", "code", "callable")
@@ -58,6 +59,17 @@ def _whole(value: Any, *, least: int) -> int:
         raise ValueError(f"{value} is less than {least}")
     if number > MOST:
         raise ValueError(f"{value} is more than {MOST}" if isinstance(value, str) else f"it is more than {MOST}")
+    return number
+
+
+def part(value: Any) -> float:
+    """Return a part of something, or a measure without a unit: a number above zero, up to 1,000."""
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number") from None
+    if not 0 < number <= _LARGEST_PART:
+        raise ValueError(f"{value} is not above 0, and at most {_LARGEST_PART:,}")
     return number
 
 

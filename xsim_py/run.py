@@ -45,7 +45,7 @@ from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
-from xsim_py.network import make_network
+from xsim_py.network import make_network, make_noise
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import RunParameters, read, way_of
 from xsim_py.process import interruption, lifecycle, virtual_python
@@ -220,6 +220,7 @@ class _Run:
         self.compute = asked.compute or spec.compute.mode
         self.machine = Machine(spec, ranks=ranks)
         self.network = make_network(spec, places=self.machine)
+        self.noise = make_noise(spec, seed=self.seed, node_of=self.machine.node_of)
         self.isolation = asked.isolation
         self.collectives = asked.way
         self.transport, self.blocks = self._spread(asked.shards)
@@ -553,7 +554,7 @@ class _Run:
             shard, self.network, self.settings, traced=self.traced,
             batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
-            failures=self.failures, schedule=self.schedule,
+            failures=self.failures, schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
         if self.host is not None:
             self.host.attach(shard, fabric.part(Launcher))
@@ -569,7 +570,7 @@ class _Run:
 
         Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
         """
-        if self.isolation or (self.schedule is not None and self.schedule.watch):
+        if self.isolation or self.noise is not None or (self.schedule is not None and self.schedule.watch):
             return False
         apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
         return apart and self.collectives != MESSAGES

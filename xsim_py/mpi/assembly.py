@@ -7,6 +7,7 @@ find a part by its class (`Fabric.part`).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .batched.meetings import ARRAYS, Meetings
@@ -26,6 +27,7 @@ from .transport.tracing import TracingFabric
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
+    from xsim_py.network.noise import NoiseModel
     from xsim_py.process.ranks.shard import Shard
     from xsim_py.schedules import MatchSchedule
 
@@ -48,6 +50,7 @@ def make_library(
     start: str,
     failures: FailureModel | None,
     schedule: MatchSchedule | None = None,
+    noise: NoiseModel | None = None,
 ) -> Fabric:
     """Make the MPI library of the ranks of a shard.
 
@@ -63,16 +66,12 @@ def make_library(
         The directory in which processes start.
     schedule : MatchSchedule, optional
         What ranks choose where MPI leaves that open.
+    noise : NoiseModel, optional
+        By how much messages take longer.
     """
     account = network.contention()
     links = None if account is None else SharedLinks(settings.machine, account)
-    if schedule is None:
-        fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
-    else:
-        from .transport.choosing import ChoosingFabric, TracedChoosingFabric  # most runs have no schedule
-
-        kind = TracedChoosingFabric if traced else ChoosingFabric
-        fabric = kind(shard, network, links, settings, schedule=schedule)
+    fabric: Fabric = _kind_of_fabric(traced, schedule, noise)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:
@@ -91,3 +90,17 @@ def make_library(
     launcher.services.update(switchboard.services())
     launcher.forget = switchboard.forget
     return fabric
+
+
+def _kind_of_fabric(traced: bool, schedule: MatchSchedule | None, noise: NoiseModel | None) -> Any:
+    """Return what makes the fabric of a run; most have neither a schedule nor noise, and should start quickly."""
+    kind: Any = TracingFabric if traced else Fabric
+    if schedule is not None:
+        from .transport.choosing import ChoosingFabric, TracedChoosingFabric
+
+        kind = TracedChoosingFabric if traced else ChoosingFabric
+    if noise is not None:
+        from .transport.noisy import noisy
+
+        kind = partial(noisy(kind), noise=noise)
+    return kind if schedule is None else partial(kind, schedule=schedule)
