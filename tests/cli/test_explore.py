@@ -48,9 +48,8 @@ def test_the_command_that_is_told_repeats_the_run(race: str, capsys: pytest.Capt
 
 
 def test_schedules_are_written(race: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["explore", "wildcards", "-n", "3", "--quiet", "--json", "-", "--out", str(tmp_path / "out"), race]) == 5
-    )
+    out = str(tmp_path / "out")
+    assert main(["explore", "wildcards", "-n", "3", "--quiet", "--json", "-", "--out", out, race]) == 5
     (told,) = json.loads(capsys.readouterr().out)
     assert (told["matchings"], told["complete"], told["communication_deterministic"]) == (2, True, False)
     assert {path.name for path in Path(out).iterdir()} == {"deadlock.schedule", "deadlock-least.schedule"}

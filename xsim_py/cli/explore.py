@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 FOUND: Final = 5
 _SAID_LINES: Final = 12
 _KINDS: Final = {
-    "result": "a result",
+    "result": "another result",
     "exception": "an exception",
     "deadlock": "a deadlock",
     "finding": "a finding",
 }
+_USUAL: Final = {"result": "a result"}
 _NOTES: Final = """\
 exit status: 0 when nothing was found, 5 when something was, 2 bad input, 130 interrupted.
 """
@@ -233,12 +234,13 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
 
     if found.fail:
         print(f"\nwith {found.fail}:")
-    noun = "matching" if found.found == 1 else "matchings"
-    print(f"{found.found:,} {noun}, {'which are all' if found.is_complete else 'and there are more'}")
+    one = found.found == 1
+    all_told = f"which {'is' if one else 'are'} all" if found.is_complete else "and there are more"
+    print(f"{found.found:,} matching{'s' * (not one)}, {all_told}")
     answer = {True: "yes, here", False: "no, here", None: "perhaps"}[found.is_deterministic]
     print(f"communication-deterministic: {answer}")
     usual = found.classes[0]
-    print(f"as usual ({_KINDS[usual.outcome.kind]}): {usual.matchings:,}")
+    print(f"as usual ({_USUAL.get(usual.outcome.kind, _KINDS[usual.outcome.kind])}): {usual.matchings:,}")
     if found.usual_is_bad:
         _print_said(usual.seen.said)
     for kind, said in _KINDS.items():
@@ -340,7 +342,8 @@ def _print_noise(found: NoisyRuns, args: Namespace) -> None:
     entries = [f"network.noise.{name}={value:g}" for name, value in found.noise.items()]
     settings = [word for entry in entries for word in ("--set", entry)]
     for number, each in enumerate(found.classes):
-        print(f"{_KINDS[each.outcome.kind]}: {len(each.seeds):,} runs")
+        said = _KINDS[each.outcome.kind] if number else f"as usual ({_USUAL.get(each.outcome.kind, 'no result')})"
+        print(f"{said}: {len(each.seeds):,} runs")
         if number or each.outcome.kind != "result":
             _print_said(each.outcome.detail)
             print(f"  repeat it: {_command(args, [*settings, '--seed', str(each.seeds[0])])}")
