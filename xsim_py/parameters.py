@@ -9,12 +9,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.code_origin import package_name
 from xsim_py.errors import ConfigError, close_match
-from xsim_py.schedules import MatchSchedule, read_schedule
 from xsim_py.units import PS_PER_S, parse_time_ps
+
+if TYPE_CHECKING:
+    from xsim_py.schedules import MatchSchedule
 
 ALGORITHMS: Final = ("tuned", "ftco")
 """Each of these names a choice of algorithms for all collective operations."""
@@ -165,7 +167,7 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters
             found[name] = function(told[name])
         except ValueError as error:
             wrong.append(f"{name}: {error}")
-    if (schedule := found.get("schedule")) is not None and schedule.watch and found.get("shards") != 1:
+    if getattr(found.get("schedule"), "watch", False) and found.get("shards") != 1:
         wrong.append("schedule: a run that finds out what else it could have chosen has one shard; leave out shards")
     if wrong:
         raise ConfigError(*wrong)
@@ -174,6 +176,15 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters
     options += [] if layer is None else [("mpi.resilience.type", layer)]
     way = next((word for word in reversed(words) if word in WAYS), "auto")
     return RunParameters(**found, overrides=dict(options) | entries, wall_limit_s=limit_s, way=way)
+
+
+def schedule(value: Any) -> MatchSchedule | None:
+    """Return what ranks are to choose, from a file or pairs; see `xsim_py.schedules`."""
+    if value is None:
+        return None
+    from xsim_py.schedules import read_schedule  # few runs have one
+
+    return read_schedule(value)
 
 
 def _flag(value: Any) -> bool:
@@ -243,6 +254,6 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "trace": _flag,
     "profile": _flag,
     "private": packages,
-    "schedule": read_schedule,
+    "schedule": schedule,
     "share": packages,
 }

@@ -26,8 +26,8 @@ from xsim_py.engine import (
     by_way_of_others,
     launched_by_mpiexec,
     make_transport,
-    most_shards,
     problem_of_processes,
+    problem_of_shards,
     processes_of,
 )
 from xsim_py.errors import ConfigError
@@ -201,14 +201,6 @@ def simulate(
             drop_unclaimed()
 
 
-def _check_shards(local: int, ranks: int) -> None:
-    """Refuse more shards than one process takes."""
-    most = most_shards(ranks)
-    if local > most:
-        asked = f"{local:,} are too many for {ranks:,} rank{'s' * (ranks != 1)} in one process"
-        raise ConfigError(f"shards: {asked}; give at most {most:,}")
-
-
 class _Run:
     """Everything that one run is made of."""
 
@@ -257,7 +249,8 @@ class _Run:
         each = self.isolation
         if not each:
             transport = make_transport(shards)
-            _check_shards(len(transport.local), self.ranks)
+            if problem := problem_of_shards(len(transport.local), self.ranks):
+                raise ConfigError(f"shards: {problem}")
             return transport, self.machine.shard_blocks(transport.size)
         if shards != 1:
             raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
