@@ -25,8 +25,8 @@ from xsim_py.engine import (
     by_way_of_others,
     launched_by_mpiexec,
     make_transport,
-    most_shards,
     problem_of_processes,
+    problem_of_shards,
     processes_of,
 )
 from xsim_py.errors import ConfigError
@@ -44,7 +44,7 @@ from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
-from xsim_py.network import make_network
+from xsim_py.network import make_network, make_noise
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import RunParameters, way_of
 from xsim_py.process import interruption, lifecycle, virtual_python
@@ -76,14 +76,6 @@ if TYPE_CHECKING:
 _PAIRS_UP_TO_RANKS = 1024
 
 
-def _check_shards(local: int, ranks: int) -> None:
-    """Refuse more shards than one process takes."""
-    most = most_shards(ranks)
-    if local > most:
-        asked = f"{local:,} are too many for {ranks:,} rank{'s' * (ranks != 1)} in one process"
-        raise ConfigError(f"shards: {asked}; give at most {most:,}")
-
-
 class Job:
     """A job of virtual ranks on a machine, from its first start to its result."""
 
@@ -95,6 +87,7 @@ class Job:
         self.compute = asked.compute or spec.compute.mode
         self.machine = Machine(spec, ranks=ranks)
         self.network = make_network(spec, places=self.machine)
+        self.noise = make_noise(spec, seed=self.seed, node_of=self.machine.node_of)
         self.isolation = asked.isolation
         self.collectives = asked.way
         self.transport, self.blocks = self._spread(asked.shards)
@@ -132,7 +125,8 @@ class Job:
         each = self.isolation
         if not each:
             transport = make_transport(shards)
-            _check_shards(len(transport.local), self.ranks)
+            if problem := problem_of_shards(len(transport.local), self.ranks):
+                raise ConfigError(f"shards: {problem}")
             return transport, self.machine.shard_blocks(transport.size)
         if shards != 1:
             raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
@@ -462,7 +456,7 @@ class Job:
             shard, self.network, self.settings, traced=self.traced, observer=self.monitor,
             batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
-            failures=self.failures, schedule=self.schedule,
+            failures=self.failures, schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
         if self.host is not None:
             self.host.attach(shard, fabric.part(Launcher))
@@ -478,7 +472,7 @@ class Job:
 
         Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
         """
-        if self.isolation or (self.schedule is not None and self.schedule.watch):
+        if self.isolation or self.noise is not None or (self.schedule is not None and self.schedule.watch):
             return False
         apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
         return apart and self.collectives != MESSAGES

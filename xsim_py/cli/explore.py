@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import __version__
-from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, simulation_arguments
+from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, reader, simulation_arguments
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.schedules import inline, text_of
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xsim_py.explore.matchings import Matchings, OutcomeClass
+    from xsim_py.explore.repetitions import NoisyRuns
     from xsim_py.report.failure_space import FailureSpace
     from xsim_py.schedules import MadeChoice
 
 FOUND: Final = 5
 _SAID_LINES: Final = 12
 _KINDS: Final = {
-    "result": "a result",
+    "result": "another result",
     "exception": "an exception",
     "deadlock": "a deadlock",
     "finding": "a finding",
 }
+_USUAL: Final = {"result": "a result"}
 _NOTES: Final = """\
 exit status: 0 when nothing was found, 5 when something was, 2 bad input, 130 interrupted.
 """
@@ -42,7 +44,7 @@ def add_explore_parser(commands: Any) -> list[Action]:
         description="Run a program again and again, in every way that it may go on a real machine.",
     )
     ways = parser.add_subparsers(dest="way", metavar="WAY", required=True)
-    return [*_add_failures(ways), *_add_wildcards(ways)]
+    return [*_add_failures(ways), *_add_wildcards(ways), *_add_noise(ways)]
 
 
 def _add_way(ways: Any, name: str, help: str, description: str) -> tuple[ArgumentParser, list[Action]]:
@@ -116,6 +118,30 @@ def _add_wildcards(ways: Any) -> list[Action]:
         add("--accept", metavar="REGEX", help="all results are equal in which some line of the output matches"),
         add("--failures", type=positive, default=0, metavar="K", help="again with each of K failures, drawn by --seed"),
         add("--out", metavar="DIR", help="write the schedule of each kind of outcome into a folder"),
+    ]
+
+
+def _add_noise(ways: Any) -> list[Action]:
+    from xsim_py.parameters import part
+
+    parser, options = _add_way(
+        ways,
+        "noise",
+        "repeat a run with noise on the network, by seeds",
+        "Run a program again and again, each time with other noise on the network, and say how long it takes, and"
+        " whether anything else changes.",
+    )
+    parser.set_defaults(action=explore_noise)
+    add = parser.add_argument
+    of = "median of what is added to"
+    return [
+        *options,
+        add("--runs", type=positive, default=100, metavar="N", help="how many runs, from --seed on (default: 100)"),
+        add("--latency", type=reader(part), metavar="PART", help=f"{of} the latency of a message, as a part of it"),
+        add("--bandwidth", type=reader(part), metavar="PART", help=f"{of} the time of its bytes on the wire"),
+        add("--nodes", type=reader(part), metavar="PART", help=f"{of} both, once for each node"),
+        add("--sigma", type=reader(part), metavar="X", help="standard deviation of the logarithm of what is added"),
+        add("--accept", metavar="REGEX", help="all results are equal in which some line of the output matches"),
     ]
 
 
@@ -208,12 +234,13 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
 
     if found.fail:
         print(f"\nwith {found.fail}:")
-    noun = "matching" if found.found == 1 else "matchings"
-    print(f"{found.found:,} {noun}, {'which are all' if found.is_complete else 'and there are more'}")
+    one = found.found == 1
+    all_told = f"which {'is' if one else 'are'} all" if found.is_complete else "and there are more"
+    print(f"{found.found:,} matching{'s' * (not one)}, {all_told}")
     answer = {True: "yes, here", False: "no, here", None: "perhaps"}[found.is_deterministic]
     print(f"communication-deterministic: {answer}")
     usual = found.classes[0]
-    print(f"as usual ({_KINDS[usual.outcome.kind]}): {usual.matchings:,}")
+    print(f"as usual ({_USUAL.get(usual.outcome.kind, _KINDS[usual.outcome.kind])}): {usual.matchings:,}")
     if found.usual_is_bad:
         _print_said(usual.seen.said)
     for kind, said in _KINDS.items():
@@ -279,6 +306,49 @@ def _matchings_as_json(found: Matchings) -> dict[str, Any]:
     }
 
 
+# ------------------------------------------------------------------------------------------------------------ noise
+
+
+def explore_noise(args: Namespace) -> int:
+    """Repeat a run with noise, print and write what was asked for, and return the exit status."""
+    _check_outputs(args)
+    from xsim_py.explore import noise
+
+    names = ("latency", "bandwidth", "nodes", "sigma")
+    with _line(args) as line:
+        found = noise(
+            **_arguments(args),
+            **{name: getattr(args, name) for name in names},
+            runs=args.runs,
+            accept=args.accept,
+            jobs=args.jobs,
+            folder="." if args.here else None,
+            progress=line.count,
+        )
+    if args.json is not None:
+        told = {**found._asdict(), "classes": [(each.outcome, each.seeds) for each in found.classes]}
+        write_text(args.json, json.dumps(told, indent=2) + "\n")
+    if args.json != "-":
+        _print_noise(found, args)
+    return FOUND if len(found.classes) > 1 or found.classes[0].outcome.kind != "result" else 0
+
+
+def _print_noise(found: NoisyRuns, args: Namespace) -> None:
+    if not args.quiet:
+        said = ", ".join(f"{name} {value:g}" for name, value in found.noise.items()) or "that of the machine"
+        runs = f"{args.runs:,} runs, seeds from {args.seed}"
+        print(f"xsim: version {__version__}, {runs}, noise: {said}", file=sys.stderr)
+    print(found.table().to_text())
+    entries = [f"network.noise.{name}={value:g}" for name, value in found.noise.items()]
+    settings = [word for entry in entries for word in ("--set", entry)]
+    for number, each in enumerate(found.classes):
+        said = _KINDS[each.outcome.kind] if number else f"as usual ({_USUAL.get(each.outcome.kind, 'no result')})"
+        print(f"{said}: {len(each.seeds):,} runs")
+        if number or each.outcome.kind != "result":
+            _print_said(each.outcome.detail)
+            print(f"  repeat it: {_command(args, [*settings, '--seed', str(each.seeds[0])])}")
+
+
 # ---------------------------------------------------------------------------------------------- what all ways share
 
 
@@ -302,7 +372,8 @@ def _check_outputs(args: Namespace, *pictures: str) -> None:
 
 
 _OWN: Final = (
-    "-j", "--jobs", "--json", "--deaths", "--accept", "--budget", "--picture", "--resume", "--failures", "--out"
+    "-j", "--jobs", "--json", "--deaths", "--accept", "--budget", "--picture", "--resume", "--failures", "--out",
+    "--runs", "--latency", "--bandwidth", "--nodes", "--sigma"
 )  # fmt: skip
 _OWN_FLAGS: Final = ("--here", "--quiet")
 

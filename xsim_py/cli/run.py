@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from xsim_py import parameters
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_check_options,
@@ -23,7 +24,6 @@ from xsim_py.cli.output_errors import Patient, writing
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
-from xsim_py.schedules import read_schedule
 from xsim_py.units import format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def add_run_parser(commands: Any) -> list[Action]:
         *add_check_options(parser),
         add(
             "--schedule",
-            type=reader(read_schedule),
+            type=reader(parameters.schedule),
             metavar="FILE",
             help="what ranks choose where MPI leaves that open, as xsim explore wildcards writes it, or as '0:2 0:-1'",
         ),

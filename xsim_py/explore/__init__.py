@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xsim_py.explore.deaths import failures
     from xsim_py.explore.matchings import replay, wildcards
+    from xsim_py.explore.repetitions import noise
 
-_FROM = {"failures": "deaths", "replay": "matchings", "wildcards": "matchings"}
+_FROM = {"failures": "deaths", "noise": "repetitions", "replay": "matchings", "wildcards": "matchings"}
 
-__all__ = ["failures", "replay", "wildcards"]
+__all__ = ["failures", "noise", "replay", "wildcards"]
 
 
 def __getattr__(name: str) -> object:

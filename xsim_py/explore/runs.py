@@ -152,7 +152,7 @@ class Runner:
     """
 
     def __init__(self, program: Any, jobs: int | None = None) -> None:
-        self._pool = None if callable(program) else Pool(_FUNCTION, jobs or cores(), imports=("xsim_py.run",))
+        self._pool = Pool(_FUNCTION, jobs or cores(), imports=("xsim_py.run",)) if in_workers(program) else None
         self._todo: deque[tuple[int, RunTask]] = deque()
         self._submitted = 0
 
@@ -195,6 +195,11 @@ class Runner:
         while self._todo:
             number, task = self._todo.popleft()
             yield number, do(task)
+
+
+def in_workers(program: Any) -> bool:
+    """Return whether other processes can have a program."""
+    return not callable(program)
 
 
 def _crashed(crash: Crash) -> Seen:

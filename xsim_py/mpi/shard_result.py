@@ -25,7 +25,7 @@ from .dynamic.launcher import Launcher, World
 from .failures.deaths import Deaths
 from .failures.repair import RepairCall
 from .rma.waits import WindowWait
-from .transport import choices
+from .transport import message as envelopes
 from .transport.call_sites import call_of, sent_at
 from .transport.mailbox import Probe
 from .transport.message import Receive, Send
@@ -266,7 +266,7 @@ def release(fabric: Fabric) -> None:
 
     What is kept for ever of a dead rank refers to the fabric, and must not keep the whole run.
     """
-    choices.observed = None
+    envelopes.observed = None
     for rank in fabric.shard.ranks:
         if rank.mpi is not None:
             rank.mpi.world = rank.mpi.self_comm = rank.mpi.spare = None

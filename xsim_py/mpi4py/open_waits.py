@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xsim_py.mpi.transport.choices import Chooser
-from xsim_py.process.ranks import current
 from xsim_py.schedules import FREE
 
-__all__ = ["OpenWait", "begin_wait"]
+__all__ = ["OpenWait"]
 
 
 class OpenWait:
@@ -25,11 +24,3 @@ class OpenWait:
     def settle(self, taken: int) -> None:
         """Note what was chosen."""
         self._chooser.waited(self._chooser.begin(self._kind), taken, self._operations)
-
-
-def begin_wait(kind: str, requests: Sequence[Any], active: list[int]) -> OpenWait | None:
-    """Return the choice of a wait, if there is one to make and somebody who makes it."""
-    box = current.running().rank.mpi
-    if box is None or box.chooser is None or len(active) < 2:
-        return None
-    return OpenWait(box.chooser, kind, requests, active)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.polling import found, looked_in_vain
-from xsim_py.mpi.transport.choices import OpenChoice
 from xsim_py.mpi.transport.mailbox import Probe
 from xsim_py.mpi.transport.message import EAGER, Receive
 from xsim_py.mpi.transport.message import Message as Envelope
@@ -22,6 +21,9 @@ from .pickling import load
 from .plain_arguments import integer
 from .request import Request, Task
 from .status import Status
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.choices import OpenChoice
 
 __all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "NOWHERE", "TAG_LIMIT", "Message", "iprobe", "probe", "valid_source"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -19,9 +19,11 @@ from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process.ranks import current
 
 from .handle import Handle, Null, int_list
-from .open_waits import OpenWait, begin_wait
 from .request_tasks import GeneralizedOperation, PartitionedTask, Task, empty
 from .status import Status
+
+if TYPE_CHECKING:
+    from .open_waits import OpenWait
 
 __all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
 
@@ -212,7 +214,7 @@ class Request(Handle):
         if not active:
             empty(status)
             return c.UNDEFINED, None
-        open_wait = begin_wait("any", requests, active)
+        open_wait = _open_wait("any", requests, active)
         if open_wait is not None:
             active = open_wait.active
         _wait_for_one([requests[index]._task() for index in active])
@@ -233,7 +235,7 @@ class Request(Handle):
             empty(status)
             return c.UNDEFINED, True, None
         _look()
-        open_wait = begin_wait("any", requests, active)
+        open_wait = _open_wait("any", requests, active)
         index = _earliest(requests, active if open_wait is None else open_wait.active)
         if index < 0:
             _not_yet([requests[index]._task() for index in active])
@@ -318,7 +320,7 @@ class Request(Handle):
         active = _active(requests)
         if not active:
             return None, None
-        open_wait = begin_wait("some", requests, active)
+        open_wait = _open_wait("some", requests, active)
         if open_wait is None or not open_wait.is_forced:
             _wait_for_one([requests[index]._task() for index in active])
         else:
@@ -339,7 +341,7 @@ class Request(Handle):
         if not active:
             return None, None
         _look()
-        open_wait = begin_wait("some", requests, active)
+        open_wait = _open_wait("some", requests, active)
         if open_wait is not None and open_wait.is_forced:
             wanted = open_wait.active
             active = wanted if all(requests[index]._task().is_done() for index in wanted) else []
@@ -388,6 +390,16 @@ def _earliest(requests: Sequence[Request], active: list[int]) -> int:
         if task.is_done():
             done.append((task.operation.time_ps if task.operation is not None else 0, index))
     return min(done)[1] if done else -1
+
+
+def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> OpenWait | None:
+    """Return the choice of a wait, if there is one to make and the run has a schedule."""
+    box = current.running().rank.mpi
+    if box is None or box.chooser is None or len(active) < 2:
+        return None
+    from .open_waits import OpenWait
+
+    return OpenWait(box.chooser, kind, requests, active)
 
 
 def _some(

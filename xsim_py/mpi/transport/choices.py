@@ -14,7 +14,7 @@ some alternatives; here none is missed, at the price of a bit for each choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import ANY_TAG
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
     from .message import Message
-
-observed: Callable[[Any], None] | None = None
-"""What is told of each message and operation that a program has seen to be complete; in watched runs only."""
 
 
 class OpenChoice:

@@ -13,7 +13,7 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.process.ranks import current
 from xsim_py.schedules import FREE, MadeChoice, MatchSchedule
 
-from . import choices
+from . import message as envelopes
 from .choices import Causes, Chooser, OpenChoice, results
 from .fabric import Fabric
 from .mailbox import Mailbox, entries_of
@@ -144,7 +144,7 @@ class ChoosingFabric(Fabric):
         """Have the shard give to this transport what comes for its ranks, and be told of what programs see."""
         super().connect()
         if self.causes is not None:
-            choices.observed = self.causes.seen
+            envelopes.observed = self.causes.seen
 
     def chooser_of(self, number: int) -> Chooser:
         """Return the choices of a rank, made on first use."""
