@@ -18,7 +18,7 @@ from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import collectives, ordering, point_to_point, requests, resources, rma
+from . import arguments, collectives, ordering, point_to_point, requests, resources, rma
 from .monitor import Call, Monitor, watched
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
         return point_to_point.OF_MESSAGES.get(name)
     if name in resources.ENDS:
         return resources.free
+    if name == "Create_subarray":
+        return arguments.subarray
     if issubclass(owner, Win):
         return rma.ADVICE.get(name)
     if issubclass(owner, CommHandle):

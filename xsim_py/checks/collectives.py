@@ -234,6 +234,29 @@ def _reduced_objects(comm: Any, sendobj: Any, op: Any = SUM) -> Said:
     return {"op": _op(op)}
 
 
+def _edges(comm: Any) -> tuple[list[int], list[int]]:
+    """Return from whom and to whom the edges of a process go, those that end nowhere too."""
+    sources, dests = comm.inoutedges
+    return sources, dests
+
+
+def _neighbor_allgather(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    sources, dests = _edges(comm)
+    return _along(sources, dests, of_buffer(sendbuf), of_buffer(recvbuf, len(sources)))
+
+
+def _neighbor_alltoall(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    sources, dests = _edges(comm)
+    return _along(sources, dests, of_buffer(sendbuf, len(dests)), of_buffer(recvbuf, len(sources)))
+
+
+def _along(sources: list[int], dests: list[int], given: Signature | None, taken: Signature | None) -> Said:
+    """Return what is said of a collective in which all edges of a process carry the same."""
+    gives = {} if given is None else dict.fromkeys((dest for dest in dests if dest >= 0), given)
+    takes = {} if taken is None else dict.fromkeys((source for source in sources if source >= 0), taken)
+    return {"gives": gives, "takes": takes}
+
+
 def _any(comm: Any, *args: Any, **kwargs: Any) -> Said:
     return {}
 
@@ -256,9 +279,9 @@ _UPPER: dict[str, Callable[..., Said]] = {
     "Reduce_scatter": _reduce_scatter,
     "Scan": _allreduce,
     "Exscan": _allreduce,
-    "Neighbor_allgather": _any,
+    "Neighbor_allgather": _neighbor_allgather,
     "Neighbor_allgatherv": _any,
-    "Neighbor_alltoall": _any,
+    "Neighbor_alltoall": _neighbor_alltoall,
     "Neighbor_alltoallv": _any,
     "Neighbor_alltoallw": _any,
 }

@@ -13,7 +13,7 @@ import numpy as np
 from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
-from . import buffers
+from . import arguments, buffers
 from .requests import RequestRecord, of_request
 from .sides import MessageSide
 from .signatures import PICKLE, Signature, of_buffer
@@ -93,6 +93,7 @@ def receive_buffer(
 ) -> None:
     """Follow ``Recv``."""
     buffers.overlapping(monitor, call, buf)
+    arguments.fits(monitor, call, buf)
     _waits(call, _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag))
 
 
@@ -108,6 +109,23 @@ def receive_object(
 ) -> None:
     """Follow ``recv``."""
     _waits(call, _receive(monitor, call, fiber, comm, PICKLE, source, tag))
+
+
+def probe(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    comm: Any,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: Any = None,
+) -> None:
+    """Follow ``Probe`` and its relatives, which wait for a message and do not receive it."""
+    if source == ANY_SOURCE:
+        monitor.wildcards = True
+    if source != PROC_NULL:
+        side = MessageSide(call.rank.number, call.title, call.place, core_of(comm), source, tag, None, sends=False)
+        call.waits_for = [side]
 
 
 def begin_send_buffer(
@@ -130,6 +148,7 @@ def begin_receive_buffer(
     monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
     """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
+    arguments.fits(monitor, call, buf)
     transfer = _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag)
     used = None if transfer is None else buffers.awaited(monitor, call, buf)
     return _begun(monitor, call, transfer, used)
@@ -289,6 +308,7 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(["I" + name.lower() for name in _SENDS], begin_send_buffer),
     **dict.fromkeys(["i" + name for name in _OBJECT_SENDS], begin_send_object),
     **dict.fromkeys([name + "_init" for name in _SENDS], prepare_send),
+    **dict.fromkeys(["Probe", "probe", "Mprobe", "mprobe", "Iprobe", "iprobe", "Improbe", "improbe"], probe),
     "Recv": receive_buffer,
     "recv": receive_object,
     "Irecv": begin_receive_buffer,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import EPOCH_LIFECYCLE, GLOBAL_CONCURRENCY
 from xsim_py.mpi import errors
-from xsim_py.mpi.constants import LOCK_EXCLUSIVE, PROC_NULL
+from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE, PROC_NULL
 from xsim_py.mpi.rma.window import address_of
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
-from . import buffers, collectives
+from . import arguments, buffers, collectives
 from .clocks import MOST_RANKS, Clocks
 from .requests import of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
@@ -112,6 +112,12 @@ def _access(
     if mine is None or target == PROC_NULL or not 0 <= target < len(mine.window.comm.ranks):
         return None
     core, displacement, count = place_in_target(parsed, where)
+    if isinstance(where, list | tuple) and len(where) > 2:
+        arguments.of_target(monitor, call, parsed, core, count)
+    is_passive = bool(mine.locks) or mine.window.epochs.all_locked
+    if call.name.startswith("R") and not is_passive:
+        text = f"{call.title}, which makes a request, is called while no target is locked"
+        monitor.note(EPOCH_LIFECYCLE, call.place, text, call.rank.number)
     start = displacement * mine.window.shape.units[target]
     inner = (
         [(0, count * core.size)]
@@ -128,7 +134,7 @@ def _access(
         sorted((start + at, start + end) for at, end in inner if end > at),
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
     )
-    access.is_passive = bool(mine.locks)
+    access.is_passive = is_passive
     call.rank.steps.append(([access], [], True))
     mine.open.setdefault(target, []).append(access)
     monitor.accesses.setdefault((mine.key, target), []).append(access)
@@ -331,6 +337,11 @@ def _fence(monitor: Monitor, call: Call, fiber: Fiber, win: Any, assertion: int 
     mine = _of(call, win)
     if mine is None:
         return None
+    if assertion & MODE_NOPRECEDE:
+        for access in (each for accesses in mine.open.values() for each in accesses):
+            text = f"{access.title} comes before a fence that is said to end nothing (MODE_NOPRECEDE)"
+            where = f"{monitor.where(call.place)}: {call.title}"
+            monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
     # What is complete with the fence is so before any rank leaves it.
     for accesses in mine.open.values():
         call.rank.steps.append(([], list(accesses), False))
