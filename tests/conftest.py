@@ -76,6 +76,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in ("xsim_py.workers", "xsim_py.study.recovery", "xsim_py.ftco.ensemble"):
         monkeypatch.setattr(f"{module}.do_in_workers", do_here)
+    monkeypatch.setattr("xsim_py.explore.runs.in_workers", lambda program: False)
 
 
 # A function that is simulated has its module executed anew in each rank. To make the strategies and properties of a

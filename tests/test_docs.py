@@ -16,6 +16,7 @@ from xsim_py import simulate
 from xsim_py.cli.check import add_check_parser
 from xsim_py.cli.compare import add_compare_parser
 from xsim_py.cli.compare_recovery import add_compare_recovery_parser
+from xsim_py.cli.explore import add_explore_parser
 from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.ftco import add_ftco_parser
 from xsim_py.cli.models import add_models_parser
@@ -122,6 +123,7 @@ def add_to(add_parser) -> argparse.ArgumentParser:
     [
         ("run", add_run_parser),
         ("check", add_check_parser),
+        ("explore", add_explore_parser),
         ("compare", add_compare_parser),
         ("compare-recovery", add_compare_recovery_parser),
         ("models", add_models_parser),

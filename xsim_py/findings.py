@@ -51,6 +51,8 @@ class Finding(NamedTuple):
         The ranks that did it, in the whole run.
     details : tuple of str
         More lines: the other call, what was expected.
+    is_mistake : bool
+        False of a race that changes nothing, which is listed where that is asked for.
     """
 
     category: str
@@ -59,6 +61,7 @@ class Finding(NamedTuple):
     text: str
     ranks: tuple[int, ...] = ()
     details: tuple[str, ...] = ()
+    is_mistake: bool = True
 
     def __str__(self) -> str:
         """Return the finding in one line, as compilers write theirs."""

@@ -25,8 +25,8 @@ from xsim_py.engine import (
     by_way_of_others,
     launched_by_mpiexec,
     make_transport,
-    most_shards,
     problem_of_processes,
+    problem_of_shards,
     processes_of,
 )
 from xsim_py.errors import ConfigError
@@ -35,7 +35,7 @@ from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
-from xsim_py.mpi.failures.scheduled import doom
+from xsim_py.mpi.failures.scheduled import doom, may_be_doomed
 from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
@@ -44,7 +44,7 @@ from xsim_py.mpi.transport.fabric import Fabric
 from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
-from xsim_py.network import make_network
+from xsim_py.network import make_network, make_noise
 from xsim_py.outcome import Attempt, assemble
 from xsim_py.parameters import RunParameters, way_of
 from xsim_py.process import interruption, lifecycle, virtual_python
@@ -71,16 +71,9 @@ if TYPE_CHECKING:
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
     from xsim_py.isolation import Isolation
     from xsim_py.report import Result
+    from xsim_py.schedules import MatchSchedule
 
 _PAIRS_UP_TO_RANKS = 1024
-
-
-def _check_shards(local: int, ranks: int) -> None:
-    """Refuse more shards than one process takes."""
-    most = most_shards(ranks)
-    if local > most:
-        noun = "rank" if ranks == 1 else "ranks"
-        raise ConfigError(f"shards: {local:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}")
 
 
 class Job:
@@ -94,6 +87,7 @@ class Job:
         self.compute = asked.compute or spec.compute.mode
         self.machine = Machine(spec, ranks=ranks)
         self.network = make_network(spec, places=self.machine)
+        self.noise = make_noise(spec, seed=self.seed, node_of=self.machine.node_of)
         self.isolation = asked.isolation
         self.collectives = asked.way
         self.transport, self.blocks = self._spread(asked.shards)
@@ -101,8 +95,8 @@ class Job:
             cast(Any, self.transport).in_order = self.have_common or self._meet_in_arrays()
         self.apart_by = "isolation" if self.isolation else "mpiexec" * (len(self.transport.local) < self.transport.size)
         self.sinks: tuple[TextIO, ...] = (sys.stdout, sys.stderr)
-        self.label = False
-        self.traced = False
+        self.label = self.traced = False
+        self.schedule: MatchSchedule | None = None
         self.profile: Profile | None = None
         self.monitor: Monitor | None = None
         self.control = Control()
@@ -131,7 +125,8 @@ class Job:
         each = self.isolation
         if not each:
             transport = make_transport(shards)
-            _check_shards(len(transport.local), self.ranks)
+            if problem := problem_of_shards(len(transport.local), self.ranks):
+                raise ConfigError(f"shards: {problem}")
             return transport, self.machine.shard_blocks(transport.size)
         if shards != 1:
             raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
@@ -190,15 +185,13 @@ class Job:
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
             self.detector = detector_settings(self.spec, self.network)
 
-    def watch(self, check: bool | str) -> None:
-        """Have the program's use of MPI checked, where that is asked for."""
-        if not check:
-            return
-        if self.isolation or self.transport.size > 1:
+    def watch(self, monitor: Monitor | None) -> None:
+        """Have a monitor follow the program's calls."""
+        if monitor is not None and (self.isolation or self.transport.size > 1):
             raise ConfigError("check: one process follows the calls of all ranks; leave out shards and isolation")
-        from xsim_py.checks.monitor import Monitor  # most runs are not checked, and should start quickly
-
-        self.monitor = Monitor(self.program.start)
+        self.monitor = monitor
+        if monitor is not None:
+            monitor.start = self.program.start
 
     def lookahead(self) -> Lookahead:
         """How soon each shard can reach each other one; without a limit where there is one shard only.
@@ -306,6 +299,7 @@ class Job:
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 doom(fabric, timed)
+                may_be_doomed(fabric, () if self.failures is None else self.failures.struck_inside)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
@@ -462,7 +456,7 @@ class Job:
             shard, self.network, self.settings, traced=self.traced, observer=self.monitor,
             batches=self.collectives if self._meet_in_arrays() else None, detection=self.detector,
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
-            failures=self.failures,
+            failures=self.failures, schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
         if self.host is not None:
             self.host.attach(shard, fabric.part(Launcher))
@@ -478,7 +472,7 @@ class Job:
 
         Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
         """
-        if self.isolation:
+        if self.isolation or self.noise is not None or (self.schedule is not None and self.schedule.watch):
             return False
         apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
         return apart and self.collectives != MESSAGES

@@ -122,6 +122,7 @@ def assemble(
     )
     result.values = _flat(part.values for part in parts)
     result.trace = _trace(attempts)
+    result.choices = _flat(part.choices for part in parts)
     return result
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.code_origin import package_name
 from xsim_py.errors import ConfigError, close_match
 from xsim_py.units import PS_PER_S, parse_time_ps
+
+if TYPE_CHECKING:
+    from xsim_py.schedules import MatchSchedule
 
 ALGORITHMS: Final = ("tuned", "ftco")
 """Each of these names a choice of algorithms for all collective operations."""
@@ -30,6 +33,7 @@ RESILIENCE: Final = ("legio",)
 MOST: Final = 2**63 - 1
 """The largest number that is read."""
 _MOST_DIGITS: Final = 100
+_LARGEST_PART: Final = 1000
 _DIGITS: Final = re.compile(r"[-+]?[0-9]+")
 _LONGEST_WAIT_PS: Final = 10**9 * PS_PER_S  # what every timer can wait
 _KINDS: Final = ("script", "module", "code", "callable")
@@ -58,6 +62,17 @@ def _whole(value: Any, *, least: int) -> int:
         raise ValueError(f"{value} is less than {least}")
     if number > MOST:
         raise ValueError(f"{value} is more than {MOST}" if isinstance(value, str) else f"it is more than {MOST}")
+    return number
+
+
+def part(value: Any) -> float:
+    """Return a part of something, or a measure without a unit: a number above zero, up to 1,000."""
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number") from None
+    if not 0 < number <= _LARGEST_PART:
+        raise ValueError(f"{value} is not above 0, and at most {_LARGEST_PART:,}")
     return number
 
 
@@ -136,6 +151,7 @@ class RunParameters(NamedTuple):
     private: tuple[str, ...]
     share: tuple[str, ...]
     """The packages of which each rank has its own modules, and those that all ranks share."""
+    schedule: MatchSchedule | None = None
 
 
 def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters:
@@ -153,6 +169,8 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters
             found[name] = function(told[name])
         except ValueError as error:
             wrong.append(f"{name}: {error}")
+    if getattr(found.get("schedule"), "watch", False) and found.get("shards") != 1:
+        wrong.append("schedule: a run that finds out what else it could have chosen has one shard; leave out shards")
     if wrong:
         raise ConfigError(*wrong)
     words, entries, limit_s, layer = (found.pop(name) for name in ("collectives", "set", "wall_limit", "resilience"))
@@ -160,6 +178,15 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters
     options += [] if layer is None else [("mpi.resilience.type", layer)]
     way = next((word for word in reversed(words) if word in WAYS), "auto")
     return RunParameters(**found, overrides=dict(options) | entries, wall_limit_s=limit_s, way=way)
+
+
+def schedule(value: Any) -> MatchSchedule | None:
+    """Return what ranks are to choose, from a file or pairs; see `xsim_py.schedules`."""
+    if value is None:
+        return None
+    from xsim_py.schedules import read_schedule  # few runs have one
+
+    return read_schedule(value)
 
 
 def _flag(value: Any) -> bool:
@@ -235,5 +262,6 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "profile": _flag,
     "check": _check,
     "private": packages,
+    "schedule": schedule,
     "share": packages,
 }

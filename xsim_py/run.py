@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py.config import load_machine
 from xsim_py.job import Job
-from xsim_py.parameters import read
+from xsim_py.parameters import RunParameters, read
 from xsim_py.process.output.simulator_descriptors import kept_apart
 from xsim_py.process.output.spilled_lines import drop_unclaimed
 from xsim_py.process.profiler import Profile
@@ -19,7 +20,9 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import dismiss_workers
 
 if TYPE_CHECKING:
+    from xsim_py.checks.monitor import Monitor
     from xsim_py.report import Result
+    from xsim_py.schedules import MatchSchedule
 
 
 def simulate(
@@ -46,6 +49,7 @@ def simulate(
     check: bool | str = False,
     private: str | Sequence[str] = (),
     share: str | Sequence[str] = (),
+    schedule: Any = None,
     background: Sequence[Callable[[Any], Any]] = (),
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
@@ -114,6 +118,8 @@ def simulate(
         Packages that all ranks share, although they import mpi4py or belong to the program.
     background : sequence of callables, optional
         Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
+    schedule : path, or sequence of (int, int), optional
+        What ranks choose where MPI leaves it open (see `xsim_py.schedules`); ``result.choices`` tells what was chosen.
     stdout, stderr : text file, optional
         Where the program's output goes.
     progress, started : callable, optional
@@ -131,15 +137,36 @@ def simulate(
         The input is wrong; nothing was run.
     """
     asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
+    outside = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
+    once = partial(_once, asked, program, machine, background)
+    if not asked.check:
+        return once(outside, progress=progress, started=started)
+    from xsim_py.checks.again import checked  # most runs are not checked, and should start quickly
+
+    return checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
+
+
+def _once(
+    asked: RunParameters,
+    program: Any,
+    machine: str | Path | Mapping[str, Any],
+    background: Sequence[Callable[[Any], Any]],
+    outside: tuple[TextIO, TextIO],
+    *,
+    monitor: Monitor | None = None,
+    schedule: MatchSchedule | None = None,
+    label: bool = False,
+    progress: Callable[[int, int, int, int], None] | None = None,
+    started: Callable[[dict[str, Any]], None] | None = None,
+) -> Result:
+    """Run a program once, followed by a monitor perhaps; `simulate` says what the others are."""
     spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
     job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
-    job.label = asked.label
-    job.traced = asked.trace
-    job.watch(asked.check)
+    job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
+    job.watch(monitor)
     job.profile = Profile(job.transport.local[0]) if asked.profile else None
     job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
-    sinks = kept_apart(sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
-    with current.only_one(), job.transport.together(), sinks as job.sinks, job.apart():
+    with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():
         try:
             return job.go(asked.wall_limit_s, background, progress, started)
         finally:

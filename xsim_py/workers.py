@@ -20,12 +20,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple, Self
 
 from xsim_py import vitals
 from xsim_py.atomic_files import in_use, remove_abandoned
@@ -71,29 +72,73 @@ def do_in_workers(
     imports : sequence of str, optional
         Modules that are imported before the first task, whose cost that would be.
     """
-    todo = iter(enumerate(tasks))
-    workers = [_Worker([function, *imports]) for _ in range(min(jobs, len(tasks)))]
-    try:
-        for worker in workers:
-            worker.greet()
-            worker.take(next(todo, None))
-        while busy := {worker.connection: worker for worker in workers if worker.number is not None}:
+    with Pool(function, min(jobs, len(tasks)), imports=imports) as pool:
+        for task in tasks:
+            pool.submit(task)
+        yield from pool.results()
+
+
+class Pool:
+    """Worker processes that do tasks as they are submitted, also while others are under way.
+
+    Parameters
+    ----------
+    function, imports : str, sequence of str
+        As for `do_in_workers`.
+    jobs : int
+        How many processes there are; all begin when the first result is asked for.
+    """
+
+    def __init__(self, function: str, jobs: int, *, imports: Sequence[str] = ()) -> None:
+        self._words = [function, *imports]
+        self._jobs = jobs
+        self._workers: list[_Worker] = []
+        self._todo: deque[tuple[int, Any]] = deque()
+        self._submitted = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.end()
+        if self._workers:
+            remove_abandoned(tempfile.gettempdir())
+
+    def submit(self, task: Any) -> int:
+        """Have a task done, after those before it have begun; return its number, counted from 0."""
+        self._todo.append((self._submitted, task))
+        self._submitted += 1
+        return self._submitted - 1
+
+    def results(self) -> Generator[tuple[int, Any]]:
+        """Yield the number and the result of each task that is done, until none is left; more may be submitted."""
+        if not self._workers and self._todo:
+            self._workers += [_Worker(self._words) for _ in range(self._jobs)]
+            for worker in self._workers:
+                worker.greet()
+        self._give()
+        while busy := {worker.connection: worker for worker in self._workers if worker.number is not None}:
             for worker in busy.values():
                 worker.end_if_stuck()
             for connection in wait(list(busy), TICK_S):
                 worker = busy[connection]  # type: ignore[index]
                 number, result = worker.hear()
-                yield number, result
+                worker.number = None
                 if worker.ended:
-                    workers.remove(worker)
-                    worker = _Worker([function, *imports])
-                    workers.append(worker)
+                    self._workers.remove(worker)
+                    worker = _Worker(self._words)
+                    self._workers.append(worker)
                     worker.greet()
-                worker.take(next(todo, None))
-    finally:
-        for worker in workers:
-            worker.end()
-        remove_abandoned(tempfile.gettempdir())
+                self._give()
+                yield number, result
+                self._give()
+
+    def _give(self) -> None:
+        """Give each worker that has none the next task."""
+        for worker in self._workers:
+            if worker.number is None and self._todo:
+                worker.take(self._todo.popleft())
 
 
 class _Worker:
@@ -154,17 +199,15 @@ class _Worker:
         except (EOFError, OSError):
             raise XsimError(f"a worker process does not start: {self._last_words()}") from None
 
-    def take(self, numbered: tuple[int, Any] | None) -> None:
-        """Give it a task, if there is one."""
-        self.number = None
-        if numbered is not None:
-            self.number, task = numbered
-            self._log.seek(0)
-            self._log.truncate()
-            try:
-                self.connection.send(task)
-            except OSError:
-                return  # it is dead, and hear() will find out
+    def take(self, numbered: tuple[int, Any]) -> None:
+        """Give it a task."""
+        self.number, task = numbered
+        self._log.seek(0)
+        self._log.truncate()
+        try:
+            self.connection.send(task)
+        except OSError:
+            return  # it is dead, and hear() will find out
 
     def hear(self) -> tuple[int, Any]:
         """Return the number and result of its task; a worker that died has one, too."""

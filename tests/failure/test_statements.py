@@ -22,10 +22,14 @@ AT_CALL = st.builds(
     st.booleans(),
     st.integers(1, 10**6),
     st.sampled_from(["Send", "allreduce", "call"]),
+    st.none(),
+)
+INTO_CALL = st.builds(
+    CallSite, st.integers(0, 10**9), st.just(True), st.integers(1, 10**6), st.just("Send"), st.integers(0, 10**27)
 )
 
 
-@given(TIMED | AT_CALL)
+@given(TIMED | AT_CALL | INTO_CALL)
 def test_what_is_written_is_read_back(statement: Timed | CallSite) -> None:
     assert parse_statement(str(statement), HERE) == statement
     assert parse_statement(f"  {statement} ", HERE, path="failures.at[0]") == statement
@@ -51,6 +55,8 @@ def test_any_other_text_is_refused_and_nothing_worse(text: str) -> None:
         ("rank=3 after its 7th call", CallSite(3, False, 7, "call")),
         ("rank=3 before first bcast", CallSite(3, True, 1, "bcast")),
         ("rank=3  after  its  tenth  Send", CallSite(3, False, 10, "Send")),
+        ("rank=3 5us into its 2nd Allreduce", CallSite(3, True, 2, "Allreduce", 5_000_000)),
+        ("rank=3  1.5ms  into  first  call", CallSite(3, True, 1, "call", 1_500_000_000)),
     ],
 )
 def test_a_failure_may_be_written_as_people_do(text: str, meaning: object) -> None:
@@ -89,6 +95,8 @@ def test_a_trace_is_a_file() -> None:
         ("rank=5 before its 0th Send", "'0th' is not which call it is; write first, 2nd, 3rd, ..."),
         ("rank=5 before its last Send", "'last' is not which call it is"),
         ("rank=5 during its 2nd Send", "is no failure"),
+        ("rank=5 soon into its 2nd Send", "'soon' is not a time"),
+        ("rank=5 into its 2nd Send", "is no failure"),
         (f"rank={'9' * 19}@1s", "is no failure"),
         (f"rank=5 before its {'9' * 5000}th Send", "is not which call it is; write first, 2nd, 3rd, ..."),
         ("weibul:node,mtbf=1h", "law: 'weibul' is not one of its values; did you mean weibull?"),

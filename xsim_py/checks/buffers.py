@@ -17,14 +17,16 @@ from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.memory import is_in_place
 
+from .touches import LOAD
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .monitor import Call, Monitor, RankState
     from .requests import RequestRecord
 
-_POISON = 0xFF
-"""Of this byte a float is not a number, and a signed integer is -1."""
+_POISON = 0xA5
+"""A number of this byte is far from usual ones, and is no NaN, which stays the same whatever is added to it."""
 _MOST_PIECES = 4096
 
 
@@ -39,7 +41,20 @@ class Used:
         Whether the request only reads it.
     """
 
-    __slots__ = ("array", "check", "kept", "kind", "locked", "monitor", "parsed", "pieces", "reads", "record", "state")
+    __slots__ = (
+        "array",
+        "check",
+        "is_noted",
+        "kept",
+        "kind",
+        "locked",
+        "monitor",
+        "parsed",
+        "pieces",
+        "reads",
+        "record",
+        "state",
+    )
 
     def __init__(self, monitor: Monitor, state: RankState, buf: Any, parsed: Any, *, reads: bool) -> None:
         self.monitor = monitor
@@ -51,6 +66,7 @@ class Used:
         self.pieces = _pieces(parsed)
         self.locked: list[Any] = []
         self.check = 0
+        self.is_noted = False
         self.kept = b""
         self.record: Any = None
 
@@ -59,18 +75,27 @@ class Used:
         self.record = record
         record.used.append(self)
         self.state.buffers.append(self)
-        self._lock()
         task = record.task
         if self.reads:
+            self._lock()
             self.check = crc32(self.parsed.pack())
-        elif task is not None and task.finish is not None:
+        elif task is not None and task.finish is not None:  # it can be told when its message is stored
             self.kept = self.parsed.pack()
-            self.unlock()
             self.parsed.unpack(bytes([_POISON]) * len(self.kept))
             self._lock()
             self.check = crc32(self.parsed.pack())
             if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
                 task.finish = _Restoring(record, task.finish)
+
+    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]]) -> None:
+        """Take note that a line of the program loads from the buffer or stores to it."""
+        if self.record is None or (self.reads and how == LOAD):
+            return
+        self.is_noted = True
+        verb = "read" if how == LOAD else "written"
+        text = f"the {self.kind} buffer of {self.record.title} is {verb} before the request is completed"
+        where = f"{self.monitor.where(self.record.place)}: {self.record.title}"
+        self.monitor.note(LOCAL_CONCURRENCY, place, text, self.state.number, where)
 
     def _lock(self) -> None:
         """Make the program's array read-only, and what it is a view of where that is the same memory."""
@@ -106,7 +131,7 @@ class Used:
             self.restore()
 
     def _compare(self) -> None:
-        if crc32(self.parsed.pack()) == self.check or self.record is None:
+        if self.is_noted or self.record is None or crc32(self.parsed.pack()) == self.check:
             return
         text = f"the {self.kind} buffer of {self.record.title} is written before the request is completed"
         self.monitor.note(LOCAL_CONCURRENCY, self.record.place, text, self.state.number)
@@ -179,20 +204,22 @@ def awaited(monitor: Monitor, call: Call, buf: Any) -> Used | None:
 
 
 def _use(monitor: Monitor, call: Call, buf: Any, *, reads: bool) -> Used | None:
-    parsed = _parsed(buf, writable=not reads)
+    parsed = _parsed(buf, writable=False)  # it may be read-only just because another request uses it
     if parsed is None:
         return None
     used = Used(monitor, call.rank, buf, parsed, reads=reads)
-    _check_apart(monitor, call, used.pieces, reads=reads)
-    return used
+    _check_apart(monitor, call, buf, used.pieces, reads=reads)
+    if not reads:
+        used.parsed = _parsed(buf, writable=True)
+    return used if used.parsed is not None else None
 
 
-def overlapping(monitor: Monitor, call: Call, buf: Any) -> None:
-    """Find the requests whose buffers a blocking receive would write to."""
+def overlapping(monitor: Monitor, call: Call, buf: Any, *, reads: bool = False) -> None:
+    """Find the requests whose buffers a blocking call would use."""
     if call.rank.buffers:
-        parsed = _parsed(buf, writable=True)
+        parsed = _parsed(buf, writable=False)
         if parsed is not None:
-            _check_apart(monitor, call, _pieces(parsed), reads=False)
+            _check_apart(monitor, call, buf, _pieces(parsed), reads=reads)
 
 
 def apart(monitor: Monitor, call: Call, sendbuf: Any, recvbuf: Any) -> None:
@@ -207,14 +234,18 @@ def apart(monitor: Monitor, call: Call, sendbuf: Any, recvbuf: Any) -> None:
     if overlap(_pieces(sent), _pieces(received)):
         text = f"{call.title} receives to where it sends from"
         monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
-    _check_apart(monitor, call, _pieces(received), reads=False)
+    _check_apart(monitor, call, recvbuf, _pieces(received), reads=False)
 
 
-def _check_apart(monitor: Monitor, call: Call, pieces: list[tuple[int, int]], *, reads: bool) -> None:
+def _check_apart(monitor: Monitor, call: Call, buf: Any, pieces: list[tuple[int, int]], *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; two may read it."""
     for other in call.rank.buffers:
         if not (reads and other.reads) and overlap(pieces, other.pieces) and other.record is not None:
             text = f"{call.title} uses memory that the request of {other.record.title} still uses"
             where = f"{monitor.where(other.record.place)}: {other.record.title}"
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)
-            other.unlock()  # for the call itself, which is to do what it would do without the check
+            # The call itself is to do what it would do without the check.
+            other.unlock()
+            array = buf[0] if isinstance(buf, list | tuple) else buf
+            if type(array) is np.ndarray and not array.flags.writeable:
+                array.flags.writeable = True  # it was made from one that was read-only then

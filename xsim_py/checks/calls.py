@@ -9,15 +9,16 @@ from xsim_py.code_origin import PACKAGE
 from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, LOCAL_CONCURRENCY, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
+from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py._install import measured_owners
-from xsim_py.mpi4py.comm import Comm
+from xsim_py.mpi4py.commhandle import CommHandle
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import collectives, ordering, point_to_point, requests, resources, rma
+from . import arguments, collectives, ordering, point_to_point, requests, resources, rma
 from .monitor import Call, Monitor, watched
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _INVALID = frozenset(
     {
+        c.ERR_AMODE,
         c.ERR_ARG,
         c.ERR_BUFFER,
         c.ERR_COMM,
@@ -49,14 +51,31 @@ _INVALID = frozenset(
         c.ERR_ASSERT,
         c.ERR_LOCKTYPE,
         c.ERR_INFO_KEY,
+        c.ERR_INFO_NOKEY,
         c.ERR_INFO_VALUE,
+        c.ERR_RMA_RANGE,
     }
 )
+_SYNCHRONOUS = {
+    "Send": "Ssend",
+    "Rsend": "Ssend",
+    "send": "ssend",
+    "Isend": "Issend",
+    "Irsend": "Issend",
+    "isend": "issend",
+    "Send_init": "Ssend_init",
+    "Rsend_init": "Ssend_init",
+}
+"""The synchronous send for each that may be buffered."""
 _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Free": requests.free,
     "Start": point_to_point.start,
     "Startall": point_to_point.start_all,
+    "Wait": requests.wait,
+    "Waitall": requests.wait_all,
 }
+_FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name")
+"""Those of the module that may be called wrongly."""
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
 
@@ -69,9 +88,17 @@ def install(patches: Patches, monitor: Monitor) -> None:
     patches.wrap_calls(
         sorted(owners, key=lambda cls: cls.__qualname__),
         lambda owner, name, function: watched(
-            monitor, _family(owner), name, function, _advice(owner, name), _ended, _failed
+            monitor,
+            _family(owner),
+            name,
+            getattr(owner, _SYNCHRONOUS[name]) if monitor.synchronous and name in _SYNCHRONOUS else function,
+            _advice(owner, name),
+            _ended,
+            _failed,
         ),
     )
+    for name in _FUNCTIONS:
+        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed))
     completed = Request._completed
 
     def complete(handle: Request, status: Any) -> Any:
@@ -89,6 +116,8 @@ def install(patches: Patches, monitor: Monitor) -> None:
 
 def _family(owner: type) -> str:
     """Return the class by which programs name the methods of one of ours."""
+    if issubclass(owner, CommHandle):
+        return "Comm"
     if issubclass(owner, Handle) and not issubclass(owner, Request):
         for cls in (*resources.KINDS, Message):
             if issubclass(owner, cls) or issubclass(cls, owner):
@@ -103,9 +132,11 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
         return point_to_point.OF_MESSAGES.get(name)
     if name in resources.ENDS:
         return resources.free
+    if name == "Create_subarray":
+        return arguments.subarray
     if issubclass(owner, Win):
         return rma.ADVICE.get(name)
-    if issubclass(Comm, owner) or issubclass(owner, Comm):
+    if issubclass(owner, CommHandle):
         return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name)
     return None
 
@@ -117,7 +148,7 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        if result is not args[0]:  # as `Datatype.Commit` returns it
+        if not args or result is not args[0]:  # as `Datatype.Commit` returns it
             resources.made(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
@@ -126,7 +157,9 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
 
 
 def _failed(monitor: Monitor, call: Call, error: BaseException) -> None:
-    """Take note of what a call has refused."""
+    """Take note of what a call has refused, unless it was known before that it had to be."""
+    if monitor.has_noted(call.place, call.rank.number):
+        return
     if isinstance(error, errors.Exception):
         code = error.Get_error_class()
         said = str(error).removeprefix("MPI_")
@@ -208,7 +241,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         return
     rma.conflicting(monitor)
     if ended != "stalled":
-        ordering.buffered(monitor)
+        monitor.is_doubtful = ordering.buffered(monitor) is None
     if ended == "aborted":
         return
     for number in sorted(finished):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import shown
+from xsim_py.code_origin import is_installed, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding
 from xsim_py.mpi.transport.call_sites import Place, line_of, program_frame
 from xsim_py.process.python.threads import is_program
@@ -15,6 +16,7 @@ from xsim_py.process.ranks import current
 
 from . import signatures
 from .sides import CollectiveCall, MessageSide
+from .touches import LineWatch
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -26,6 +28,7 @@ After = Callable[[Any], None]
 """Takes the result of a call that a check has followed."""
 
 _MOST_DETAILS = 8
+_OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
 
 
 class Call:
@@ -81,9 +84,26 @@ class RankState:
         The buffers that requests use now; see `buffers`.
     windows : dict of int to OpenWindow
         Its windows, by address; see `rma`.
+    exposed : list of Exposed
+        The memory that it shows in windows.
+    fiber : Fiber or None
+        The thread that has made its last call.
+    is_threaded : bool
+        Whether several of its threads make calls, so that its steps are those of all of them.
     """
 
-    __slots__ = ("buffers", "collectives", "number", "objects", "requests", "steps", "windows")
+    __slots__ = (
+        "buffers",
+        "collectives",
+        "exposed",
+        "fiber",
+        "is_threaded",
+        "number",
+        "objects",
+        "requests",
+        "steps",
+        "windows",
+    )
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -93,6 +113,9 @@ class RankState:
         self.collectives: dict[Any, int] = {}
         self.buffers: list[Any] = []
         self.windows: dict[int, Any] = {}
+        self.exposed: list[Any] = []
+        self.fiber: Fiber | None = None
+        self.is_threaded = False
 
 
 class _Noted:
@@ -110,12 +133,24 @@ class Monitor:
 
     Parameters
     ----------
+    synchronous : bool
+        Have each standard send wait for its receive, as if nothing were buffered.
+
+    Attributes
+    ----------
     start : str
         The folder in which the program starts, from which its files are named.
+    is_doubtful : bool
+        Whether the program may depend on buffered sends, which only another run can tell.
+    wildcards : bool
+        Whether a receive or a probe has left open whose message it takes.
     """
 
-    def __init__(self, start: str) -> None:
-        self.start = start
+    def __init__(self, *, synchronous: bool = False) -> None:
+        self.synchronous = synchronous
+        self.start = ""
+        self.is_doubtful = False
+        self.wildcards = False
         self.ranks: dict[int, RankState] = {}
         self.inside: dict[Fiber, Call] = {}
         self.sending: dict[Fiber, list[MessageSide]] = {}  # what a call is about to begin, in order
@@ -128,15 +163,24 @@ class Monitor:
         self.signals: dict[Any, Any] = {}
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
         self._frames: dict[CodeType, bool] = {}
+        self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
 
     def note(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
         """Take down that a rank has made a mistake at a place."""
         file, line = line_of(place)
+        if _OF_MPI4PY in file and is_installed(file):
+            return  # the library's own business, as in its futures
         noted = self._noted.setdefault((category, file, line, text), _Noted())
         noted.ranks.add(rank)
         noted.details.update(dict.fromkeys(details))
+
+    def has_noted(self, place: Place, rank: int) -> bool:
+        """Return whether something has been found in the line of a place, by this rank."""
+        return bool(self._noted) and any(
+            rank in noted.ranks for key, noted in self._noted.items() if key[1:3] == line_of(place)
+        )
 
     def has(self, *categories: str) -> bool:
         """Return whether something of one of these classes has been found."""
@@ -255,6 +299,7 @@ def watched(
         Called after every call with its first argument and its result, or with what it has raised.
     """
     inside, place_of, sending, receiving = monitor.inside, monitor.place_of, monitor.sending, monitor.receiving
+    lines = monitor.lines
     here, frame_of = current.here, sys._getframe
 
     @wraps(function)
@@ -262,7 +307,14 @@ def watched(
         fiber = here()
         if fiber is None or fiber in inside or not is_program(fiber):
             return function(*args, **kwargs)
-        inside[fiber] = made = Call(monitor.rank(fiber.rank.number), owner, name, place_of(frame_of(1)))
+        frame = frame_of(1)
+        state = monitor.rank(fiber.rank.number)
+        if state.fiber is not fiber:
+            state.is_threaded = state.is_threaded or state.fiber is not None
+            state.fiber = fiber
+        if state.buffers or state.exposed:
+            lines.pause()
+        inside[fiber] = made = Call(state, owner, name, place_of(frame))
         after = None
         try:
             if advice is not None:
@@ -284,6 +336,8 @@ def watched(
         if after is not None:
             after(result)
         ended(monitor, made, args, result)
+        if state.buffers or state.exposed:
+            lines.go_on(frame)
         return result
 
     return call

@@ -31,12 +31,14 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     unmatched = [send for send in (*monitor.under_way.values(), *_pending(calls)) if send.partner is None]
     explained = False
     for call in calls:
-        for receive in call.waits_for:
+        for receive in _sides(call):
             if not receive.sends and receive.partner is None:
                 explained |= any(_explains(monitor, send, receive) for send in dict.fromkeys(unmatched))
-    explained |= _on_other_communicators(monitor, calls)
+    explained |= _on_other_communicators(monitor)
     if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):
         return
+    if not calls:
+        incomplete(monitor)
     groups: dict[tuple[Any, str], list[Call]] = {}
     for call in calls:
         groups.setdefault((monitor.where(call.place), call.title), []).append(call)
@@ -51,7 +53,14 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
 
 
 def _pending(calls: Iterable[Call]) -> Iterable[MessageSide]:
-    return (transfer for call in calls for transfer in call.waits_for if transfer.sends)
+    return (transfer for call in calls for transfer in _sides(call) if transfer.sends)
+
+
+def _sides(call: Call) -> list[MessageSide]:
+    """Return the messages for which a call waits; of one that completes requests those of all that are active."""
+    if call.waits_for or not call.name.lower().startswith("wait"):
+        return call.waits_for
+    return [side for record in call.rank.requests.values() if record.active for side in record.transfers]
 
 
 def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool:
@@ -77,12 +86,12 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
     return True
 
 
-def _on_other_communicators(monitor: Monitor, calls: list[Call]) -> bool:
-    """Find ranks that wait in one collective on different communicators that have the same members."""
+def _on_other_communicators(monitor: Monitor) -> bool:
+    """Find ranks that have come to one collective on different communicators, at each of which others are missing."""
     by_name: dict[str, list[CollectiveCall]] = {}
-    for call in calls:
-        if call.collective is not None and call.collective.meeting is not None:
-            by_name.setdefault(call.name, []).append(call.collective)
+    for meeting in monitor.members.values():
+        for said in meeting.calls.values():
+            by_name.setdefault(said.name, []).append(said)
     found = False
     for name, group in by_name.items():
         first = group[0]
@@ -94,6 +103,17 @@ def _on_other_communicators(monitor: Monitor, calls: list[Call]) -> bool:
                 monitor.note(PARAMETER_MATCHING, said.place, text, said.rank, other)
                 found = True
     return found
+
+
+def incomplete(monitor: Monitor) -> None:
+    """Find the collectives to which not all members have come, though nobody waits for them."""
+    for meeting in monitor.members.values():
+        here = {said.rank for said in meeting.calls.values()}
+        missing = [rank for rank in meeting.members if rank not in here]
+        if missing:
+            others = f"rank{'s' * (len(missing) > 1)} {spans(missing)} did not call it"
+            for said in meeting.calls.values():
+                monitor.note(CALL_ORDERING, said.place, f"{said.name} is not called by all", said.rank, others)
 
 
 def unreceived(monitor: Monitor) -> None:
@@ -161,22 +181,39 @@ def buffered(monitor: Monitor) -> bool | None:
     Returns
     -------
     bool or None
-        Whether the program depends on that; None where other matches of its wildcard receives might have avoided it.
+        Whether the program depends on that; None where other matches of its wildcard receives might have avoided it,
+        or threads of one rank.
     """
     again = _Again(monitor.ranks)
     stuck = again.run()
-    sends = {number: [each for each in waited if getattr(each, "sends", False)] for number, waited in stuck.items()}
-    if not any(sends.values()):
+    if not stuck:
         return False
-    if any(
+    if any(state.is_threaded for state in monitor.ranks.values()) or any(
         isinstance(each, MessageSide) and not each.sends and each.peer == ANY_SOURCE
         for steps in again.steps.values()
         for posted, _, _ in steps
         for each in posted
     ):
         return None
+    if not any(getattr(each, "sends", False) for waited in stuck.values() for each in waited):
+        return _note_unordered(monitor, stuck)
     note_buffered(monitor, stuck)
     return True
+
+
+def _note_unordered(monitor: Monitor, stuck: dict[int, list[Any]]) -> bool:
+    """Take down the collectives that would wait for ever if each of them waited for all members."""
+    for number, waited in stuck.items():
+        for said in waited:
+            if isinstance(said, CollectiveCall) and said.meeting is not None:
+                others = [
+                    f"{monitor.where(other.place)}: {other.name} of rank {other.rank}"
+                    for other in said.meeting.calls.values()
+                    if not other.posted
+                ]
+                text = f"{said.name} completes only if it does not wait for all members"
+                monitor.note(CALL_ORDERING, said.place, text, number, *others[:4])
+    return False
 
 
 def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:
@@ -192,3 +229,11 @@ def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:
                 text = f"{send.name} completes only if its message is buffered"
                 others = [line for other, line in lines.items() if other != number]
                 monitor.note(BUFFERING_HAZARD, send.place, text, number, *others[:4])
+
+
+def would_wait(monitor: Monitor) -> None:
+    """Take down the sends in which the ranks of a run wait for ever that has buffered none."""
+    waiting: dict[int, list[Any]] = {}
+    for call in monitor.inside.values():
+        waiting[call.rank.number] = [side for side in _sides(call) if side.partner is None]
+    note_buffered(monitor, waiting)

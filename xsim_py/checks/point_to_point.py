@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
-from . import buffers
+from . import arguments, buffers
 from .requests import RequestRecord, of_request
 from .sides import MessageSide
 from .signatures import PICKLE, Signature, of_buffer
@@ -18,6 +21,7 @@ from .signatures import PICKLE, Signature, of_buffer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xsim_py.mpi.transport.message import Message
     from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Call, Monitor
@@ -42,6 +46,8 @@ def _receive(
     if source == PROC_NULL:
         return None
     transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), source, tag, signature, sends=False)
+    if source == ANY_SOURCE:
+        monitor.wildcards = True
     monitor.receiving.setdefault(fiber, []).append(transfer)
     return transfer
 
@@ -65,11 +71,14 @@ def _waits(call: Call, one: MessageSide | None, other: MessageSide | None = None
 
 def send_buffer(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
     """Follow ``Send`` and its relatives."""
+    buffers.overlapping(monitor, call, buf, reads=True)
     _waits(call, _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag))
 
 
 def send_object(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
     """Follow ``send`` and its relatives."""
+    if type(obj) is np.ndarray:
+        buffers.overlapping(monitor, call, obj, reads=True)
     _waits(call, _send(monitor, call, fiber, comm, PICKLE, dest, tag))
 
 
@@ -85,6 +94,7 @@ def receive_buffer(
 ) -> None:
     """Follow ``Recv``."""
     buffers.overlapping(monitor, call, buf)
+    arguments.fits(monitor, call, buf)
     _waits(call, _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag))
 
 
@@ -100,6 +110,40 @@ def receive_object(
 ) -> None:
     """Follow ``recv``."""
     _waits(call, _receive(monitor, call, fiber, comm, PICKLE, source, tag))
+
+
+def probe(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    comm: Any,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: Any = None,
+) -> After | None:
+    """Follow ``Probe`` and its relatives, which wait for a message and do not receive it."""
+    if source == ANY_SOURCE:
+        monitor.wildcards = True
+    core = core_of(comm)
+    if source == PROC_NULL or core is None:
+        return None
+    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, None, sends=False)
+    call.waits_for = [side]
+
+    def found(what: Any) -> None:
+        # Of a wildcard it is not known here which message it was: its sender cannot be said to have been waited for.
+        if what and source != ANY_SOURCE and not call.name.lower().startswith("i"):
+            there = (*monitor.under_way.items(), *monitor.kept.items())
+            side.partner = next((send for message, send in there if _fits(message, side)), None)
+            call.rank.steps.append(([], [side], True))
+
+    return found
+
+
+def _fits(message: Message, side: MessageSide) -> bool:
+    """Return whether a message is one that a probe with a named source has found."""
+    wanted = message.tag == side.tag or side.tag == ANY_TAG
+    return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
 
 def begin_send_buffer(
@@ -122,6 +166,7 @@ def begin_receive_buffer(
     monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
     """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
+    arguments.fits(monitor, call, buf)
     transfer = _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag)
     used = None if transfer is None else buffers.awaited(monitor, call, buf)
     return _begun(monitor, call, transfer, used)
@@ -231,7 +276,12 @@ def start_all(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, requests: An
 
 def _start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
     record: RequestRecord | None = call.rank.requests.get(id(request._impl))
-    if record is None or record.active:
+    if record is None or not record.persistent:
+        return
+    if record.active:
+        text = f"the request of {record.title} is started while it is active"
+        where = f"{monitor.where(record.place)}: {record.title}"
+        monitor.note(REQUEST_LIFECYCLE, call.place, text, call.rank.number, where)
         return
     record.active = record.started = True
     record.transfers = []
@@ -260,6 +310,7 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
         receive = MessageSide(call.rank.number, call.title, place, None, ANY_SOURCE, ANY_TAG, signature, sends=False)
         monitor.received(envelope, receive)
         if not call.name.lower().startswith("i"):
+            call.rank.steps.append(([receive], [receive], True))
             return None
         return _begun(monitor, call, receive if receive.partner is not None else None, None)
 
@@ -275,6 +326,7 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(["I" + name.lower() for name in _SENDS], begin_send_buffer),
     **dict.fromkeys(["i" + name for name in _OBJECT_SENDS], begin_send_object),
     **dict.fromkeys([name + "_init" for name in _SENDS], prepare_send),
+    **dict.fromkeys(["Probe", "probe", "Mprobe", "mprobe", "Iprobe", "iprobe", "Improbe", "improbe"], probe),
     "Recv": receive_buffer,
     "recv": receive_object,
     "Irecv": begin_receive_buffer,

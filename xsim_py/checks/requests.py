@@ -26,8 +26,9 @@ class RequestRecord:
         What the request names.
     title, place : str, Place
         The call that made it, and where.
-    persistent, active, started : bool
-        Whether it can be started again, whether it is in progress, and whether it ever was.
+    persistent, active, started, waited_for : bool
+        Whether it can be started again, whether it is in progress, whether it ever was, and whether it was waited for
+        before that.
     transfers : list of MessageSide
         The messages that it stands for now.
     used : list of Used
@@ -53,6 +54,7 @@ class RequestRecord:
         "title",
         "transfers",
         "used",
+        "waited_for",
     )
 
     def __init__(self, task: Any, title: str, place: Place, *, persistent: bool) -> None:
@@ -61,6 +63,7 @@ class RequestRecord:
         self.place = place
         self.persistent = persistent
         self.active = self.started = not persistent
+        self.waited_for = False
         self.transfers: list[MessageSide] = []
         self.used: list[Used] = []
         self.collective: CollectiveCall | None = None
@@ -105,6 +108,8 @@ def free(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
     if record is None:
         return
     operation = record.task.operation
+    if record.waited_for and not record.started:
+        _never_started(monitor, call.rank, record)
     if record.active and not isinstance(operation, GeneralizedOperation):
         where = f"{monitor.where(call.place)}: freed here"
         text = f"the request of {record.title} is freed while it is active"
@@ -117,6 +122,24 @@ def end_uses(record: RequestRecord) -> None:
     for used in record.used:
         used.end()
     record.used.clear()
+
+
+def _never_started(monitor: Monitor, state: RankState, record: RequestRecord) -> None:
+    text = f"the request of {record.title} is never started"
+    monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
+
+
+def wait(monitor: Monitor, call: Call, fiber: Fiber, request: Any, status: Any = None) -> None:
+    """Follow ``Wait``, which returns at once where nothing was started: no mistake, if that comes later."""
+    record = call.rank.requests.get(id(request._impl))
+    if record is not None and not record.started:
+        record.waited_for = True
+
+
+def wait_all(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, requests: Any, statuses: Any = None) -> None:
+    """Follow ``Waitall``."""
+    for request in requests:
+        wait(monitor, call, fiber, request)
 
 
 def outlived(monitor: Monitor, call: Call, comm: Any) -> None:
@@ -138,8 +161,7 @@ def left(monitor: Monitor, state: RankState) -> None:
     """Find what a rank has left of its requests at the end."""
     for record in state.requests.values():
         if not record.started:
-            text = f"the request of {record.title} is never started"
-            monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
+            _never_started(monitor, state, record)
         elif record.active:
             text = f"the request of {record.title} is never completed"
             monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)

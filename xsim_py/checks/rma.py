@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import EPOCH_LIFECYCLE, GLOBAL_CONCURRENCY
 from xsim_py.mpi import errors
-from xsim_py.mpi.constants import LOCK_EXCLUSIVE, PROC_NULL
+from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE, PROC_NULL
+from xsim_py.mpi.rma.window import address_of
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
-from . import buffers, collectives
+from . import arguments, buffers, collectives
 from .clocks import MOST_RANKS, Clocks
 from .requests import of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
+from .touches import LOAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .monitor import After, Call, Monitor
+    from .monitor import After, Call, Monitor, RankState
 
 SUM = INSTANCES["SUM"]
 _MOST_ACCESSES = 2000
@@ -59,6 +61,35 @@ class OpenWindow:
         self.exposed_to: list[int] = []
 
 
+class Exposed:
+    """The memory that a rank shows in a window, which it may load from and store to itself."""
+
+    __slots__ = ("_last", "_mine", "_monitor", "_state", "pieces")
+
+    def __init__(self, monitor: Monitor, state: RankState, mine: OpenWindow) -> None:
+        self._monitor = monitor
+        self._state = state
+        self._mine = mine
+        self._last: Any = None
+        start = address_of(mine.window.memory)
+        self.pieces = [(start, start + len(mine.window.memory))]
+
+    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]]) -> None:
+        """Take note of a load or a store of the rank itself."""
+        window, state = self._mine.window, self._state
+        if window.freed or self._last == (how, place, pieces, len(state.steps)):
+            return  # the same line once more, and no call since
+        base = self.pieces[0][0]
+        inside = [(start - base, end - base) for start, end in pieces]
+        kind, title = (READ, "a load") if how == LOAD else (WRITE, "a store")
+        exclusive = self._mine.locks.get(window.comm.me) == LOCK_EXCLUSIVE
+        access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive)
+        access.is_local = True
+        state.steps.append(([access], [access], False))
+        self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
+        self._last = (how, place, pieces, len(state.steps))
+
+
 def _of(call: Call, win: Any) -> OpenWindow | None:
     """Return what is kept of a window; None of a null one."""
     if win._impl is win._null:
@@ -81,6 +112,12 @@ def _access(
     if mine is None or target == PROC_NULL or not 0 <= target < len(mine.window.comm.ranks):
         return None
     core, displacement, count = place_in_target(parsed, where)
+    if isinstance(where, list | tuple) and len(where) > 2:
+        arguments.of_target(monitor, call, parsed, core, count)
+    is_passive = bool(mine.locks) or mine.window.epochs.all_locked
+    if call.name.startswith("R") and not is_passive:
+        text = f"{call.title}, which makes a request, is called while no target is locked"
+        monitor.note(EPOCH_LIFECYCLE, call.place, text, call.rank.number)
     start = displacement * mine.window.shape.units[target]
     inner = (
         [(0, count * core.size)]
@@ -97,6 +134,7 @@ def _access(
         sorted((start + at, start + end) for at, end in inner if end > at),
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
     )
+    access.is_passive = is_passive
     call.rank.steps.append(([access], [], True))
     mine.open.setdefault(target, []).append(access)
     monitor.accesses.setdefault((mine.key, target), []).append(access)
@@ -299,6 +337,11 @@ def _fence(monitor: Monitor, call: Call, fiber: Fiber, win: Any, assertion: int 
     mine = _of(call, win)
     if mine is None:
         return None
+    if assertion & MODE_NOPRECEDE:
+        for access in (each for accesses in mine.open.values() for each in accesses):
+            text = f"{access.title} comes before a fence that is said to end nothing (MODE_NOPRECEDE)"
+            where = f"{monitor.where(call.place)}: {call.title}"
+            monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
     # What is complete with the fence is so before any rank leaves it.
     for accesses in mine.open.values():
         call.rank.steps.append(([], list(accesses), False))
@@ -363,7 +406,7 @@ def _completes(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> After | 
 
     def done(_: Any) -> None:
         for accesses in mine.open.values():
-            _complete(call, accesses)
+            _free_buffers(accesses)
         mine.open.clear()
 
     return done
@@ -409,6 +452,8 @@ def _created(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, *args: Any, *
             said = CollectiveCall(call.rank.number, "Win", call.place)
             collectives.meet(monitor, call, mine.window.comm, said)
             call.rank.steps.append(([said], [said], True))
+            if len(mine.window.memory) and call.name != "Allocate_shared":
+                call.rank.exposed.append(Exposed(monitor, call.rank, mine))
 
     return done
 

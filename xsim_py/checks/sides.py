@@ -178,11 +178,25 @@ class Access(Deed):
         Whether an exclusive lock protects it.
     used : Used or None
         The buffer of the origin, until the access is complete.
+    is_local, is_passive : bool
+        Whether it is a load or a store of the rank itself; whether its origin has a lock.
     after : list of Access
         Of one that fetches: the accumulations whose results it may have seen, after which it comes.
     """
 
-    __slots__ = ("after", "exclusive", "how", "pieces", "place", "rank", "title", "used", "what")
+    __slots__ = (
+        "after",
+        "exclusive",
+        "how",
+        "is_local",
+        "is_passive",
+        "pieces",
+        "place",
+        "rank",
+        "title",
+        "used",
+        "what",
+    )
 
     def __init__(
         self,
@@ -205,9 +219,12 @@ class Access(Deed):
         self.exclusive = exclusive
         self.used: Any = None
         self.after: list[Access] = []
+        self.is_local = self.is_passive = False
 
     def conflicts(self, other: Access) -> bool:
         """Return whether two accesses to the same bytes at the same time would conflict."""
+        if self.is_local != other.is_local and READ in (self.how, other.how) and (self.is_passive or other.is_passive):
+            return False  # a loop may look until a value is there
         if self.how == other.how == READ or ((self.exclusive or other.exclusive) and self.rank != other.rank):
             return False
         if self.how == other.how == ACCUMULATE:

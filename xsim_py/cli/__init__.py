@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "is_launcher", "main"]
 
-_COMMANDS = ("run", "check", "compare", "compare-recovery", "mpiexec", "study", "models", "failures", "ftco")
+_COMMANDS = ("run", "check", "explore", "compare", "compare-recovery", "mpiexec", "study", "models", "failures", "ftco")
 _LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
 _SIMULATING = ("run", "compare", "mpiexec", "check")  # in this process, and not in workers
 
@@ -158,9 +158,11 @@ def _parse(argv: Sequence[str]) -> Namespace:
     if options is None:
         _refuse_half_characters(argv)
         return parser.parse_args(argv)
-    own, program = split_program(argv[1:], options)
-    _refuse_half_characters(own)
-    args = parser.parse_args([command, *own])
+    ways = argv[1:2] if command == "explore" and argv[1:2] != ["--help"] else []  # a command in this one
+    own, program = split_program(argv[1 + len(ways) :], options)
+    _refuse_half_characters([*ways, *own])
+    args = parser.parse_args([command, *ways, *own])
+    args.own = own
     if program is None and command != "compare-recovery":  # which has one of its own
         raise ConfigError(f"{command}: which program? Name a file, -m MODULE or -c CODE; see xsim {command} --help")
     args.program = program

@@ -76,7 +76,8 @@ def check(args: Namespace) -> int:
         return _compare(args)
     from xsim_py.cli.run import run
 
-    vars(args).update(label=False, json=None, out=None, trace=None, timeline=None, profile=False, quiet=True)
+    nothing = dict.fromkeys(("schedule", "json", "out", "trace", "timeline"))
+    vars(args).update(nothing, label=False, profile=False, quiet=True)
     return run(args)
 
 

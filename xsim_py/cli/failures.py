@@ -110,7 +110,7 @@ def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
     return [
         {
             "rank": site.rank,
-            "when": "before" if site.before else "after",
+            "when": site.when,
             "count": site.ordinal,
             "call": site.name,
             "cause": site.cause,

@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from xsim_py import parameters
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_check_options,
@@ -16,6 +17,7 @@ from xsim_py.cli.options import (
     exit_status,
     first_line,
     positive,
+    reader,
     simulation_arguments,
 )
 from xsim_py.cli.output_errors import Patient, writing
@@ -61,6 +63,12 @@ def add_run_parser(commands: Any) -> list[Action]:
         add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
         *add_simulation_options(parser),
         *add_check_options(parser),
+        add(
+            "--schedule",
+            type=reader(parameters.schedule),
+            metavar="FILE",
+            help="what ranks choose where MPI leaves that open, as xsim explore wildcards writes it, or as '0:2 0:-1'",
+        ),
         add("--label", action="store_true", help="put the rank in front of each line that the program prints"),
         add(
             "--json",
@@ -102,6 +110,7 @@ def run(args: Namespace) -> int:
                 ranks=args.ranks,
                 machine=args.machine,
                 label=args.label,
+                schedule=args.schedule,
                 trace=args.trace is not None or args.timeline is not None,
                 profile=args.profile,
                 stdout=stdout,

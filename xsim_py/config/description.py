@@ -19,7 +19,7 @@ from pathlib import Path
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.described import Described
-from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
+from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option, up_to
 
 _MOST = 2**31 - 1
 
@@ -174,6 +174,24 @@ class LayerSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoiseSpec:
+    """Section ``network.noise``: what is added to messages between nodes by chance, by lognormal laws."""
+
+    latency: float | None = option(
+        up_to(1000), "Median of what is added to the latency of each message, as a part of it.", shown="none"
+    )
+    bandwidth: float | None = option(
+        up_to(1000), "Median of what is added to the time of its bytes on the wire, as a part of it.", shown="none"
+    )
+    nodes: float | None = option(
+        up_to(1000),
+        "Median of what is added to both for all messages of a node, as a part of them; drawn once for each.",
+        shown="none",
+    )
+    sigma: float = option(up_to(10), "Standard deviation of the logarithm of what is added.", default=0.5, shown="0.5")
+
+
+@dataclass(frozen=True, kw_only=True)
 class NetworkSpec(LayerSpec):
     """Section ``network``: what a message costs between two nodes."""
 
@@ -187,6 +205,9 @@ class NetworkSpec(LayerSpec):
         choice("none", "links"),
         "links: messages that meet on a link of the network wait for each other.",
         default="none",
+    )
+    noise: NoiseSpec | None = option(
+        Section(NoiseSpec), "What is added to messages by chance, drawn by the seed.", shown="none"
     )
 
 

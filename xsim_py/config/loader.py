@@ -153,6 +153,9 @@ def config_hash(spec: MachineSpec) -> str:
     if spec.topology.type != "fattree":
         for key in TOPOLOGY_KEYS["fattree"]:
             del told["topology"][key]
+    if spec.network is not None and spec.network.noise is None:
+        told["network"] = dict(_plain(spec.network))  # type: ignore[call-overload]
+        del told["network"]["noise"]
     told["mpi"] = _plain(spec.mpi)
     for key, silent in (("library_version", ""), ("create_group", "plain"), ("resilience", None)):
         if told["mpi"][key] == silent:

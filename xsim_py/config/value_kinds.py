@@ -186,6 +186,19 @@ def integer(minimum: int, maximum: int) -> Scalar:
     return Scalar(parse, {"type": "integer", "minimum": minimum, "maximum": maximum}, words)
 
 
+def up_to(maximum: int) -> Scalar:
+    """Return the kind of numbers above zero, up to a limit."""
+
+    def convert(value: object) -> float:
+        number = _positive(value)
+        if number > maximum:
+            raise ValueError(f"{value!r} is more than {maximum}")
+        return number
+
+    schema = {"type": "number", "exclusiveMinimum": 0, "maximum": maximum}
+    return Scalar(convert, schema, f"a number above zero, up to {maximum}")
+
+
 def choice(*choices: str) -> Scalar:
     """Return the kind of a value that is one of a few words."""
 

@@ -1,7 +1,7 @@
 """Floor 3, the engine: event queue, shards and windows. It does not know what a message costs, nor what one is."""
 
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
-from .limits import MOST_PROCESSES, most_shards, problem_of_processes, processes_of
+from .limits import MOST_PROCESSES, most_shards, problem_of_processes, problem_of_shards, processes_of
 from .transport import OF_VIRTUAL_RANK, RANK_VARIABLES, forget_launcher, launched_by_mpiexec, make_transport
 from .windows import AT_ONCE_PS, Lookahead, Loopback, ShardProtocol, Transport, by_way_of_others
 
@@ -27,5 +27,6 @@ __all__ = [
     "make_transport",
     "most_shards",
     "problem_of_processes",
+    "problem_of_shards",
     "processes_of",
 ]

@@ -21,6 +21,15 @@ def most_shards(ranks: int) -> int:
     return min(max(ranks, _SHARDS_OF_FEW_RANKS), _MOST_SHARDS)
 
 
+def problem_of_shards(shards: int, ranks: int) -> str:
+    """Return why so many shards cannot be in one process; empty if they can."""
+    most = most_shards(ranks)
+    if shards <= most:
+        return ""
+    noun = "rank" if ranks == 1 else "ranks"
+    return f"{shards:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}"
+
+
 def processes_of(ranks: int, each: int) -> int:
     """Return how many processes so many ranks begin in, with `each` in one of its own; 0: one has all."""
     return -(-ranks // each) if each else 1

@@ -49,6 +49,11 @@ class FailureModel:
     known_calls
         The names that a call can have, with the one for any; None: all names will do.
 
+    Attributes
+    ----------
+    struck_inside : frozenset of int
+        The ranks that are to die some time into one of their calls.
+
     Raises
     ------
     ConfigError
@@ -76,6 +81,7 @@ class FailureModel:
         explicit = [what for _, what in said.explicit]
         self._timed = [what for what in explicit if isinstance(what, Timed)]
         self._sites = tuple(what for what in explicit if isinstance(what, CallSite))
+        self.struck_inside = frozenset(site.rank for site in self._sites if site.into_ps is not None)
         self._events = sorted(event for _, event in said.events)
         self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from xsim_py.units import ordinal
+from xsim_py.units import format_time, ordinal
 
 INJECTED = "injected: "
 """How the cause of a failure begins that was written down as such, and not drawn or read from a trace."""
@@ -20,7 +20,11 @@ class Failure(NamedTuple):
 
 
 class CallSite(NamedTuple):
-    """The death of a rank at a place of its program: before or after its so many-th call of a name."""
+    """The death of a rank at a place of its program: before or after its n-th call of a name, or some time into it.
+
+    What is some time into a call is counted from its beginning, by the rank's own clock, and comes even where the call
+    is over by then.
+    """
 
     rank: int
     before: bool
@@ -28,10 +32,19 @@ class CallSite(NamedTuple):
     """From 1, and since this start of the job."""
     name: str
     """As mpi4py spells it; ``call`` is any MPI call."""
+    into_ps: int | None = None
+    """How long after the call has begun; None: before it begins, or after it has returned."""
 
     def __str__(self) -> str:
         """Return it as people write it."""
-        return f"rank={self.rank} {'before' if self.before else 'after'} its {ordinal(self.ordinal)} {self.name}"
+        return f"rank={self.rank} {self.when} its {ordinal(self.ordinal)} {self.name}"
+
+    @property
+    def when(self) -> str:
+        """The words between the rank and the call: ``before``, ``after`` or ``5us into``."""
+        if self.into_ps is not None:
+            return f"{format_time(self.into_ps, digits=None).replace(' ', '')} into"
+        return "before" if self.before else "after"
 
     @property
     def cause(self) -> str:

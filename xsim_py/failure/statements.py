@@ -2,7 +2,8 @@
 
 ======================================  ================================================================
 ``rank=5@1.2ms``                        a rank, a node or another component dies at a virtual time
-``rank=3 before its 2nd Allreduce``     a rank dies at a call of its program
+``rank=3 before its 2nd Allreduce``     a rank dies at a call of its program, or ``after`` it
+``rank=3 5us into its 2nd Allreduce``   the same, so long after the call has begun
 ``weibull:node,mtbf=1h,shape=0.7``      every component of a level fails again and again at random
 ``trace=FILE.csv``                      what stands in a file
 ======================================  ================================================================
@@ -23,7 +24,9 @@ from xsim_py.failure.schedule import CallSite
 from xsim_py.units import format_time, parse_time_ps
 
 _TIMED: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s*@\s*(.*)")
-_AT_CALL: Final = re.compile(r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s+(before|after)\s+(?:its\s+)?(\w+)\s+(\w+)")
+_AT_CALL: Final = re.compile(
+    r"([A-Za-z][\w-]*)\s*=\s*(-?[0-9]{1,18})\s+(before|after|\S+\s+into)\s+(?:its\s+)?(\w+)\s+(\w+)"
+)
 _DRAWN: Final = re.compile(r"(\w+)\s*:\s*([^,]*)((?:,[^,]*)*)")
 _TRACE: Final = re.compile(r"trace\s*=\s*(.+)")
 _NUMERAL: Final = re.compile(r"([0-9]{1,18})(?:st|nd|rd|th)")
@@ -88,7 +91,8 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
     count = int(match[1]) if match else _WORDS.index(ordinal) + 1 if ordinal in _WORDS else 0
     if count < 1:
         raise ValueError(f"{ordinal!r} is not which call it is; write first, 2nd, 3rd, ...")
-    return CallSite(int(number), when == "before", count, name)
+    into_ps = None if when in ("before", "after") else parse_time_ps(when.split()[0])
+    return CallSite(int(number), when != "after", count, name, into_ps)
 
 
 def _drawn(law: str, per: str, rest: str, place: Location) -> Drawn | list[Problem]:

@@ -7,6 +7,7 @@ find a part by its class (`Fabric.part`).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .batched.meetings import ARRAYS, Meetings
@@ -26,7 +27,9 @@ from .transport.tracing import TracingFabric
 
 if TYPE_CHECKING:
     from xsim_py.failure import FailureModel
+    from xsim_py.network.noise import NoiseModel
     from xsim_py.process.ranks.shard import Shard
+    from xsim_py.schedules import MatchSchedule
 
     from .failures.detector import DetectorSettings
     from .ftco.shapes import Shapes
@@ -48,6 +51,8 @@ def make_library(
     startup: Startup,
     start: str,
     failures: FailureModel | None,
+    schedule: MatchSchedule | None = None,
+    noise: NoiseModel | None = None,
 ) -> Fabric:
     """Make the MPI library of the ranks of a shard.
 
@@ -63,15 +68,14 @@ def make_library(
         The trees and time limits of FTCO.
     start : str
         The directory in which processes start.
+    schedule : MatchSchedule, optional
+        What ranks choose where MPI leaves that open.
+    noise : NoiseModel, optional
+        By how much messages take longer.
     """
     account = network.contention()
     links = None if account is None else SharedLinks(settings.machine, account)
-    if observer is None:
-        fabric = (TracingFabric if traced else Fabric)(shard, network, links, settings)
-    else:
-        from .transport.observed import observed_fabric  # most runs are not observed, and should start quickly
-
-        fabric = observed_fabric(observer, traced=traced)(shard, network, links, settings)
+    fabric: Fabric = _kind_of_fabric(traced, observer, schedule, noise)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:
@@ -90,3 +94,26 @@ def make_library(
     launcher.services.update(switchboard.services())
     launcher.forget = switchboard.forget
     return fabric
+
+
+def _kind_of_fabric(
+    traced: bool, observer: Observer | None, schedule: MatchSchedule | None, noise: NoiseModel | None
+) -> Any:
+    """Return what makes the fabric of a run; most have neither of these but a trace, and should start quickly."""
+    kind: Any = TracingFabric if traced else Fabric
+    more: dict[str, Any] = {}
+    if schedule is not None:
+        from .transport.choosing import ChoosingFabric, TracedChoosingFabric
+
+        kind = TracedChoosingFabric if traced else ChoosingFabric
+        more["schedule"] = schedule
+    if noise is not None:
+        from .transport.noisy import noisy
+
+        kind = noisy(kind)
+        more["noise"] = noise
+    if observer is not None:
+        from .transport.observed import observed
+
+        kind = observed(kind, observer)
+    return partial(kind, **more)

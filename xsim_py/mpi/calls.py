@@ -21,6 +21,7 @@ from xsim_py.process.ranks import current
 from . import errors
 from .collectives.choose import REGISTRY, TUNED, choose, reduce_then_bcast
 from .comm import WORLD_CID
+from .transport import message as envelopes
 from .transport.message import Operation, Receive
 from .transport.p2p import STANDARD_MODE, complete, raise_error, receive, start_receive, start_send, wait
 
@@ -248,6 +249,9 @@ def wait_all(operations: list[Operation]) -> None:
             clock = operation.time_ps
         clock += operation.overhead_ps
     fiber.clock_ps = clock
+    if envelopes.observed is not None:
+        for operation in operations:
+            envelopes.observed(operation)
 
 
 def _park(fiber: Fiber, pending: list[Operation]) -> None:

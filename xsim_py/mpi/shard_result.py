@@ -25,6 +25,7 @@ from .dynamic.launcher import Launcher, World
 from .failures.deaths import Deaths
 from .failures.repair import RepairCall
 from .rma.waits import WindowWait
+from .transport import message as envelopes
 from .transport.call_sites import call_of, sent_at
 from .transport.mailbox import Probe
 from .transport.message import Receive, Send
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     Program = One | Apps
     from xsim_py.process.ranks.shard import Shard
+    from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
     from .transport.fabric import Fabric
@@ -97,7 +99,7 @@ class ShardResult:
     has done with a simulated storage: operations, bytes read, bytes written, picoseconds; `profile` is the seconds of
     wall time that went into each of `process.profiler.PARTS`. The last ranks are those that were started `later`;
     `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
-    what its ranks have changed for each other.
+    what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule.
     """
 
     first: int
@@ -131,6 +133,7 @@ class ShardResult:
     later: list[int] = field(default_factory=list)
     worlds: list[World] = field(default_factory=list)
     shared: dict[str, str] = field(default_factory=dict)
+    choices: list[MadeChoice] = field(default_factory=list)
 
 
 _OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")
@@ -227,6 +230,7 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.later = [rank.number for rank in ranks[len(shard.block) :]]
     part.worlds = list(fabric.part(Launcher).worlds.values()) if shard.number == 0 else []
     part.trace = _recorded(shard, fabric)
+    part.choices = fabric.choices()
     part.troubled = fabric.troubled
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:
@@ -262,6 +266,7 @@ def release(fabric: Fabric) -> None:
 
     What is kept for ever of a dead rank refers to the fabric, and must not keep the whole run.
     """
+    envelopes.observed = None
     for rank in fabric.shard.ranks:
         if rank.mpi is not None:
             rank.mpi.world = rank.mpi.self_comm = rank.mpi.spare = None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from xsim_py.mpi.failures.scheduled import doom_later
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
@@ -146,9 +147,10 @@ def install_call_sites(patches: Patches, sites: Iterable[CallSite], kill: Callab
     patches : Patches
         Keeps what to put back.
     sites : iterable of CallSite
-        Which rank, before or after which of its calls. Calls are counted from now on, for each site by itself.
+        Which rank, before, after or in which of its calls. Calls are counted from now on, for each site by itself.
     kill : callable
-        Takes the running fiber and the site's cause, and does not return.
+        Takes the running fiber and the site's cause, and does not return. Who is to die some time into a call is not
+        killed by it, but by an event of that time.
     """
     triggers: dict[int, list[_Trigger]] = {}
     for site in sites:
@@ -166,7 +168,10 @@ def install_call_sites(patches: Patches, sites: Iterable[CallSite], kill: Callab
         for trigger in triggers.get(number, ()):
             site = trigger.site
             if site.before == before and trigger.begun == site.ordinal and trigger.concerns(name):
-                kill(fiber, site.cause)
+                if site.into_ps is None:
+                    kill(fiber, site.cause)
+                else:
+                    doom_later(fiber, site.cause, site.into_ps)
 
     def leave(number: int, name: str, fiber: Fiber, error: BaseException | None) -> None:
         reached(False, number, name, fiber)

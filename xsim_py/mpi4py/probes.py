@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import refused
@@ -21,6 +21,9 @@ from .pickling import load
 from .plain_arguments import integer
 from .request import Request, Task
 from .status import Status
+
+if TYPE_CHECKING:
+    from xsim_py.mpi.transport.choices import OpenChoice
 
 __all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "NOWHERE", "TAG_LIMIT", "Message", "iprobe", "probe", "valid_source"]
 
@@ -57,7 +60,12 @@ def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> 
     return fiber
 
 
-def _taken(comm: Communicator, message: Envelope, status: Status | None, *, take: bool) -> Envelope:
+def _taken(
+    comm: Communicator, message: Envelope, status: Status | None, choice: OpenChoice | None, *, take: bool
+) -> Envelope:
+    chooser = comm.box.chooser
+    if choice is not None and chooser is not None:
+        chooser.probed(choice, message, taken=take)
     if take:
         comm.box.remove(message)
     if status is not None:
@@ -75,6 +83,10 @@ def probe(
         return None
     box = comm.box
     guard = comm.fabric.guard
+    choice = None
+    if source == ANY_SOURCE and box.chooser is not None:
+        choice = box.chooser.begin("probe", comm.cid, tag)
+        source = choice.forced
     message = box.look(comm.cid, source, tag)
     if message is None:
         probe = Probe(comm, comm.cid, source, tag, fiber, name)
@@ -88,7 +100,7 @@ def probe(
         if message is None:
             guard.give_up(probe)
         fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
-    return _taken(comm, message, status, take=take)
+    return _taken(comm, message, status, choice, take=take)
 
 
 def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
@@ -97,12 +109,14 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
     fiber = _begin(comm, source, tag, status)
     if fiber is None:
         return False
-    message = comm.box.look(comm.cid, source, tag)
+    chooser = comm.box.chooser if source == ANY_SOURCE else None
+    message = comm.box.look(comm.cid, source if chooser is None else chooser.next_forced(), tag)
     if message is None:
         looked_in_vain(fiber, (comm.cid, source, tag))
         return None
     found(fiber.rank)
-    return _taken(comm, message, status, take=take)
+    choice = None if chooser is None else chooser.begin("probe", comm.cid, tag)
+    return _taken(comm, message, status, choice, take=take)
 
 
 class Message(Handle):

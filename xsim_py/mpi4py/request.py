@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -21,6 +21,9 @@ from xsim_py.process.ranks import current
 from .handle import Handle, Null, int_list
 from .request_tasks import GeneralizedOperation, PartitionedTask, Task, empty
 from .status import Status
+
+if TYPE_CHECKING:
+    from .open_waits import OpenWait
 
 __all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
 
@@ -211,8 +214,13 @@ class Request(Handle):
         if not active:
             empty(status)
             return c.UNDEFINED, None
+        open_wait = _open_wait("any", requests, active)
+        if open_wait is not None:
+            active = open_wait.active
         _wait_for_one([requests[index]._task() for index in active])
         index = _earliest(requests, active)
+        if open_wait is not None:
+            open_wait.settle(index)
         return index, requests[index]._wait(status)
 
     @classmethod
@@ -227,11 +235,14 @@ class Request(Handle):
             empty(status)
             return c.UNDEFINED, True, None
         _look()
-        index = _earliest(requests, active)
+        open_wait = _open_wait("any", requests, active)
+        index = _earliest(requests, active if open_wait is None else open_wait.active)
         if index < 0:
             _not_yet([requests[index]._task() for index in active])
             return c.UNDEFINED, False, None
         _found()
+        if open_wait is not None:
+            open_wait.settle(index)
         return index, True, requests[index]._wait(status)
 
     @classmethod
@@ -309,8 +320,14 @@ class Request(Handle):
         active = _active(requests)
         if not active:
             return None, None
-        _wait_for_one([requests[index]._task() for index in active])
-        return _some(requests, active, statuses)
+        open_wait = _open_wait("some", requests, active)
+        if open_wait is None or not open_wait.is_forced:
+            _wait_for_one([requests[index]._task() for index in active])
+        else:
+            active = open_wait.active
+            for index in active:
+                _wait_for_one([requests[index]._task()])
+        return _some(requests, active, statuses, open_wait)
 
     @classmethod
     def Testsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
@@ -324,11 +341,15 @@ class Request(Handle):
         if not active:
             return None, None
         _look()
+        open_wait = _open_wait("some", requests, active)
+        if open_wait is not None and open_wait.is_forced:
+            wanted = open_wait.active
+            active = wanted if all(requests[index]._task().is_done() for index in wanted) else []
         if not any(requests[index]._task().is_done() for index in active):
-            _not_yet([requests[index]._task() for index in active])
+            _not_yet([requests[index]._task() for index in active] or _tasks(requests))
         else:
             _found()
-        return _some(requests, active, statuses)
+        return _some(requests, active, statuses, open_wait)
 
     @classmethod
     def Get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
@@ -371,8 +392,22 @@ def _earliest(requests: Sequence[Request], active: list[int]) -> int:
     return min(done)[1] if done else -1
 
 
-def _some(requests: Sequence[Request], active: list[int], statuses: list[Status] | None) -> tuple[list[int], list[Any]]:
+def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> OpenWait | None:
+    """Return the choice of a wait, if there is one to make and the run has a schedule."""
+    box = current.running().rank.mpi
+    if box is None or box.chooser is None or len(active) < 2:
+        return None
+    from .open_waits import OpenWait
+
+    return OpenWait(box.chooser, kind, requests, active)
+
+
+def _some(
+    requests: Sequence[Request], active: list[int], statuses: list[Status] | None, open_wait: OpenWait | None
+) -> tuple[list[int], list[Any]]:
     done = [index for index in active if requests[index]._task().is_done()]
+    if done and open_wait is not None:
+        open_wait.settle(sum(1 << index for index in done))
     wait_all([op for index in done if (op := requests[index]._task().operation) is not None])
     return done, _collect(requests, done, _room(statuses, len(done)))
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from xsim_py.config import MachineSpec
 from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Cost, Link
+
+if TYPE_CHECKING:
+    from xsim_py.network.noise import NoiseModel
 
 MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
 """Where the class of each ``network.model`` is. A new one is entered here and in `config.description`."""
@@ -111,3 +114,12 @@ def make_network(spec: MachineSpec, *, places: Places) -> Network:
     module, _, cls = MODELS["loggp" if spec.network is None else spec.network.model].partition(":")
     made: Network = getattr(import_module(module), cls)(spec, places=places)
     return made
+
+
+def make_noise(spec: MachineSpec, *, seed: int, node_of: Sequence[int]) -> NoiseModel | None:
+    """Return what the description's ``network.noise`` asks for; None: there is none."""
+    if spec.network is None or spec.network.noise is None:
+        return None
+    from xsim_py.network.noise import NoiseModel  # most machines have none
+
+    return NoiseModel(spec.network.noise, seed=seed, node_of=node_of)

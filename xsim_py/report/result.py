@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from xsim_py.findings import Finding
     from xsim_py.report.timeline import Timeline
+    from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
 TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile")
@@ -86,6 +87,8 @@ class Result:
         What a checked run has found, by file and line.
     trace : Trace or None
         Every call, message and mark of a run that was traced, in memory only; see `to_perfetto` and `timeline`.
+    choices : list of MadeChoice
+        What each rank has chosen where MPI leaves that open, of a run with a schedule, in memory only.
     """
 
     virtual_time_s: float
@@ -135,11 +138,13 @@ class Result:
         self.values: list[Any] = []
         self.trace: Trace | None = None
         self.findings: tuple[Finding, ...] = ()
+        self.choices: list[MadeChoice] = []
 
     def take_findings(self, findings: Iterable[Finding]) -> None:
         """Take what the checks have found: it comes before the program's own exit status, and that of a stall."""
         self.findings = tuple(findings)
-        if self.findings and self.ended in ("finished", "aborted", "stalled") and self.exit_status != NOT_WRITTEN:
+        mistakes = any(finding.is_mistake for finding in self.findings)
+        if mistakes and self.ended in ("finished", "aborted", "stalled") and self.exit_status != NOT_WRITTEN:
             self.exit_status = self.summary["exit_status"] = FOUND
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.lifecycle import kill
@@ -10,6 +10,9 @@ from xsim_py.process.ranks.fiber import MortalFiber
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
+    from xsim_py.process.ranks.fiber import Fiber
+
+_NEVER_PS = 1 << 200
 
 
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
@@ -26,3 +29,24 @@ def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
             continue
         rank.fiber = MortalFiber(rank, rank.fiber.clock_ps, time_ps)
         shard.kernel.post(time_ps, number, kill, (rank, cause))
+
+
+def may_be_doomed(fabric: Fabric, numbers: Collection[int]) -> None:
+    """Have ranks of a shard that did not begin to run be able to stop at a time that is told later (`doom_later`).
+
+    Their collectives go message by message: what is computed for all ranks at once has to know the times of deaths.
+    """
+    shard = fabric.shard
+    for number in numbers:
+        if shard.local(number) and type(shard.rank(number).fiber) is not MortalFiber:
+            rank = shard.rank(number)
+            rank.fiber = MortalFiber(rank, rank.fiber.clock_ps, _NEVER_PS)
+
+
+def doom_later(fiber: Fiber, cause: str, delay_ps: int) -> None:
+    """Have the rank of the running fiber die so much later than now by its clock."""
+    rank, time_ps = fiber.rank, fiber.clock_ps + delay_ps
+    if type(rank.fiber) is MortalFiber and time_ps < rank.fiber.death_ps:
+        rank.fiber.death_ps = time_ps
+    fiber.sync()
+    rank.shard.kernel.post(time_ps, rank.number, kill, (rank, cause))

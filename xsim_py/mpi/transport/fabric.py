@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from xsim_py.network import Cost
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
+    from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
     from .protocols import ControlHandler, Guard, LibraryPart
@@ -99,6 +100,8 @@ class Fabric(HotFabric):
         A `Deferral`: where collectives are computed for all their ranks at once; None: all go message by message.
     """
 
+    mailbox_class: type[Mailbox] = Mailbox
+
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
         self.shard = shard
         self.kernel = shard.kernel
@@ -156,7 +159,7 @@ class Fabric(HotFabric):
 
     def open(self, rank: Rank) -> Mailbox:
         """Make the MPI state of a rank, when it first calls MPI or is first sent something."""
-        rank.mpi = box = Mailbox(rank, self)
+        rank.mpi = box = self.mailbox_class(rank, self)
         box.background = len((rank.extra or {}).get("fibers", ()))  # it may have threads already
         return box
 
@@ -294,6 +297,10 @@ class Fabric(HotFabric):
                 operation.detached(message)
         else:
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
+
+    def choices(self) -> list[MadeChoice]:
+        """Return what the ranks have chosen where MPI leaves that open; none where the run has no schedule."""
+        return []
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return whether the library's work on a rank is put off until that waits in no call; see `Deferral`.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
+    from .choices import Chooser
     from .fabric import Fabric
     from .protocols import Endpoint
 
@@ -85,6 +86,8 @@ class _HotSlots:
 class Mailbox(_HotSlots):
     """Posted receives and unexpected messages of one rank, and everything else that MPI keeps for a process.
 
+    `chooser` is None unless the run has a schedule (see `choosing`).
+
     The most common case has a place of its own: one receive posted, from a named source, and no other (`lone`).
     Otherwise both are kept by (context, source). The value is one entry, or a deque of several: most often there is
     one. Receives from any source have lists of their own; messages get a list in order of arrival once the rank has
@@ -115,6 +118,8 @@ class Mailbox(_HotSlots):
     private : dict
         Further objects of this process (error codes, attached buffer, keyvals), made on first use.
     """
+
+    chooser: Chooser | None = None
 
     __slots__ = ("fabric", "knowledge", "looks", "private", "probes", "rank", "self_comm", "ticket", "tickets", "wild")
 
@@ -175,7 +180,7 @@ class Mailbox(_HotSlots):
     def pending(self) -> list[Any]:
         """Return every receive, probe and send that is not complete; receives in the order of their posting."""
         tables = (self.posted, self.posted_any or {})
-        receives = [operation for table in tables for entry in table.values() for operation in _entries(entry)]
+        receives = [operation for table in tables for entry in table.values() for operation in entries_of(entry)]
         found: list[Any] = [] if self.lone is None else [self.lone]
         found += sorted(receives, key=lambda operation: operation.serial)
         found += self.tickets.values()
@@ -226,7 +231,7 @@ class Mailbox(_HotSlots):
             self.posted = {}
         key = (lone.cid, lone.source)
         later = self.posted.pop(key, None)
-        self.posted[key] = lone if later is None else deque((lone, *_entries(later)))
+        self.posted[key] = lone if later is None else deque((lone, *entries_of(later)))
 
     def match(self, message: Message) -> Receive | None:
         """Return the receive that takes an arriving message: of those that fit, the one posted first."""
@@ -240,7 +245,7 @@ class Mailbox(_HotSlots):
             # Hot path: what is below does where there is one receive for this source.
             del self.posted[key]
             return entry
-        for operation in _entries(self.posted.get(key)):
+        for operation in entries_of(self.posted.get(key)):
             if operation.tag in (message.tag, ANY_TAG):
                 _remove(self.posted, key, operation)
                 found: Receive = operation
@@ -251,7 +256,7 @@ class Mailbox(_HotSlots):
         assert self.posted_any is not None
         fitting = [
             operation
-            for operation in (*_entries(self.posted.get(key)), *self.posted_any[message.cid])
+            for operation in (*entries_of(self.posted.get(key)), *self.posted_any[message.cid])
             if operation.tag in (message.tag, ANY_TAG)
         ]
         if not fitting:
@@ -274,7 +279,7 @@ class Mailbox(_HotSlots):
                 self.posted_any = self.posted_any or None
             return True
         key = (operation.cid, operation.source)
-        if operation not in _entries(self.posted.get(key)):
+        if operation not in entries_of(self.posted.get(key)):
             return False
         _remove(self.posted, key, operation)
         return True
@@ -329,7 +334,7 @@ class Mailbox(_HotSlots):
         """Return the earliest kept message that fits, left where it is."""
         if source == ANY_SOURCE:
             return self._first_of_any(cid, tag)
-        for message in _entries(self.unexpected.get((cid, source))):
+        for message in entries_of(self.unexpected.get((cid, source))):
             if tag in (message.tag, ANY_TAG):
                 return message  # type: ignore[no-any-return]
         return None
@@ -346,7 +351,7 @@ class Mailbox(_HotSlots):
         queue = self.wild.get(cid)
         # Programs that never use a wildcard pay nothing for the order of arrival.
         if queue is None:
-            kept = [m for (context, _), entry in self.unexpected.items() if context == cid for m in _entries(entry)]
+            kept = [m for (context, _), entry in self.unexpected.items() if context == cid for m in entries_of(entry)]
             queue = self.wild[cid] = deque(sorted(kept, key=lambda message: message.serial))
         while queue and queue[0].taken:
             queue.popleft()
@@ -367,7 +372,7 @@ class Mailbox(_HotSlots):
         """Return every message that has arrived and was never received, in order of arrival."""
         if not self.unexpected:  # each rank is asked at its end
             return []
-        kept = [message for entry in self.unexpected.values() for message in _entries(entry)]
+        kept = [message for entry in self.unexpected.values() for message in entries_of(entry)]
         return sorted(kept, key=lambda message: message.serial)
 
 
@@ -388,7 +393,7 @@ class ClosedMailbox(Mailbox):
         """Keep nothing."""
 
 
-def _entries(entry: Any) -> Any:
+def entries_of(entry: Any) -> Any:
     """Return the entries under one key: none, one, or a deque."""
     if entry is None:
         return ()

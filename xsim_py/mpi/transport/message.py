@@ -9,7 +9,12 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from .call_sites import portable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .protocols import Endpoint, Waiter
+
+observed: Callable[[Any], None] | None = None
+"""What is told of each message and operation that a program has seen to be complete; in runs that are watched only."""
 
 EAGER, SYNCHRONOUS, RENDEZVOUS, CONTROL = 0, 1, 2, 3
 """The kinds of a message. A control message goes from MPI library to MPI library: no program receives it."""

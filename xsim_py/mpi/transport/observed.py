@@ -15,7 +15,6 @@ from xsim_py.process.ranks import current
 from .fabric import Fabric
 from .mailbox import Mailbox
 from .message import CONTROL, Message, Receive
-from .tracing import TracingFabric, TracingMailbox
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -75,27 +74,14 @@ class ObservedMailbox(Mailbox):
             self.fabric.observer.taken(message, current.fiber)  # type: ignore[attr-defined]
 
 
-class ObservedTracingMailbox(ObservedMailbox, TracingMailbox):
-    """A mailbox that tells the observer what meets, and records it."""
-
-    __slots__ = ()
-
-
 class ObservedFabric(Fabric):
     """A fabric that tells an observer what it carries."""
 
-    def __init__(self, observer: Observer, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, observer: Observer, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.observer = observer
         self.inline_end: int = -1
         self.shortcuts: bool = False
-
-    def open(self, rank: Rank) -> Mailbox:
-        """Make the MPI state of a rank, with a mailbox that tells what meets."""
-        background = super().open(rank).background
-        rank.mpi = box = ObservedMailbox(rank, self)
-        box.background = background
-        return box
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Let an envelope leave, and tell that."""
@@ -104,15 +90,7 @@ class ObservedFabric(Fabric):
         super().launch(rank, message, start_ps, wire_ps, latency_ps)
 
 
-class ObservedTracingFabric(ObservedFabric, TracingFabric):
-    """A fabric that records what it carries, and tells an observer."""
-
-    def open(self, rank: Rank) -> Mailbox:
-        """Make the MPI state of a rank, with a mailbox that tells what meets, and records it."""
-        rank.mpi = box = ObservedTracingMailbox(rank, self)
-        return box
-
-
-def observed_fabric(observer: Observer, *, traced: bool) -> Callable[..., Fabric]:
-    """Return what makes the fabric of a run that an observer follows, and that may be traced."""
-    return partial(ObservedTracingFabric if traced else ObservedFabric, observer)
+def observed(kind: type[Fabric], observer: Observer) -> Callable[..., Fabric]:
+    """Return what makes a fabric of a kind that tells an observer what it carries."""
+    mailbox = type("ObservedMailbox", (ObservedMailbox, kind.mailbox_class), {"__slots__": ()})
+    return partial(type("ObservedFabric", (ObservedFabric, kind), {"mailbox_class": mailbox}), observer)

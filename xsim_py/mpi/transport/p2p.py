@@ -9,6 +9,7 @@ from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.process.ranks import current, patches
 
+from . import message as envelopes
 from .call_sites import program_frame
 from .fabric import occupy_nic
 from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
@@ -190,6 +191,8 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
         message = box.take(cid, source, tag)
         if message is not None and message.kind == EAGER:
             fiber.clock_ps += message.overhead_ps
+            if envelopes.observed is not None:
+                envelopes.observed(message)
             return message
     operation = box.spare
     if operation is None:
@@ -224,6 +227,8 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     box.spare = operation
     if message.kind == EAGER and fabric.shortcuts:
         box.used = message
+    if envelopes.observed is not None:
+        envelopes.observed(message)
     arrival = message.arrival_ps
     clock = fiber.clock_ps
     if arrival > clock:
@@ -266,3 +271,5 @@ def complete(operation: Operation) -> None:
         box.fabric.tally.waited_ps[box.place] += operation.time_ps - fiber.clock_ps
         fiber.clock_ps = operation.time_ps
     fiber.clock_ps += operation.overhead_ps
+    if envelopes.observed is not None:
+        envelopes.observed(operation)

@@ -72,6 +72,7 @@ class TracingFabric(Fabric):
     """A fabric that records what it carries in `trace`; see `Fabric`."""
 
     trace: Recorder
+    mailbox_class: type[Mailbox] = TracingMailbox
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -86,11 +87,6 @@ class TracingFabric(Fabric):
     def events(self) -> dict[str, Callable[[Any], None]]:
         """Return what handles the events of messages, and those of messages with their numbers."""
         return {**super().events(), "traced": self._from_elsewhere}
-
-    def open(self, rank: Rank) -> Mailbox:
-        """Make the MPI state of a rank, with a mailbox that says what meets."""
-        rank.mpi = box = TracingMailbox(rank, self)
-        return box
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Let an envelope leave, and note that."""

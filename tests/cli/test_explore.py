@@ -1,0 +1,96 @@
+"""``xsim explore``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from xsim_py.cli import main
+
+RACE = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+if comm.rank:
+    comm.send(comm.rank, dest=0)
+else:
+    first = comm.recv(source=MPI.ANY_SOURCE)
+    second = comm.recv(source=MPI.ANY_SOURCE)
+    if first == 2:
+        comm.recv(source=1)
+    print(first + second)
+"""
+
+
+@pytest.fixture
+def race(tmp_path: Path, in_this_process: None) -> str:
+    (tmp_path / "race.py").write_text(RACE)
+    return str(tmp_path / "race.py")
+
+
+def again(out: str) -> list[list[str]]:
+    """Return the commands that repeat a run."""
+    lines = [line.partition("repeat it: xsim ")[2] for line in out.splitlines() if "repeat it: " in line]
+    return [shlex.split(line) for line in lines]
+
+
+def test_the_command_that_is_told_repeats_the_run(race: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "wildcards", "-n", "3", "-j", "1", "--budget=10", race]) == 5
+    out = capsys.readouterr().out
+    assert out.startswith("2 matchings, which are all\ncommunication-deterministic: no, here\nas usual (a result): 1\n")
+    assert "choice 0" in out
+    (command,) = again(out)
+    assert command == ["run", "-n", "3", "--schedule", "0:2", race]
+    assert main(command) == 3
+    assert "a message from rank 1" in capsys.readouterr().err
+
+
+def test_schedules_are_written(race: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    assert main(["explore", "wildcards", "-n", "3", "--quiet", "--json", "-", "--out", out, race]) == 5
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["matchings"], told["complete"], told["communication_deterministic"]) == (2, True, False)
+    assert {path.name for path in Path(out).iterdir()} == {"deadlock.schedule", "deadlock-least.schedule"}
+    for path in Path(out).iterdir():
+        assert main(["run", "-n", "3", "--quiet", "--schedule", str(path), race]) == 3
+
+
+def test_failures_are_told_by_line_and_by_rank(race: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture, kept = str(tmp_path / "a.png"), str(tmp_path / "done")
+    words = ["explore", "failures", "-n", "3", "--picture", picture, "--resume", kept, race]
+    assert main(words) == 5
+    out = capsys.readouterr().out
+    assert "race.py:7  recv" in out
+    assert "before, in and after each call: . survived, W wrong result, A aborted, S stalled" in out
+    assert Path(picture).stat().st_size > 1000
+    for command in again(out):
+        assert main(command) in (0, 1, 3, 137)
+    capsys.readouterr()
+    assert main(words) == 5
+    assert capsys.readouterr().out == out
+
+
+def test_noise_is_told_with_the_seeds_that_change_something(race: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "noise", "-n", "3", "--runs", "8", "--latency", "2", race]) == 5
+    captured = capsys.readouterr()
+    assert "8 runs, seeds from 0, noise: latency 2" in captured.err
+    (command,) = again(captured.out)
+    assert main(command) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["wildcards", "-n", "2"], "which program?"),
+        (["wildcards", "-n", "2", "--shards", "2", "x.py"], "leave out shards"),
+        (["failures", "-n", "2", "--accept", "(", "x.py"], "not a regular expression"),
+        (["noise", "-n", "2", "--latency", "0", "x.py"], "not above 0"),
+        (["everything", "x.py"], "invalid choice"),
+    ],
+)
+@pytest.mark.usefixtures("in_this_process")
+def test_bad_input_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", *words]) == 2
+    assert said in capsys.readouterr().err

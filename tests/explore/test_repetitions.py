@@ -1,0 +1,38 @@
+"""Repetitions with noise say how long a program takes, and what else they change."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tests.explore.test_matchings import expects_order, ring
+from xsim_py import simulate
+from xsim_py.explore import noise
+
+
+def test_times_are_those_of_the_seeds() -> None:
+    found = noise(ring, ranks=3, runs=5, latency=0.5, sigma=1, seed=7)
+    entries = {"network.noise.latency": 0.5, "network.noise.sigma": 1}
+    each = [simulate(ring, ranks=3, seed=seed, set=entries, stdout=io.StringIO()) for seed in range(7, 12)]
+    assert found.times_ps == tuple(result.virtual_time_ps for result in each)
+    assert found.quiet_ps < min(found.times_ps)
+    assert len(set(found.times_ps)) == 5
+    assert found.quantile_ps(0.5) == sorted(found.times_ps)[2]
+    assert len(found.classes) == 1
+    (row,) = found.table()["mean_s"]
+    assert row == pytest.approx(sum(found.times_ps) / 5e12)
+
+
+def test_another_outcome_is_told_with_its_seeds() -> None:
+    found = noise(expects_order, ranks=4, runs=20, latency=1.0)
+    assert found.classes[0].outcome.kind == "result"
+    assert {each.outcome.kind for each in found.classes} == {"result", "exception", "deadlock"}
+    assert sorted(seed for each in found.classes for seed in each.seeds) == list(range(20))
+
+
+def test_a_machine_may_have_noise_of_its_own() -> None:
+    entries = {"network.noise.latency": 3.0}
+    own = noise(ring, ranks=3, runs=2, set=entries)
+    assert own.noise == {}
+    assert own.times_ps == noise(ring, ranks=3, runs=2, latency=3.0).times_ps

@@ -1,0 +1,376 @@
+"""Instructions of the program that touch memory which a request or a window uses.
+
+While a rank has such memory, Python tells of each line of the program between two MPI calls (`sys.settrace`), and on
+lines that may touch an array of each instruction. The source says which arrays an instruction works on, and by which
+index; whether that is the memory in question is found by evaluating just the name and the index, which have no calls
+in them. Loading means that elements are looked at: to name, slice or pass on an array is none. Where a debugger or a
+coverage tool traces already, nothing is watched; nor after `MOST_EVENTS`, for that would take too long.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import linecache
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from xsim_py.code_origin import of_program
+from xsim_py.process.ranks import current
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from .monitor import Monitor
+
+LOAD, STORE = "load", "store"
+
+MOST_EVENTS = 300_000
+
+_LOOKING = frozenset(
+    (
+        *("print", "sum", "min", "max", "sorted", "float", "int", "bool", "complex", "str", "repr", "format"),
+        *("list", "tuple", "set", "any", "all", "abs", "round", "bytes", "bytearray", "divmod", "pow"),
+    )
+)
+"""The functions of Python that look at the elements of an array."""
+_NOT_LOOKING = frozenset(
+    (
+        *("shape", "ndim", "size", "may_share_memory", "shares_memory", "empty_like", "zeros_like"),
+        *("ones_like", "full_like", "asarray", "asanyarray", "ascontiguousarray", "reshape", "ravel"),
+        *("transpose", "swapaxes", "squeeze", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to"),
+        *("expand_dims", "split", "array_split", "hsplit", "vsplit", "frombuffer", "result_type"),
+        *("iscomplexobj", "isrealobj", "copyto"),
+    )
+)
+"""The functions of numpy that do not, or store."""
+_LOOKING_METHODS = frozenset(
+    (
+        *("sum", "min", "max", "mean", "std", "var", "prod", "any", "all", "copy", "astype", "tolist"),
+        *("tobytes", "item", "dot", "argmax", "argmin", "cumsum", "cumprod", "round", "argsort", "nonzero"),
+        *("trace", "ptp", "clip", "take", "flatten", "searchsorted", "compress", "choose", "repeat", "conj"),
+        *("conjugate", "dump", "dumps", "tofile"),
+    )
+)
+_STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
+_SAFE = (
+    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Load),
+    *(ast.operator, ast.unaryop),
+)
+
+_GROUPS = {
+    **dict.fromkeys(("BINARY_SUBSCR", "BINARY_SLICE"), "get"),
+    **dict.fromkeys(("STORE_SUBSCR", "STORE_SLICE"), "set"),
+    **dict.fromkeys(("BINARY_OP", "COMPARE_OP", "CONTAINS_OP"), "binary"),
+    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT"), "unary"),
+    **dict.fromkeys(("CALL", "CALL_KW", "CALL_FUNCTION_EX"), "call"),
+    "GET_ITER": "iterate",
+}
+"""What instructions do, in the words of this file."""
+
+
+class Guard(Protocol):
+    """Memory that a rank must not touch, or not unnoticed.
+
+    Attributes
+    ----------
+    pieces : list of (int, int)
+        The addresses between which it lies.
+    """
+
+    pieces: list[tuple[int, int]]
+
+    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]]) -> None:
+        """Take note that a line loads from it or stores to it."""
+
+
+class ArrayName(NamedTuple):
+    """How a program names an array, or a part of one."""
+
+    names: tuple[str, ...]
+    """A variable, and attributes from there."""
+    indices: tuple[Any, ...] = ()
+    """The code of each index; None of one that cannot be evaluated twice."""
+
+
+class Touch(NamedTuple):
+    """An array on which an instruction works."""
+
+    how: str
+    array: ArrayName
+    callee: tuple[str, ...] = ()
+    """The function that it is given to, or its method, if any."""
+    is_element: bool = False
+    """Whether the instruction takes a part out of the array, which is a look at it if the part is one element."""
+
+
+Key = tuple[str, int, int]
+"""What an instruction does, and the line and column in which its expression ends."""
+
+
+# -------------------------------------------------------------------------------------------- what the source says
+
+
+@cache
+def _of_file(file: str) -> dict[Key, tuple[Touch, ...]]:
+    """Return the arrays, perhaps, on which each instruction of a file works."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[Key, list[Touch]] = {}
+    for node in ast.walk(tree):
+        for group, end, touch in _of_node(node):
+            key = group, end.end_lineno or 0, end.end_col_offset or 0
+            found.setdefault(key, []).append(touch)
+    return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
+
+
+@cache
+def _of_code(code: CodeType) -> tuple[frozenset[int], dict[int, tuple[Touch, ...]]]:
+    """Return the lines of a function that may touch an array, and what each instruction may touch, by its offset."""
+    touches = _of_file(code.co_filename)
+    found = {}
+    lines = set()
+    line = 0
+    for instruction in dis.get_instructions(code):
+        line = instruction.starts_line or line if not isinstance(instruction.starts_line, bool) else line
+        position = instruction.positions
+        group = _GROUPS.get(instruction.opname)
+        if group is None or position is None or position.end_lineno is None or position.end_col_offset is None:
+            continue
+        here = touches.get((group, position.end_lineno, position.end_col_offset))
+        if here:
+            found[instruction.offset] = here
+            lines.add(position.lineno or line)
+    return frozenset(lines), found
+
+
+def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+    """Yield what an instruction of a node does: its group, the node where it ends, and what it touches."""
+    if isinstance(node, ast.Subscript):
+        array = _array(node.value)
+        if array is not None and isinstance(node.ctx, ast.Store):
+            yield "set", node, Touch(STORE, array._replace(indices=(*array.indices, _index(node.slice))))
+        elif array is not None and isinstance(node.ctx, ast.Load):
+            whole = array._replace(indices=(*array.indices, _index(node.slice)))
+            yield "get", node, Touch(LOAD, whole, is_element=True)
+    elif isinstance(node, ast.AugAssign):
+        array = _array(node.target)
+        if array is not None and array.indices:
+            yield "set", node.target, Touch(STORE, array)
+            yield "set", node, Touch(STORE, array)
+        elif array is not None:
+            yield "binary", node, Touch(STORE, array)
+        yield from _looked_at("binary", node, node.value)
+    elif isinstance(node, ast.BinOp):
+        yield from _looked_at("binary", node, node.left, node.right)
+    elif isinstance(node, ast.Compare):
+        yield from _looked_at("binary", node, node.left, *node.comparators)
+    elif isinstance(node, ast.UnaryOp):
+        yield from _looked_at("unary", node, node.operand)
+    elif isinstance(node, ast.For | ast.comprehension):
+        yield from _looked_at("iterate", node.iter, node.iter)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(node)
+
+
+def _looked_at(group: str, end: ast.AST, *operands: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+    for operand in operands:
+        array = _array(operand)
+        if array is not None:
+            yield group, end, Touch(LOAD, array)
+
+
+def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
+    callee = _names(node.func)
+    if isinstance(node.func, ast.Attribute):
+        owner = _array(node.func.value)
+        if owner is not None and node.func.attr in _LOOKING_METHODS | _STORING_METHODS:
+            how = STORE if node.func.attr in _STORING_METHODS else LOAD
+            yield "call", node, Touch(how, owner, callee=("a method",))
+    if callee:
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg != "out")):
+            array = _array(argument.value if isinstance(argument, ast.Starred) else argument)
+            if array is not None:
+                yield "call", node, Touch(LOAD, array, callee=callee)
+        for keyword in node.keywords:
+            array = _array(keyword.value)
+            if array is not None and keyword.arg == "out":
+                yield "call", node, Touch(STORE, array, callee=callee)
+
+
+def _array(node: ast.AST) -> ArrayName | None:
+    """Return how an expression names an array, if it may be one."""
+    if isinstance(node, ast.Subscript):
+        inner = _array(node.value)
+        return None if inner is None else inner._replace(indices=(*inner.indices, _index(node.slice)))
+    names = _names(node)
+    return ArrayName(names) if names else None
+
+
+def _names(node: ast.AST) -> tuple[str, ...]:
+    """Return a variable and attributes of it, as names; nothing of any other expression."""
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute):
+        inner = _names(node.value)
+        return (*inner, node.attr) if inner else ()
+    return ()
+
+
+def _index(node: ast.AST) -> Any:
+    """Return the code of an index that can be evaluated twice, or None."""
+    if all(isinstance(each, _SAFE) for each in ast.walk(node)):
+        return compile(ast.fix_missing_locations(ast.Expression(cast(ast.expr, node))), "<index>", "eval")
+    return None
+
+
+# --------------------------------------------------------------------------------------------- while the run lasts
+
+
+class LineWatch:
+    """Has Python tell of the instructions of a program between its MPI calls, while a rank has guards."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._usable = sys.gettrace() is None
+        self._events = 0
+
+    def pause(self) -> None:
+        """Stop, for an MPI call has begun."""
+        if self._usable and sys.gettrace() == self._entered:
+            sys.settrace(None)
+
+    def go_on(self, frame: FrameType) -> None:
+        """Watch what comes after an MPI call, which `frame` has made."""
+        if not self._usable or sys.gettrace() not in (None, self._entered):  # the program may trace itself
+            return
+        sys.settrace(self._entered)
+        outer: FrameType | None = frame
+        while outer is not None:
+            if of_program(outer.f_code.co_filename):
+                outer.f_trace = self._line
+                outer.f_trace_opcodes = frame is outer  # the rest of the line that has made the call
+            outer = outer.f_back
+
+    def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._line if of_program(frame.f_code.co_filename) else None
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self._events += 1
+        if event == "line":
+            frame.f_trace_opcodes = frame.f_lineno in _of_code(frame.f_code)[0]
+            if self._events > MOST_EVENTS:
+                self._usable = False
+                sys.settrace(None)
+        elif event == "opcode":
+            touches = _of_code(frame.f_code)[1].get(frame.f_lasti)
+            if touches:
+                self._look(touches, frame)
+        return self._line
+
+    def _look(self, touches: tuple[Touch, ...], frame: FrameType) -> None:
+        fiber = current.here()
+        if fiber is None or fiber in self._monitor.inside:
+            return
+        state = self._monitor.rank(fiber.rank.number)
+        guards = [*state.buffers, *state.exposed]
+        if not guards:
+            return
+        sys.settrace(None)  # what is evaluated here is no part of the program
+        try:
+            for touch in touches:
+                _look_at(touch, frame, guards)
+        finally:
+            sys.settrace(self._entered)
+
+
+def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
+    """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
+    try:
+        part, is_known = _part(touch.array, frame)
+    except Exception:  # the instruction itself will say what is wrong
+        return
+    if type(part) is not np.ndarray or not part.size or (touch.is_element and is_known and part.ndim):
+        return
+    if touch.callee and not _looks(touch.callee, frame):
+        return
+    low, high = _bounds(part)
+    for guard in guards:
+        pieces = [(max(start, low), min(end, high)) for start, end in guard.pieces if start < high and low < end]
+        if not pieces or not (
+            any(_shares(part, *piece) for piece in pieces[:64]) if is_known else _covers(pieces, part)
+        ):
+            continue
+        guard.touched(touch.how, (frame.f_code.co_filename, frame.f_lineno), pieces)
+
+
+def _part(array: ArrayName, frame: FrameType) -> tuple[Any, bool]:
+    """Return what an expression means, and whether it is all of it that is meant, and not just some elements."""
+    part = _value(array.names, frame)
+    for code in array.indices:
+        if code is None:
+            return part, False
+        index = eval(code, frame.f_globals, frame.f_locals)
+        if type(part) in (list, tuple, dict):
+            part = part[index]
+            continue
+        keys = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(key, np.ndarray | list) for key in keys):
+            return part, False
+        if type(part) is not np.ndarray:
+            return None, True
+        part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
+    return part, True
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """Return the addresses between which an array has all of its elements."""
+    low = high = array.ctypes.data
+    for count, stride in zip(array.shape, array.strides, strict=True):
+        low += min((count - 1) * stride, 0)
+        high += max((count - 1) * stride, 0)
+    return low, high + array.itemsize
+
+
+def _covers(pieces: list[tuple[int, int]], array: Any) -> bool:
+    """Return whether pieces of memory hold all of an array, so that any element of it is in them."""
+    return array.flags.c_contiguous and sum(end - start for start, end in pieces) == array.nbytes  # type: ignore[no-any-return]
+
+
+def _shares(part: Any, start: int, end: int) -> bool:
+    """Return whether an array has an element between two addresses, both within its bounds."""
+    if part.flags.c_contiguous or part.flags.f_contiguous:
+        return True
+    offsets = np.zeros(1, np.int64)
+    for count, stride in zip(part.shape, part.strides, strict=True):
+        offsets = (offsets[:, None] + np.arange(count) * stride).reshape(-1)
+        if len(offsets) > 1 << 16:
+            return True
+    at = part.ctypes.data + offsets
+    return bool(((at < end) & (at + part.itemsize > start)).any())
+
+
+def _value(names: tuple[str, ...], frame: FrameType) -> Any:
+    """Return what names mean in a frame, without running any code; None where they mean nothing."""
+    value = frame.f_locals.get(names[0], frame.f_globals.get(names[0]))
+    for name in names[1:]:
+        value = getattr(value, "__dict__", {}).get(name)
+    return value
+
+
+def _looks(callee: tuple[str, ...], frame: FrameType) -> bool:
+    """Return whether a function looks at the elements of an array that it is given: one of Python, or of numpy."""
+    if callee == ("a method",):
+        return True
+    if len(callee) == 1 and callee[0] not in frame.f_locals and callee[0] not in frame.f_globals:
+        return callee[0] in _LOOKING and hasattr(builtins, callee[0])
+    function = _value(callee, frame)
+    module = "numpy" if isinstance(function, np.ufunc) else getattr(function, "__module__", None) or ""
+    return module.partition(".")[0] == "numpy" and callee[-1] not in _NOT_LOOKING

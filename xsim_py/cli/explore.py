@@ -1,0 +1,392 @@
+"""``xsim explore``: one program in all its ways."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from xsim_py import __version__
+from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, reader, simulation_arguments
+from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
+from xsim_py.cli.progress import ProgressLine
+from xsim_py.schedules import inline, text_of
+
+if TYPE_CHECKING:
+    from argparse import Action, ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+    from xsim_py.explore.matchings import Matchings, OutcomeClass
+    from xsim_py.explore.repetitions import NoisyRuns
+    from xsim_py.report.failure_space import FailureSpace
+    from xsim_py.schedules import MadeChoice
+
+FOUND: Final = 5
+_SAID_LINES: Final = 12
+_KINDS: Final = {
+    "result": "another result",
+    "exception": "an exception",
+    "deadlock": "a deadlock",
+    "finding": "a finding",
+}
+_USUAL: Final = {"result": "a result"}
+_NOTES: Final = """\
+exit status: 0 when nothing was found, 5 when something was, 2 bad input, 130 interrupted.
+"""
+
+
+def add_explore_parser(commands: Any) -> list[Action]:
+    """Add the command, and return the options of all its ways."""
+    parser = commands.add_parser(
+        "explore",
+        help="run a program in all its ways: failures at every call, every legal match, noise",
+        description="Run a program again and again, in every way that it may go on a real machine.",
+    )
+    ways = parser.add_subparsers(dest="way", metavar="WAY", required=True)
+    return [*_add_failures(ways), *_add_wildcards(ways), *_add_noise(ways)]
+
+
+def _add_way(ways: Any, name: str, help: str, description: str) -> tuple[ArgumentParser, list[Action]]:
+    """Add one way to explore, with the options that all of them have."""
+    from argparse import RawDescriptionHelpFormatter
+
+    parser: ArgumentParser = ways.add_parser(
+        name,
+        usage=f"xsim explore {name} -n N [option ...] {PROGRAM_USAGE}",
+        help=help,
+        description=description,
+        epilog=_NOTES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    return parser, [
+        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
+        add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
+        *add_simulation_options(parser),
+        add("-j", "--jobs", type=positive, metavar="N", help="runs at once (default: as many as there are cores)"),
+        add("--here", action="store_true", help="run in this folder, and not each in an empty one of its own"),
+        add("--json", metavar="FILE", help="write everything as JSON; with - to standard output, in place of tables"),
+        add("--quiet", action="store_true", help="print nothing but the result"),
+    ]
+
+
+def _add_failures(ways: Any) -> list[Action]:
+    parser, options = _add_way(
+        ways,
+        "failures",
+        "let each rank die at each of its MPI calls",
+        "Let each rank die before, in (at half of its virtual duration) and after each of its MPI calls, and say what"
+        " becomes of the program: it survives, gives a wrong result, is aborted, or stalls.",
+    )
+    parser.set_defaults(action=explore_failures)
+    add = parser.add_argument
+    return [
+        *options,
+        add("--deaths", type=positive, default=1, metavar="K", help="up to so many deaths in a run (default: 1)"),
+        add(
+            "--accept",
+            metavar="REGEX",
+            help="a result is right if some line of the output matches (default: if it has the lines of the run without"
+            " failures, but for those that only dead ranks would have printed)",
+        ),
+        add("--budget", type=positive, metavar="N", help="so many cases of each number of deaths, drawn by --seed"),
+        add("--picture", metavar="FILE", help="draw ranks against calls, coloured (.png, .svg, .pdf)"),
+        add("--resume", metavar="FILE", help="keep in FILE what is done, and go on from what it holds"),
+    ]
+
+
+def _add_wildcards(ways: Any) -> list[Action]:
+    parser, options = _add_way(
+        ways,
+        "wildcards",
+        "run each way in which wildcard receives, probes and waits can choose",
+        "Run a program in each way that MPI allows its wildcard receives and probes, and its waits for any of several"
+        " requests, to choose; and say which choice makes a difference.",
+    )
+    parser.set_defaults(action=explore_wildcards)
+    add = parser.add_argument
+    return [
+        *options,
+        add(
+            "--budget",
+            type=positive,
+            default=1000,
+            metavar="N",
+            help="so many runs at most; where there are more ways, half of them by chance (default: 1000)",
+        ),
+        add("--accept", metavar="REGEX", help="all results are equal in which some line of the output matches"),
+        add("--failures", type=positive, default=0, metavar="K", help="again with each of K failures, drawn by --seed"),
+        add("--out", metavar="DIR", help="write the schedule of each kind of outcome into a folder"),
+    ]
+
+
+def _add_noise(ways: Any) -> list[Action]:
+    from xsim_py.parameters import part
+
+    parser, options = _add_way(
+        ways,
+        "noise",
+        "repeat a run with noise on the network, by seeds",
+        "Run a program again and again, each time with other noise on the network, and say how long it takes, and"
+        " whether anything else changes.",
+    )
+    parser.set_defaults(action=explore_noise)
+    add = parser.add_argument
+    of = "median of what is added to"
+    return [
+        *options,
+        add("--runs", type=positive, default=100, metavar="N", help="how many runs, from --seed on (default: 100)"),
+        add("--latency", type=reader(part), metavar="PART", help=f"{of} the latency of a message, as a part of it"),
+        add("--bandwidth", type=reader(part), metavar="PART", help=f"{of} the time of its bytes on the wire"),
+        add("--nodes", type=reader(part), metavar="PART", help=f"{of} both, once for each node"),
+        add("--sigma", type=reader(part), metavar="X", help="standard deviation of the logarithm of what is added"),
+        add("--accept", metavar="REGEX", help="all results are equal in which some line of the output matches"),
+    ]
+
+
+def explore_failures(args: Namespace) -> int:
+    """Explore failures, print and write what was asked for, and return the exit status."""
+    _check_outputs(args, "picture")
+    from xsim_py.explore import failures
+    from xsim_py.explore.journal import ExplorationJournal
+
+    arguments = _arguments(args)
+    identity = {**arguments, "accept": args.accept, "here": args.here}
+    with ExplorationJournal.opened(args.resume, identity) as journal, _line(args) as line:
+        space = failures(
+            **arguments,
+            deaths=args.deaths,
+            accept=args.accept,
+            budget=args.budget,
+            jobs=args.jobs,
+            folder="." if args.here else None,
+            done=journal.done,
+            keep=journal.add,
+            progress=line.count,
+        )
+    if args.picture is not None:
+        space.picture(args.picture)
+    if args.json is not None:
+        write_text(args.json, json.dumps(space.to_dict(), indent=2) + "\n")
+    if args.json != "-":
+        _print_failures(space, args)
+    return FOUND if space.smallest() else 0
+
+
+def _print_failures(space: FailureSpace, args: Namespace) -> None:
+    counts = space.counts()
+    if not args.quiet:
+        never = f"; {space.never_came:,} more could not come together" if space.never_came else ""
+        print(
+            f"xsim: version {__version__}, seed {args.seed}: {len(space.cases):,} cases on {args.ranks:,} ranks{never}",
+            file=sys.stderr,
+        )
+    print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
+    print(space.table().to_text(max_rows=None))
+    print(space.text())
+    for name, case in space.smallest().items():
+        place = case.places[-1]
+        print(f"\n{name}, the smallest of {counts[name]:,}: {' and '.join(case.fail)} ({place.line})")
+        _print_said(case.said)
+        print(f"  repeat it: {_command(args, [word for text in case.fail for word in ('--fail', text)])}")
+
+
+def _print_said(said: str) -> None:
+    lines = said.splitlines()
+    more = [f"... {len(lines) - _SAID_LINES:,} more lines"] if len(lines) > _SAID_LINES else []
+    for line in [*lines[:_SAID_LINES], *more]:
+        print(f"  | {line}")
+
+
+# -------------------------------------------------------------------------------------------------------- wildcards
+
+
+def explore_wildcards(args: Namespace) -> int:
+    """Explore matchings, print and write what was asked for, and return the exit status."""
+    _check_outputs(args)
+    from xsim_py.explore.matchings import with_failures
+
+    with _line(args) as line:
+        found = with_failures(
+            **_arguments(args),
+            failures=args.failures,
+            budget=args.budget,
+            accept=args.accept,
+            jobs=args.jobs,
+            folder="." if args.here else None,
+            progress=line.count,
+        )
+    if args.json is not None:
+        write_text(args.json, json.dumps([_matchings_as_json(each) for each in found], indent=2) + "\n")
+    if args.out is not None:
+        _write_schedules(found, args.out)
+    if args.json != "-":
+        if not args.quiet:
+            print(f"xsim: version {__version__}, seed {args.seed}: {found[0].runs:,} runs", file=sys.stderr)
+        for each in found:
+            _print_matchings(each, args)
+    return FOUND if any(len(each.classes) > 1 or each.usual_is_bad for each in found) else 0
+
+
+def _print_matchings(found: Matchings, args: Namespace) -> None:
+    from xsim_py.explore.matchings import explained
+
+    if found.fail:
+        print(f"\nwith {found.fail}:")
+    one = found.found == 1
+    all_told = f"which {'is' if one else 'are'} all" if found.is_complete else "and there are more"
+    print(f"{found.found:,} matching{'s' * (not one)}, {all_told}")
+    answer = {True: "yes, here", False: "no, here", None: "perhaps"}[found.is_deterministic]
+    print(f"communication-deterministic: {answer}")
+    usual = found.classes[0]
+    print(f"as usual ({_USUAL.get(usual.outcome.kind, _KINDS[usual.outcome.kind])}): {usual.matchings:,}")
+    if found.usual_is_bad:
+        _print_said(usual.seen.said)
+    for kind, said in _KINDS.items():
+        alike = [each for each in found.classes[1:] if each.outcome.kind == kind]
+        if not alike:
+            continue
+        first = alike[0]
+        different = f", {len(alike):,} different ones" if len(alike) > 1 else ""
+        print(f"\n{said}: {sum(each.matchings for each in alike):,} matchings{different}; the least that leads to one:")
+        for line in explained(first.difference) or ["the schedule below"]:
+            print(f"  {line}")
+        _print_said(_difference(usual, first) if kind == "result" else first.seen.said)
+        fail = [word for text in filter(None, [found.fail]) for word in ("--fail", text)]
+        print(f"  repeat it: {_command(args, ['--schedule', inline(first.least), *fail])}")
+
+
+def _difference(usual: OutcomeClass, other: OutcomeClass) -> str:
+    """Return the lines that one outcome has and the other has not."""
+    before, after = usual.outcome.detail.splitlines(), other.outcome.detail.splitlines()
+    lines = [f"- {line}" for line in before if line not in after] + [
+        f"+ {line}" for line in after if line not in before
+    ]
+    return "\n".join(lines) or "the same lines, in another order"
+
+
+def _write_schedules(found: Sequence[Matchings], folder: str) -> None:
+    """Write the least and the whole schedule of each kind of outcome."""
+    from pathlib import Path
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for number, each in enumerate(found):
+        start = f"failure-{number}-" if number else ""
+        kinds = set()
+        for other in each.classes[1:]:
+            if other.outcome.kind not in kinds:
+                kinds.add(other.outcome.kind)
+                remarks = {at: f"{choice.kind} at {choice.place}" for at, choice in enumerate(_in_order(other))}
+                write_text(f"{folder}/{start}{other.outcome.kind}.schedule", text_of(other.schedule, remarks))
+                write_text(f"{folder}/{start}{other.outcome.kind}-least.schedule", text_of(other.least))
+
+
+def _in_order(outcome: OutcomeClass) -> list[MadeChoice]:
+    return sorted(outcome.seen.choices, key=lambda choice: (choice.begun_ps, choice.rank, choice.number))
+
+
+def _matchings_as_json(found: Matchings) -> dict[str, Any]:
+    return {
+        "fail": found.fail,
+        "matchings": found.found,
+        "complete": found.is_complete,
+        "runs": found.runs,
+        "communication_deterministic": found.is_deterministic,
+        "outcomes": [
+            {
+                "kind": each.outcome.kind,
+                "detail": each.outcome.detail,
+                "matchings": each.matchings,
+                "schedule": each.schedule,
+                "least": each.least,
+            }
+            for each in found.classes
+        ],
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------ noise
+
+
+def explore_noise(args: Namespace) -> int:
+    """Repeat a run with noise, print and write what was asked for, and return the exit status."""
+    _check_outputs(args)
+    from xsim_py.explore import noise
+
+    names = ("latency", "bandwidth", "nodes", "sigma")
+    with _line(args) as line:
+        found = noise(
+            **_arguments(args),
+            **{name: getattr(args, name) for name in names},
+            runs=args.runs,
+            accept=args.accept,
+            jobs=args.jobs,
+            folder="." if args.here else None,
+            progress=line.count,
+        )
+    if args.json is not None:
+        told = {**found._asdict(), "classes": [(each.outcome, each.seeds) for each in found.classes]}
+        write_text(args.json, json.dumps(told, indent=2) + "\n")
+    if args.json != "-":
+        _print_noise(found, args)
+    return FOUND if len(found.classes) > 1 or found.classes[0].outcome.kind != "result" else 0
+
+
+def _print_noise(found: NoisyRuns, args: Namespace) -> None:
+    if not args.quiet:
+        said = ", ".join(f"{name} {value:g}" for name, value in found.noise.items()) or "that of the machine"
+        runs = f"{args.runs:,} runs, seeds from {args.seed}"
+        print(f"xsim: version {__version__}, {runs}, noise: {said}", file=sys.stderr)
+    print(found.table().to_text())
+    entries = [f"network.noise.{name}={value:g}" for name, value in found.noise.items()]
+    settings = [word for entry in entries for word in ("--set", entry)]
+    for number, each in enumerate(found.classes):
+        said = _KINDS[each.outcome.kind] if number else f"as usual ({_USUAL.get(each.outcome.kind, 'no result')})"
+        print(f"{said}: {len(each.seeds):,} runs")
+        if number or each.outcome.kind != "result":
+            _print_said(each.outcome.detail)
+            print(f"  repeat it: {_command(args, [*settings, '--seed', str(each.seeds[0])])}")
+
+
+# ---------------------------------------------------------------------------------------------- what all ways share
+
+
+def _arguments(args: Namespace) -> dict[str, Any]:
+    """Return what `simulate` is told in every run."""
+    return {**simulation_arguments(args), "ranks": args.ranks, "machine": args.machine}
+
+
+def _line(args: Namespace) -> ProgressLine:
+    return ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ")
+
+
+def _check_outputs(args: Namespace, *pictures: str) -> None:
+    """Find out now, and not after all runs, that the results have nowhere to go."""
+    for name in pictures:
+        if getattr(args, name) is not None:
+            from xsim_py.report.timeline import check_picture
+
+            check_picture(getattr(args, name))
+    check_outputs(not_dash(args, "json", *pictures), inputs=lambda: simulation_inputs(args, [args.machine]))
+
+
+_OWN: Final = (
+    "-j", "--jobs", "--json", "--deaths", "--accept", "--budget", "--picture", "--resume", "--failures", "--out",
+    "--runs", "--latency", "--bandwidth", "--nodes", "--sigma"
+)  # fmt: skip
+_OWN_FLAGS: Final = ("--here", "--quiet")
+
+
+def _command(args: Namespace, more: Sequence[str]) -> str:
+    """Return the command that repeats one run: the options that are for every run, and those of this one."""
+    words, own = [], list(args.own)
+    while own:
+        word = own.pop(0)
+        if word in _OWN:
+            own.pop(0)
+        elif word not in _OWN_FLAGS and word.partition("=")[0] not in _OWN:
+            words.append(word)
+    program = args.program
+    target = {"module": ["-m", program.target], "code": ["-c", program.target]}.get(program.kind, [str(program.target)])
+    return shlex.join(["xsim", "run", *words, *more, *target, *program.args])

@@ -1,0 +1,25 @@
+"""Runs of one program in all its ways: every place for a failure, every legal match, noise on the network.
+
+`failures`, `wildcards` and `noise` are ``xsim explore`` for Python; `replay` makes one run again by its schedule.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xsim_py.explore.deaths import failures
+    from xsim_py.explore.matchings import replay, wildcards
+    from xsim_py.explore.repetitions import noise
+
+_FROM = {"failures": "deaths", "noise": "repetitions", "replay": "matchings", "wildcards": "matchings"}
+
+__all__ = ["failures", "noise", "replay", "wildcards"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a function when first asked for: they do not need each other."""
+    if name in _FROM:
+        return getattr(import_module(f"xsim_py.explore.{_FROM[name]}"), name)
+    raise AttributeError(f"module 'xsim_py.explore' has no attribute {name!r}")

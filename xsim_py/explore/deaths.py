@@ -1,0 +1,256 @@
+"""Every place at which ranks can die: before, in the middle of and after each of their MPI calls.
+
+A run without failures, with all its calls written down, says which places there are. Then each rank dies at each of
+its places, in a run of its own. A second death comes at a place of the run with the first one: what a program does to
+recover has places, too. The deaths of a case are a set, so that a case which is found from both sides is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from xsim_py import rng
+from xsim_py.errors import ConfigError
+from xsim_py.explore.runs import Call, Progress, Runner, RunTask, Seen, told
+from xsim_py.failure.schedule import CallSite
+from xsim_py.report.failure_space import FailureSpace, JudgedCase, Place
+
+WHEN: Final = ("before", "in", "after")
+_SHOWN: Final = 3
+
+Judge = Callable[[Seen, Seen], str]
+"""Takes what was seen without failures and with them, and returns one of `CLASSES`."""
+
+
+class PlannedDeath(NamedTuple):
+    """A rank dies at one of its calls."""
+
+    site: CallSite
+    place: Place
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Its identity, without the time into the call, which may differ from run to run."""
+        return self.site[:4], self.site.into_ps is None
+
+
+class DeathCase(NamedTuple):
+    """Ranks die, and this is what becomes of the run."""
+
+    deaths: tuple[PlannedDeath, ...]
+    seen: Seen | None = None
+
+    @property
+    def fail(self) -> list[str]:
+        """The deaths as `xsim_py.simulate` takes them."""
+        return [str(death.site) for death in self.deaths]
+
+    @property
+    def came(self) -> bool:
+        """True if all of them happened."""
+        causes = Counter(cause for _, cause in self.seen.died) if self.seen is not None else Counter[str]()
+        return all(causes[death.site.cause] for death in self.deaths)
+
+
+def failures(
+    program: Any,
+    *,
+    ranks: int,
+    deaths: int = 1,
+    accept: str | None = None,
+    when: Sequence[str] = WHEN,
+    jobs: int | None = None,
+    budget: int | None = None,
+    folder: str | None = None,
+    judge: Judge | None = None,
+    done: Mapping[str, Seen] | None = None,
+    keep: Callable[[str, Seen], object] | None = None,
+    progress: Progress | None = None,
+    kind: str | None = None,
+    **options: Any,
+) -> FailureSpace:
+    """Let each rank die at each of its calls, and return what came of it.
+
+    Parameters
+    ----------
+    program, ranks, kind, options
+        As for `xsim_py.simulate`; failures that `fail` names happen in all runs.
+    deaths : int
+        How many ranks die in a run at most; all smaller numbers are tried as well.
+    accept : str, optional
+        A regular expression: a result is right if it is found in a line of the output. Without one, a result is right
+        if it has the lines of the run without failures; lines that only dead ranks would have printed may be missing.
+    when : sequence of str
+        Where ranks die: ``before``, ``in`` (at half of its virtual duration) and ``after`` a call.
+    jobs : int, optional
+        How many runs at once; default: as many as there are cores.
+    budget : int, optional
+        How many cases of each number of deaths are tried at most, drawn by the seed where there are more.
+    folder : str, optional
+        Where runs take place; without it, each in an empty folder of its own that goes when it ends.
+    judge : callable, optional
+        Judges a run in place of `accept`: takes what was seen without failures and with them, and returns the class.
+    done, keep : mapping, callable, optional
+        What was seen of cases before, and what is called with each new one: both by the text of the case.
+    progress : callable, optional
+        Called with the number of runs done, that of all, and that of runs which did not survive.
+
+    Raises
+    ------
+    ConfigError
+        The input cannot be used, or the program does not finish without failures.
+    """
+    if unknown := set(when) - set(WHEN):
+        raise ConfigError(f"when: {unknown.pop()!r} is not one of {', '.join(WHEN)}")
+    options = told(program, kind, {**options, "ranks": ranks})
+    given = list(options.pop("fail", ()))
+    if options.get("ft") is None and options.get("restart") is None:
+        options["ft"] = True
+    verdict = judge or _judge(accept)
+    with Runner(program, jobs) as runner:
+        right = runner.one(RunTask({**options, "fail": given}, True, folder))
+        _refuse_bad(right, verdict)
+        search = _Search(runner, options, given, folder, verdict, right, done or {}, keep)
+        found: list[DeathCase] = []
+        last = [DeathCase((), right)]
+        for number in range(1, deaths + 1):
+            cases = _drawn(_further(last, when), budget, int(options.get("seed") or 0), number)
+            last = list(search.run(cases, lists_calls=number < deaths, before=len(found), progress=progress))
+            found += last
+    judged = [_judged(case, case.seen, right, verdict) for case in found if case.seen is not None]
+    calls = [Place(call.rank, call.name, call.ordinal, call.place) for call in right.calls]
+    return FailureSpace(judged, calls, ranks=ranks, never_came=search.never_came)
+
+
+def _judged(case: DeathCase, seen: Seen, right: Seen, verdict: Judge) -> JudgedCase:
+    outcome, said = verdict(right, seen), seen.said
+    if outcome == "wrong result":
+        said = f"printed: {_some(seen.texts - right.texts)}\nmissing: {_some(right.texts - seen.texts)}\n{said}".strip()
+    return JudgedCase(outcome, tuple(case.fail), tuple(death.place for death in case.deaths), said)
+
+
+def _some(lines: Iterable[str]) -> str:
+    first = sorted(lines)
+    more = f"; and {len(first) - _SHOWN:,} more lines" if len(first) > _SHOWN else ""
+    return "; ".join(first[:_SHOWN]) + more if first else "nothing else"
+
+
+def _refuse_bad(right: Seen, verdict: Judge) -> None:
+    if right.ended != "finished" or right.exit_status or verdict(right, right) != "survived":
+        how = right.ended if right.ended != "finished" else f"finished with exit status {right.exit_status}"
+        how = how if right.exit_status or right.ended != "finished" else "gave no line that is accepted"
+        raise ConfigError(f"without failures the program {how}; there is nothing to compare with\n{right.said}".strip())
+
+
+def _judge(accept: str | None) -> Judge:
+    """Return the usual judge.
+
+    Raises
+    ------
+    ConfigError
+        It is no regular expression.
+    """
+    try:
+        pattern = None if accept is None else re.compile(accept)
+    except re.error as error:
+        raise ConfigError(f"accept: {accept!r} is not a regular expression: {error}") from None
+
+    def judge(right: Seen, seen: Seen) -> str:
+        if seen.ended in ("stalled", "wall limit"):
+            return "stalled"
+        if seen.ended != "finished" or seen.exit_status:
+            return "aborted"
+        if pattern is not None:
+            return "survived" if any(pattern.search(text) for text in seen.texts) else "wrong result"
+        dead = {rank for rank, _ in seen.died}
+        due = {text for rank, text in right.lines if rank not in dead}
+        same = due <= seen.texts <= right.texts and bool(seen.texts) == bool(right.texts)
+        return "survived" if same else "wrong result"
+
+    return judge
+
+
+def sites(calls: Iterable[Call], when: Sequence[str] = WHEN) -> Iterator[PlannedDeath]:
+    """Yield the places of these calls at which their rank can die; a call that takes no time has no middle."""
+    for call in calls:
+        for moment in when:
+            if moment != "before" and not call.lasted_ps and (moment == "in" or call.lasted_ps is None):
+                continue
+            into_ps = call.lasted_ps // 2 if moment == "in" and call.lasted_ps is not None else None
+            site = CallSite(call.rank, moment != "after", call.ordinal, call.name, into_ps)
+            yield PlannedDeath(site, Place(call.rank, call.name, call.ordinal, call.place, moment))
+
+
+def _further(before: Iterable[DeathCase], when: Sequence[str]) -> Iterator[DeathCase]:
+    """Yield the cases with one death more than those before, each set of deaths once."""
+    known = set()
+    for case in before:
+        assert case.seen is not None
+        dead = {death.site.rank for death in case.deaths}
+        for death in sites((call for call in case.seen.calls if call.rank not in dead), when):
+            deaths = (*case.deaths, death)
+            key = frozenset(each.key for each in deaths)
+            if key not in known:
+                known.add(key)
+                yield DeathCase(deaths)
+
+
+def _drawn(cases: Iterable[DeathCase], budget: int | None, seed: int, number: int) -> list[DeathCase]:
+    """Return all cases, or as many as the budget allows, in their order."""
+    every = list(cases)
+    if budget is None or len(every) <= budget:
+        return every
+    chosen = rng.stream(seed, "explore", "failures", number).sample(range(len(every)), budget)
+    return [every[place] for place in sorted(chosen)]
+
+
+class _Search:
+    """The runs of an exploration, and how they are judged."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        options: Mapping[str, Any],
+        given: Sequence[str],
+        folder: str | None,
+        judge: Judge,
+        right: Seen,
+        done: Mapping[str, Seen],
+        keep: Callable[[str, Seen], object] | None,
+    ) -> None:
+        self._runner = runner
+        self._options, self._given, self._folder = options, given, folder
+        self._judge, self._right = judge, right
+        self._done, self._keep = done, keep
+        self._bad = 0
+        self.never_came = 0
+
+    def run(
+        self, cases: Sequence[DeathCase], *, lists_calls: bool, before: int, progress: Progress | None
+    ) -> Iterator[DeathCase]:
+        """Yield these cases with what was seen of them, in their order, and without those that did not come."""
+        seen: dict[int, Seen] = {}
+        numbers: dict[int, int] = {}
+        for number, case in enumerate(cases):
+            known = self._done.get(" and ".join(case.fail))
+            if known is not None and (known.calls or not lists_calls):
+                seen[number] = known
+            else:
+                arguments = {**self._options, "fail": [*self._given, *case.fail]}
+                numbers[self._runner.submit(RunTask(arguments, lists_calls, self._folder))] = number
+        for submitted, result in self._runner.results():
+            seen[numbers[submitted]] = result
+            if self._keep is not None:
+                self._keep(" and ".join(cases[numbers[submitted]].fail), result)
+            self._bad += self._judge(self._right, result) != "survived"
+            if progress is not None:
+                progress(before + len(seen), before + len(cases), self._bad)
+        for number, case in enumerate(cases):
+            case = case._replace(seen=seen[number])
+            if case.came:
+                yield case
+            else:
+                self.never_came += 1

@@ -1,0 +1,92 @@
+"""A file that only grows keeps what is done of an exploration: a line for each run, after one that says of what."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Self
+
+from xsim_py import __version__
+from xsim_py.errors import ConfigError
+from xsim_py.explore.runs import Call, Seen
+
+
+class ExplorationJournal:
+    """The runs of one exploration, by the text of their case; without a file nothing is kept.
+
+    Attributes
+    ----------
+    done : dict of str to Seen
+        What was seen of those that are in the file.
+    """
+
+    def __init__(self, file: IO[str] | None, done: dict[str, Seen]) -> None:
+        self._file = file
+        self.done = done
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: str | Path | None, identity: Mapping[str, Any]) -> Iterator[Self]:
+        """Open a journal, which is made if need be.
+
+        Raises
+        ------
+        ConfigError
+            The file cannot be had, or is about another exploration.
+        """
+        if path is None:
+            yield cls(None, {})
+            return
+        first = {"xsim explore": __version__, "of": _identity(identity)}
+        try:
+            file = open(path, "a+")  # noqa: SIM115
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from error
+        with file:
+            file.seek(0)
+            lines = file.read().split("\n")
+            if lines == [""]:
+                file.write(json.dumps(first) + "\n")
+            elif _parsed(lines[0]) != first:
+                raise ConfigError(f"{path}: this is about another program, machine or option; name another file")
+            elif lines[-1]:
+                file.write("\n")  # what a crash has torn
+            records = [record for line in lines[1:] if isinstance(record := _parsed(line), list) and len(record) == 2]
+            yield cls(file, {case: _read(values) for case, values in records})
+
+    def add(self, case: str, seen: Seen) -> None:
+        """Keep what was seen of a run, on disk before this returns."""
+        if self._file is not None:
+            self._file.write(json.dumps([case, seen]) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _read(values: list[Any]) -> Seen:
+    seen = Seen(*values)
+    return seen._replace(
+        lines=tuple((rank, text) for rank, text in seen.lines),
+        died=tuple((rank, cause) for rank, cause in seen.died),
+        calls=tuple(Call(*call) for call in seen.calls),
+        findings=tuple(seen.findings),
+    )
+
+
+def _identity(told: Mapping[str, Any]) -> str:
+    """Return a check sum of what was asked for and of the program's and the machine's own files."""
+    digest = hashlib.blake2b(json.dumps(told, sort_keys=True, default=str).encode(), digest_size=16)
+    for name in (told["program"], told["machine"]):
+        if isinstance(name, str | Path) and Path(name).is_file():
+            digest.update(Path(name).read_bytes())
+    return digest.hexdigest()

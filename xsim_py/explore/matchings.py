@@ -1,0 +1,301 @@
+"""All matchings of a program: what comes of each way in which wildcard receives, probes and waits can choose.
+
+Where there are more matchings than the budget has runs, the first half goes to the tree, which has what differs least
+from the usual run; the rest to two ways of chance that get far from it. A random walk delays each message by itself.
+PCT (Burckhardt et al., ASPLOS 2010) puts the ranks in a random order, in which each waits for all before it, and lets
+one fall behind at a few random messages: an error that needs d events of k in a certain order is found in a run with a
+probability of at least 1 / (n k^(d-1)).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from xsim_py import rng
+from xsim_py.errors import ConfigError
+from xsim_py.explore.outcomes import KINDS, SeenOutcome, outcome_of
+from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told
+from xsim_py.explore.search import Branch, Key, MatchingTree
+from xsim_py.schedules import FREE, MadeChoice, MatchSchedule, Shake, otherwise, pairs_of, pairs_of_map
+
+BUDGET: Final = 1000
+_AHEAD: Final = 8  # runs that are under way before what came of the first is known: the same for any number of cores
+_MOST_DEPTH: Final = 3
+
+
+class OutcomeClass(NamedTuple):
+    """The runs that ended in one way, and the least that is needed to get there."""
+
+    outcome: SeenOutcome
+    matchings: int
+    seen: Seen
+    """Of its first run."""
+    schedule: tuple[tuple[int, int], ...]
+    """All choices of that run."""
+    difference: tuple[tuple[MadeChoice, int], ...] = ()
+    """The choices of the usual run that have to be another one, and which; none for the usual outcome."""
+    least: tuple[tuple[int, int], ...] = ()
+    """The shortest schedule that leads there: all other choices are free."""
+
+
+class Matchings(NamedTuple):
+    """An exploration of matchings, as far as the budget went."""
+
+    found: int
+    """How many different matchings were run."""
+    is_complete: bool
+    """True if these are all that MPI allows."""
+    runs: int
+    classes: tuple[OutcomeClass, ...]
+    """The usual outcome first, then the others, by kind and as they were found."""
+    fail: str = ""
+    """The failure that happened in all of these runs, if one was drawn."""
+
+    @property
+    def is_deterministic(self) -> bool | None:
+        """True if there is but one matching: the program is communication-deterministic here; None if that is open."""
+        return False if self.found > 1 else True if self.is_complete else None
+
+    @property
+    def usual_is_bad(self) -> bool:
+        """True if already the usual run does not give a result."""
+        return self.classes[0].outcome.kind != "result"
+
+    def kinds(self) -> dict[str, int]:
+        """Return how many matchings ended otherwise than the usual run, by kind."""
+        counted = Counter(dict.fromkeys(KINDS, 0))
+        for each in self.classes[1:]:
+            counted[each.outcome.kind] += each.matchings
+        return dict(counted)
+
+
+def wildcards(
+    program: Any,
+    *,
+    ranks: int,
+    budget: int = BUDGET,
+    accept: str | None = None,
+    jobs: int | None = None,
+    folder: str | None = None,
+    progress: Progress | None = None,
+    kind: str | None = None,
+    **options: Any,
+) -> Matchings:
+    """Run a program in each way that MPI allows it to choose messages, and say what makes a difference.
+
+    Parameters
+    ----------
+    program, ranks, kind, options
+        As for `xsim_py.simulate`.
+    budget : int
+        How many runs there are at most; the few that find the least difference come on top.
+    accept : str, optional
+        A regular expression: all results in which it is found in a line of the output are equal.
+    jobs : int, optional
+        How many runs at once; default: as many as there are cores.
+    folder : str, optional
+        Where runs take place; without it, each in an empty folder of its own that goes when it ends.
+    progress : callable, optional
+        Called with the number of runs done, that of all that are known of, and that of those with another outcome.
+
+    Raises
+    ------
+    ConfigError
+        The input cannot be used.
+    """
+    try:
+        outcome = outcome_of(accept)
+    except re.error as error:
+        raise ConfigError(f"accept: {accept!r} is not a regular expression: {error}") from None
+    if int(options.get("shards") or 1) != 1:
+        raise ConfigError("shards: runs that find out what else they could have chosen have one; leave out shards")
+    arguments = told(program, kind, {**options, "ranks": ranks})
+    with Runner(program, jobs) as runner:
+        exploration = _Exploration(runner, arguments, folder, outcome, progress)
+        exploration.systematic(budget)
+        if not exploration.tree.is_done:
+            exploration.by_chance(budget, int(options.get("seed") or 0))
+        return exploration.result()
+
+
+def with_failures(program: Any, *, failures: int = 0, **options: Any) -> list[Matchings]:
+    """Explore as `wildcards` does, and once more with each of some failures, drawn by the seed.
+
+    A drawn failure is a rank's death before or after one of the calls of the usual run, as `failures` finds them. The
+    budget is for each.
+    """
+    from xsim_py.explore.deaths import sites
+
+    found = [wildcards(program, **options)]
+    if failures:
+        names = ("ranks", "kind", "jobs", "budget", "accept", "progress", "folder")
+        arguments = told(program, options.get("kind"), {k: v for k, v in options.items() if k not in names[1:]})
+        with Runner(program, 1) as runner:
+            usual = runner.one(RunTask(arguments, lists_calls=True, folder=options.get("folder")))
+        places = [str(death.site) for death in sites(usual.calls, ("before", "after"))]
+        draws = rng.stream(int(options.get("seed") or 0), "explore", "points")
+        given = list(options.get("fail") or ())
+        drawn = sorted(draws.sample(places, min(failures, len(places))), key=places.index)
+        found += [wildcards(program, **{**options, "fail": [*given, fail]})._replace(fail=fail) for fail in drawn]
+    return found
+
+
+class _Exploration:
+    """The runs of one exploration so far."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        arguments: Mapping[str, Any],
+        folder: str | None,
+        outcome: Callable[[Seen], SeenOutcome],
+        progress: Progress | None,
+    ) -> None:
+        self._runner, self._arguments, self._folder = runner, arguments, folder
+        self._outcome, self._progress = outcome, progress
+        self.tree = MatchingTree()
+        self._runs = 0
+        self._found: dict[SeenOutcome, tuple[int, Branch, Seen]] = {}
+        self._usual: Seen | None = None
+
+    def _task(self, schedule: MatchSchedule) -> RunTask:
+        return RunTask({**self._arguments, "schedule": schedule}, folder=self._folder)
+
+    def _take(self, branch: Branch, seen: Seen) -> None:
+        """Take in what came of a run."""
+        self._runs += 1
+        self._usual = self._usual or seen
+        if self.tree.add(branch, seen.choices):
+            outcome = self._outcome(seen)
+            count, first, example = self._found.get(outcome, (0, branch, seen))
+            self._found[outcome] = count + 1, first, example
+        if self._progress is not None:
+            others = self.tree.count - next(iter(self._found.values()))[0]
+            self._progress(self._runs, self._runs + self.tree.left, others)
+
+    def systematic(self, budget: int) -> None:
+        """Run all branches of the tree, or as many as half of the budget has where that is not enough."""
+        under_way: dict[int, Branch] = {}
+        came: dict[int, Seen] = {}
+        while True:
+            half = budget // 2 if self.tree.count + self.tree.left > budget else budget
+            while len(under_way) < _AHEAD and self._runs + len(under_way) < half:
+                branch = self.tree.next()
+                if branch is None:
+                    break
+                number = self._runner.submit(self._task(MatchSchedule.of(branch.pairs(), watch=True)))
+                under_way[number] = branch
+            if not under_way:
+                return
+            first = min(under_way)
+            results = self._runner.results()
+            while first not in came:
+                number, seen = next(results)
+                came[number] = seen
+            self._take(under_way.pop(first), came.pop(first))
+
+    def by_chance(self, budget: int, seed: int) -> None:
+        """Spend what is left of the budget on random walks and PCT, by turns."""
+        assert self._usual is not None
+        span_ps = 2 * self._usual.virtual_time_ps + 1
+        for number in range(budget - self._runs):
+            depth = 0 if number % 2 else 1 + number // 2 % _MOST_DEPTH
+            drawn = rng.derive_seed(seed, "explore", number)
+            shake = Shake(drawn, span_ps, depth, max(self._usual.messages, 1))
+            self._runner.submit(self._task(MatchSchedule({}, watch=True, shake=shake)))
+        for _, seen in sorted(self._runner.results(), key=lambda result: result[0]):
+            self._take(Branch({}, ()), seen)
+
+    # ------------------------------------------------------------------------------------------ what it comes to
+
+    def result(self) -> Matchings:
+        """Return what was found, with the least difference for each kind of outcome."""
+        assert self._usual is not None
+        usual, *others = self._found.items()
+        classes = [self._class(*usual)]
+        for kind in KINDS:
+            alike = [item for item in others if item[0].kind == kind]
+            for number, (outcome, found) in enumerate(sorted(alike, key=lambda item: len(item[1][1].changes))):
+                classes.append(self._class(outcome, found, explain=not number))
+        return Matchings(self.tree.count, self.tree.is_done, self._runs, tuple(classes))
+
+    def _class(self, outcome: SeenOutcome, found: tuple[int, Branch, Seen], *, explain: bool = False) -> OutcomeClass:
+        count, branch, seen = found
+        whole = OutcomeClass(outcome, count, seen, tuple(pairs_of(seen.choices)))
+        if not explain:
+            return whole
+        assert self._usual is not None
+        usual = {choice.key: choice for choice in self._usual.choices}
+        made = {choice.key: choice.taken for choice in seen.choices if choice.taken != FREE}
+        changed = {key: taken for key, taken in made.items() if key not in usual or usual[key].taken != taken}
+        least = self._least(dict(branch.changes), changed, outcome.kind)
+        difference = tuple((usual[key], taken) for key, taken in least.items() if key in usual)
+        return whole._replace(difference=difference, least=tuple(pairs_of_map(least)))
+
+    def _least(self, changes: Mapping[Key, int], every: Mapping[Key, int], kind: str) -> dict[Key, int]:
+        """Return as few forced choices as lead to an outcome of this kind: delta debugging over the schedule."""
+        start = changes if changes and self._leads_to(changes, kind) else every
+        items = list(start.items())
+        parts = 2
+        while len(items) > 1:
+            size = -(-len(items) // parts)
+            pieces = [items[place : place + size] for place in range(0, len(items), size)]
+            rests = [[item for item in items if item not in piece] for piece in pieces] if parts > 2 else []
+            smaller = next((some for some in [*pieces, *rests] if self._leads_to(dict(some), kind)), None)
+            if smaller is not None:
+                parts = 2 if smaller in pieces else max(parts - 1, 2)
+                items = smaller
+            elif parts >= len(items):
+                break
+            else:
+                parts = min(2 * parts, len(items))
+        return dict(items)
+
+    def _leads_to(self, forced: Mapping[Key, int], kind: str) -> bool:
+        """Return whether these choices can be forced, and the outcome is of this kind and not the usual one."""
+        seen = self._runner.one(self._task(MatchSchedule.of(pairs_of_map(forced), watch=True)))
+        made = {choice.key: choice.taken for choice in seen.choices}
+        outcome = self._outcome(seen)
+        possible = all(made.get(key) == taken for key, taken in forced.items())
+        return possible and outcome.kind == kind and outcome != next(iter(self._found))
+
+
+def replay(program: Any, choices: Sequence[MadeChoice], changed: MadeChoice, taken: int, **options: Any) -> Any:
+    """Run a program again with one choice made otherwise, and return the `Result`.
+
+    All choices that do not depend on it stay as they were; those that do are free.
+
+    Parameters
+    ----------
+    choices : sequence of MadeChoice
+        Those of a run with ``schedule=MatchSchedule({}, watch=True)``: its ``result.choices``.
+    changed, taken : MadeChoice, int
+        One of them, and one of its alternatives.
+    options
+        As for `xsim_py.simulate`.
+    """
+    from xsim_py.run import simulate
+
+    return simulate(program, schedule=otherwise(choices, changed, taken), **options)
+
+
+def explained(difference: Sequence[tuple[MadeChoice, int]]) -> list[str]:
+    """Return one line for each choice that makes the difference."""
+    return [_explained(choice, taken) for choice, taken in difference]
+
+
+def _explained(choice: MadeChoice, taken: int) -> str:
+    where = f"rank {choice.rank}, choice {choice.number} ({choice.place})"
+    if choice.kind in ("receive", "probe"):
+        verb = "receives from" if choice.kind == "receive" else "finds the message of"
+        return f"{where}: {verb} rank {taken} in place of rank {choice.taken}"
+    if choice.kind == "any":
+        return f"{where}: gets request {taken} in place of request {choice.taken}"
+    return f"{where}: gets requests {_places(taken)} in place of {_places(choice.taken)}"
+
+
+def _places(bits: int) -> str:
+    return ", ".join(str(place) for place in range(bits.bit_length()) if bits >> place & 1)

@@ -1,0 +1,127 @@
+"""Repetitions with noise on the network, each by a seed of its own: how long a program takes, and what else changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from xsim_py.errors import ConfigError
+from xsim_py.explore.outcomes import SeenOutcome, outcome_of
+from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told
+from xsim_py.report.table import Table
+from xsim_py.units import PS_PER_S
+
+RUNS: Final = 100
+LATENCY: Final = 0.1
+"""The noise where nothing is said about it: the median of what is added, as a part of the latency."""
+
+_QUANTILES: Final = {"median_s": 0.5, "q90_s": 0.9, "q99_s": 0.99}
+
+
+class NoisyOutcome(NamedTuple):
+    """The runs that ended in one way."""
+
+    outcome: SeenOutcome
+    seeds: tuple[int, ...]
+    seen: Seen
+    """Of the first of these."""
+
+
+class NoisyRuns(NamedTuple):
+    """The repetitions of a program."""
+
+    noise: Mapping[str, float]
+    """What was set of ``network.noise``; empty where the machine has noise of its own."""
+    quiet_ps: int
+    """The virtual time without noise; of a machine with noise of its own, with the first seed."""
+    times_ps: tuple[int, ...]
+    """The virtual time of each run, in the order of seeds."""
+    classes: tuple[NoisyOutcome, ...]
+    """The outcome of the quiet run first, if it came again, and then the more frequent ones."""
+
+    def quantile_ps(self, part: float) -> int:
+        """Return the time within which this part of the runs has ended."""
+        ordered = sorted(self.times_ps)
+        return ordered[min(int(part * len(ordered)), len(ordered) - 1)]
+
+    def table(self) -> Table:
+        """Return the distribution of virtual times."""
+        columns: dict[str, list[Any]] = {
+            "runs": [len(self.times_ps)],
+            "quiet_s": [self.quiet_ps / PS_PER_S],
+            "least_s": [min(self.times_ps) / PS_PER_S],
+            "mean_s": [fmean(self.times_ps) / PS_PER_S],
+        }
+        columns |= {name: [self.quantile_ps(part) / PS_PER_S] for name, part in _QUANTILES.items()}
+        columns["most_s"] = [max(self.times_ps) / PS_PER_S]
+        return Table("noise", columns, dict.fromkeys((name for name in columns if name.endswith("_s")), "s"))
+
+
+def noise(
+    program: Any,
+    *,
+    ranks: int,
+    runs: int = RUNS,
+    latency: float | None = None,
+    bandwidth: float | None = None,
+    nodes: float | None = None,
+    sigma: float | None = None,
+    accept: str | None = None,
+    jobs: int | None = None,
+    folder: str | None = None,
+    progress: Progress | None = None,
+    kind: str | None = None,
+    **options: Any,
+) -> NoisyRuns:
+    """Run a program again and again, each time with other noise on the network.
+
+    Parameters
+    ----------
+    program, ranks, kind, options
+        As for `xsim_py.simulate`; ``seed`` is that of the first run.
+    runs : int
+        How many.
+    latency, bandwidth, nodes, sigma : float, optional
+        The machine's ``network.noise``; where none is given, what the machine says, or a latency of 0.1.
+    accept : str, optional
+        A regular expression: all results in which it is found in a line of the output are equal.
+    jobs, folder, progress
+        As for `wildcards`.
+    """
+    from xsim_py.config import load_machine
+
+    try:
+        outcome = outcome_of(accept)
+    except re.error as error:
+        raise ConfigError(f"accept: {accept!r} is not a regular expression: {error}") from None
+    given = {"latency": latency, "bandwidth": bandwidth, "nodes": nodes, "sigma": sigma}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    spec = load_machine(options.get("machine", "gige"), overrides=dict(options.get("set") or {}))
+    if not wanted and (spec.network is None or spec.network.noise is None):
+        wanted = {"latency": LATENCY}
+    first = int(options.pop("seed", 0) or 0)
+    plain = dict(options.pop("set", None) or {})
+    arguments = told(program, kind, {**options, "ranks": ranks})
+    loud = plain | {f"network.noise.{name}": value for name, value in wanted.items()}
+    found: dict[SeenOutcome, tuple[list[int], Seen]] = {}
+    with Runner(program, jobs) as runner:
+        quiet = runner.one(RunTask({**arguments, "set": plain, "seed": first}, folder=folder))
+        start = runner.submit(RunTask({**arguments, "set": loud, "seed": first}, folder=folder))
+        for number in range(1, runs):
+            runner.submit(RunTask({**arguments, "set": loud, "seed": first + number}, folder=folder))
+        came: dict[int, Seen] = {}
+        usual = outcome(quiet)
+        others = 0
+        for number, seen in runner.results():
+            came[number - start] = seen
+            others += outcome(seen) != usual
+            if progress is not None:
+                progress(len(came), runs, others)
+    for number in range(runs):
+        found.setdefault(outcome(came[number]), ([], came[number]))[0].append(first + number)
+    classes = [NoisyOutcome(which, tuple(seeds), seen) for which, (seeds, seen) in found.items()]
+    classes.sort(key=lambda each: (each.outcome != usual, -len(each.seeds)))
+    times = tuple(came[number].virtual_time_ps for number in range(runs))
+    return NoisyRuns(wanted, quiet.virtual_time_ps, times, tuple(classes))

@@ -1,0 +1,278 @@
+"""Choices that MPI leaves open, as one rank makes them; and what they depend on, in runs that are watched.
+
+Which choices depend on each other is found as by vector clocks, but for choices in place of events: each fiber knows
+the set of all choices that what it does depends on, as the bits of one number, and each message carries that of its
+sender.
+A choice enters when the program sees what came of it (a receive returns, a request is waited for), and not when the
+message has met its receive: until then another message might have met it. Three more ways lead from one choice to
+another: the answer to a synchronous send or a rendezvous tells its sender what was received; a message that fits two
+receives has been left over by the one that was posted first; and control messages depend on who has sent them.
+
+Prior art: POE of ISP (Vakkalanka, Gopalakrishnan, Kirby 2008) and DAMPI (Vo et al. 2010), whose Lamport clocks miss
+some alternatives; here none is missed, at the price of a bit for each choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi.constants import ANY_TAG
+from xsim_py.process.ranks import current
+from xsim_py.schedules import FREE, MadeChoice
+
+from .call_sites import Place, here, line_of
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .message import Message
+
+
+class OpenChoice:
+    """A choice that has been begun, and perhaps made.
+
+    Attributes
+    ----------
+    forced, taken : int
+        What the schedule wants, and what was chosen; `FREE` where there is nothing.
+    cid, tag : int
+        What a receive or a probe wanted.
+    serial : int
+        Which of the rank's receives, probes and waits it is.
+    bit : int
+        Stands for it in a set of choices.
+    past : int
+        The choices that it depends on.
+    operations : sequence
+        Of a wait: its active requests, as their place in the list and the operation.
+    """
+
+    __slots__ = (
+        "begun_ps",
+        "bit",
+        "cid",
+        "forced",
+        "kind",
+        "number",
+        "operations",
+        "past",
+        "place",
+        "rank",
+        "serial",
+        "tag",
+        "taken",
+    )
+
+    def __init__(self, rank: int, number: int, kind: str, forced: int, begun_ps: int, place: Place) -> None:
+        self.rank = rank
+        self.number = number
+        self.kind = kind
+        self.forced = forced
+        self.taken = FREE
+        self.begun_ps = begun_ps
+        self.place = place
+        self.cid = self.tag = self.serial = self.bit = self.past = 0
+        self.operations: Sequence[tuple[int, Any]] = ()
+
+
+class Chooser:
+    """The choices of one rank, in the order in which it begins them."""
+
+    __slots__ = ("causes", "made", "rank", "serial", "wanted")
+
+    def __init__(self, rank: int, wanted: Sequence[int], causes: Causes | None) -> None:
+        self.rank = rank
+        self.wanted = wanted
+        self.causes = causes
+        self.made: list[OpenChoice] = []
+        self.serial = 0
+
+    def next_forced(self) -> int:
+        """Return what the schedule wants for the next choice."""
+        return self.wanted[len(self.made)] if len(self.made) < len(self.wanted) else FREE
+
+    def begin(self, kind: str, cid: int = 0, tag: int = 0) -> OpenChoice:
+        """Begin the next choice, in the running fiber."""
+        fiber: Any = current.fiber
+        choice = OpenChoice(self.rank, len(self.made), kind, self.next_forced(), fiber.clock_ps, here())
+        choice.cid, choice.tag = cid, tag
+        self.made.append(choice)
+        self.serial += 1
+        choice.serial = self.serial
+        if self.causes is not None:
+            self.causes.begun(choice, fiber)
+        return choice
+
+    def among(self, places: Sequence[int], wanted: int, *, several: bool) -> list[int]:
+        """Return those of the places in a list of requests that the schedule wants; all where it wants none of them."""
+        if wanted == FREE:
+            return list(places)
+        return [place for place in places if (wanted >> place & 1 if several else wanted == place)] or list(places)
+
+    def probed(self, choice: OpenChoice, message: Message, *, taken: bool) -> None:
+        """Note what a probe of the running fiber has found, and perhaps taken."""
+        choice.taken = message.source
+        if self.causes is not None:
+            self.causes.met(self.rank, message, choice, choice.serial, choice.past, stays=not taken)
+            self.causes.settled(choice)
+
+    def waited(self, choice: OpenChoice, taken: int, operations: Sequence[tuple[int, Any]]) -> None:
+        """Note what a wait of the running fiber has chosen, of which active requests."""
+        choice.taken, choice.operations = taken, operations
+        if self.causes is not None:
+            for place, operation in operations:
+                if taken == place if choice.kind == "any" else taken >> place & 1:
+                    choice.past |= self.causes.of(operation)
+            self.causes.settled(choice)
+
+
+class Sent:
+    """A message of the program on its way to a rank: what its sender depended on, and which receive it has met."""
+
+    __slots__ = ("message", "past", "seen_past", "taker")
+
+    def __init__(self, message: Message, past: int) -> None:
+        self.message = message
+        self.past = past
+        self.taker = 0  # the serial of the receive
+        self.seen_past = past  # what depends on its receive
+
+
+class Causes:
+    """The choices that everything depends on, in one shard that has all ranks."""
+
+    def __init__(self) -> None:
+        self.pasts: dict[Fiber, int] = {}
+        self.sent: dict[int, list[Sent]] = {}
+        self.known: dict[Message, Sent] = {}
+        self.answers: dict[tuple[int, int], int] = {}
+        self.pending: dict[int, list[OpenChoice]] = {}
+        self.choices: list[OpenChoice] = []
+        self.messages = 0
+
+    def past(self, fiber: Fiber | None, rank: Any = None) -> int:
+        """Return what the next thing that a fiber does depends on; without a fiber, that of the rank's program."""
+        if fiber is None or (rank is not None and fiber.rank is not rank):
+            fiber = rank.fiber
+            assert fiber is not None
+        found = self.pasts.get(fiber)
+        return self.pasts.get(fiber.rank.fiber, 0) if found is None else found
+
+    def add(self, fiber: Fiber, past: int) -> None:
+        """Have what a fiber does from now on depend on these choices, too."""
+        self.pasts[fiber] = self.past(fiber) | past
+
+    def begun(self, choice: OpenChoice, fiber: Fiber) -> None:
+        """Note a choice that begins."""
+        choice.bit = 1 << len(self.choices)
+        choice.past = self.past(fiber)
+        self.choices.append(choice)
+        if choice.kind == "receive":
+            self.pending.setdefault(choice.rank, []).append(choice)
+
+    def leaves(self, message: Message, rank: Any, *, of_program: bool) -> None:
+        """Note a message that is sent."""
+        sent = self.known[message] = Sent(message, self.past(current.fiber, rank))
+        self.messages += 1
+        if of_program:
+            self.sent.setdefault(message.to, []).append(sent)
+
+    def met(
+        self, rank: int, message: Message, choice: OpenChoice | None, serial: int, past: int, *, stays: bool = False
+    ) -> None:
+        """Note that a message has met a receive, which has a choice if it is a wildcard; or that it `stays`."""
+        sent = self.known.get(message)
+        if sent is None:
+            return
+        past |= sent.past
+        for earlier in self.pending.get(rank, ()):
+            fits = earlier.cid == message.cid and earlier.tag in (message.tag, ANY_TAG)
+            if earlier is not choice and earlier.serial < serial and fits:
+                past |= earlier.bit | earlier.past
+        if choice is not None:
+            choice.past |= past
+            past |= choice.bit
+        if not stays:
+            sent.taker = serial
+            sent.seen_past = past
+
+    def answered(self, message: Message) -> None:
+        """Note that the sender of a message is told that it was received."""
+        sent = self.known.get(message)
+        if sent is not None:
+            self.answers[message.origin, message.ticket] = sent.seen_past
+
+    def of(self, what: Any) -> int:
+        """Return what somebody depends on who sees that a message has come, or an operation is complete."""
+        message = getattr(what, "message", what)
+        if message in self.known:
+            return self.known[message].seen_past
+        if hasattr(what, "ticket"):
+            return self.answers.get((what.comm.box.rank.number, what.ticket), 0)
+        fiber = getattr(what, "fiber", None)
+        return 0 if fiber is None else self.past(fiber)
+
+    def seen(self, what: Any) -> None:
+        """Note that the running fiber has seen a message, or that an operation is complete."""
+        fiber: Any = current.fiber
+        self.add(fiber, self.of(what))
+
+    def settled(self, choice: OpenChoice) -> None:
+        """Note what a wait or a probe of the running fiber has chosen."""
+        fiber: Any = current.fiber
+        self.add(fiber, choice.past | choice.bit)
+
+    # ------------------------------------------------------------------------------------------ after the run
+
+    def alternatives(self, choice: OpenChoice) -> tuple[int, ...]:
+        """Return what else a choice could have been."""
+        if choice.taken == FREE:
+            return ()
+        if choice.kind in ("receive", "probe"):
+            return tuple(sorted(self._other_sources(choice)))
+        ready = [place for place, operation in choice.operations if self._could_be_ready(operation, choice)]
+        if choice.kind == "any":
+            return tuple(place for place in ready if place != choice.taken)
+        sums = [0]
+        for place in ready:
+            sums += [1 << place | other for other in sums]
+        return tuple(sorted({*sums} - {0, choice.taken}))
+
+    def _other_sources(self, choice: OpenChoice) -> set[int]:
+        """Return the senders of whose messages the first one left by earlier receives does not depend on the choice."""
+        first: dict[int, Sent] = {}
+        for sent in self.sent.get(choice.rank, ()):
+            message = sent.message
+            fits = message.cid == choice.cid and choice.tag in (message.tag, ANY_TAG)
+            if fits and message.source not in first and not 0 < sent.taker < choice.serial:
+                first[message.source] = sent
+        return {source for source, sent in first.items() if source != choice.taken and not sent.past & choice.bit}
+
+    def _could_be_ready(self, operation: Any, choice: OpenChoice) -> bool:
+        return operation is None or (operation.done and not self.of(operation) & choice.bit)
+
+
+def results(choosers: Sequence[Chooser], causes: Causes | None) -> list[MadeChoice]:
+    """Return the choices of some ranks as plain data."""
+    found = []
+    for chooser in choosers:
+        for choice in chooser.made:
+            after: frozenset[tuple[int, int]] = frozenset()
+            if causes is not None:
+                past = [other for other in causes.choices if choice.past & other.bit and other is not choice]
+                after = frozenset((other.rank, other.number) for other in past)
+            file, line = line_of(choice.place)
+            found.append(
+                MadeChoice(
+                    choice.rank,
+                    choice.number,
+                    choice.kind,
+                    choice.taken,
+                    f"{file}:{line}",
+                    choice.begun_ps,
+                    () if causes is None else causes.alternatives(choice),
+                    after,
+                )
+            )
+    return found

@@ -1,0 +1,220 @@
+"""A fabric whose ranks choose as a schedule says, and write down what they choose.
+
+It does what `Fabric` does, through the same methods. A wildcard receive that is to choose a sender stays a wildcard,
+for reports and for failures; it only passes by the messages of all others, as if those had come later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py import rng
+from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
+from xsim_py.process.ranks import current
+from xsim_py.schedules import FREE, MadeChoice, MatchSchedule
+
+from . import message as envelopes
+from .choices import Causes, Chooser, OpenChoice, results
+from .fabric import Fabric
+from .mailbox import Mailbox, entries_of
+from .message import CONTROL, Message, Receive
+from .tracing import TracingFabric, TracingMailbox
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
+
+
+def _of_program(cid: int) -> bool:
+    """Return whether the messages of a context are those of calls that send, and not of collectives or the library."""
+    return cid != 0 and cid & 1 == 0
+
+
+class ChoosingMailbox(Mailbox):
+    """A mailbox whose wildcard receives choose as the schedule says.
+
+    Attributes
+    ----------
+    chooser : Chooser
+        The choices of the rank.
+    begun : OpenChoice or None
+        That of a receive that has looked for a message, found none, and is to be posted.
+    open : dict of Receive to (OpenChoice or None, int, int)
+        The choice, the serial and the past of each receive that is posted.
+    """
+
+    __slots__ = ("begun", "chooser", "open")
+
+    fabric: ChoosingFabric
+
+    def __init__(self, rank: Rank, fabric: ChoosingFabric) -> None:
+        super().__init__(rank, fabric)
+        self.chooser: Chooser = fabric.chooser_of(rank.number)
+        self.begun: OpenChoice | None = None
+        self.open: dict[Receive, tuple[OpenChoice | None, int, int]] = {}
+
+    def take(self, cid: int, source: int, tag: int) -> Message | None:
+        """Take the earliest kept message that fits, and that the schedule wants."""
+        if not _of_program(cid):
+            return super().take(cid, source, tag)
+        choice, serial, past = self._begin(cid, source, tag)
+        forced = FREE if choice is None else choice.forced
+        message = super().take(cid, source if forced == FREE else forced, tag)
+        if message is None:
+            self.begun = choice
+        else:
+            self._met(message, choice, serial, past)
+        return message
+
+    def _begin(self, cid: int, source: int, tag: int) -> tuple[OpenChoice | None, int, int]:
+        """Return the choice, serial and past of a receive that the running fiber begins."""
+        chooser = self.chooser
+        choice = chooser.begin("receive", cid, tag) if source == ANY_SOURCE else None
+        if choice is None:
+            chooser.serial += 1
+        past = 0 if chooser.causes is None else chooser.causes.past(current.fiber)
+        return choice, chooser.serial, past
+
+    def _met(self, message: Message, choice: OpenChoice | None, serial: int, past: int) -> None:
+        if choice is not None:
+            choice.taken = message.source
+        causes = self.chooser.causes
+        if causes is not None:
+            causes.met(self.rank.number, message, choice, serial, past)
+
+    def post(self, operation: Receive) -> None:
+        """Let a receive wait for its message, where `match` finds it."""
+        if _of_program(operation.cid):
+            choice, self.begun = self.begun, None
+            if choice is None:
+                self.open[operation] = self._begin(operation.cid, operation.source, operation.tag)
+            else:
+                self.open[operation] = choice, choice.serial, choice.past
+        super().post(operation)
+        self._not_alone()  # the shortcut of `Fabric._deliver` for a lone receive would pass by `match`
+
+    def match(self, message: Message) -> Receive | None:
+        """Return the receive that takes an arriving message: of those that fit and want it, the one posted first."""
+        operation = super().match(message)
+        if operation is not None and _of_program(message.cid):
+            self._met(message, *self.open.pop(operation))
+        return operation
+
+    def _match_with_wildcards(self, message: Message, key: tuple[int, int]) -> Receive | None:
+        assert self.posted_any is not None
+        fitting = [
+            operation
+            for operation in (*entries_of(self.posted.get(key)), *self.posted_any[message.cid])
+            if operation.tag in (message.tag, ANY_TAG) and self._wants(operation, message)
+        ]
+        first: Receive | None = min(fitting, key=lambda operation: operation.serial, default=None)
+        if first is not None:
+            self.unpost(first)
+        return first
+
+    def _wants(self, operation: Receive, message: Message) -> bool:
+        choice = self.open[operation][0] if operation in self.open else None
+        return choice is None or choice.forced in (FREE, message.source)
+
+
+class ChoosingFabric(Fabric):
+    """A fabric whose ranks choose as a schedule says; see `Fabric`.
+
+    Attributes
+    ----------
+    schedule : MatchSchedule
+        What they choose.
+    causes : Causes or None
+        What depends on what, in a run that is watched.
+    """
+
+    mailbox_class: type[Mailbox] = ChoosingMailbox
+
+    def __init__(self, *args: Any, schedule: MatchSchedule) -> None:
+        super().__init__(*args)
+        self.schedule = schedule
+        self.causes = Causes() if schedule.watch else None
+        self.choosers: dict[int, Chooser] = {}
+        self.inline_end = -1
+        self.shortcuts = False
+        self._due: dict[tuple[int, int], int] = {}  # when the last message of a pair comes, where messages are delayed
+        self._behind: dict[int, int] = {}  # how far each rank is behind
+        self._launched = 0
+
+    def connect(self) -> None:
+        """Have the shard give to this transport what comes for its ranks, and be told of what programs see."""
+        super().connect()
+        if self.causes is not None:
+            envelopes.observed = self.causes.seen
+
+    def chooser_of(self, number: int) -> Chooser:
+        """Return the choices of a rank, made on first use."""
+        if number not in self.choosers:
+            self.choosers[number] = Chooser(number, self.schedule.wanted.get(number, ()), self.causes)
+        return self.choosers[number]
+
+    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+        """Let an envelope leave, and note what its sender depends on."""
+        whole = message.cid != 0 or message.kind == CONTROL
+        if self.causes is not None and whole:
+            self.causes.leaves(message, rank, of_program=_of_program(message.cid))
+        if self.schedule.shake is not None and whole and message.kind != CONTROL:
+            latency_ps += self._delay_ps(rank.number, message.to, start_ps + wire_ps + latency_ps)
+        super().launch(rank, message, start_ps, wire_ps, latency_ps)
+
+    def _delay_ps(self, origin: int, to: int, arrival_ps: int) -> int:
+        """Return how much later a message comes; those of one rank to another one stay in order."""
+        shake = self.schedule.shake
+        assert shake is not None
+        self._launched += 1
+        if not shake.changes:
+            delay_ps = int(rng.stream(shake.seed, "walk", self._launched).random() * shake.span_ps)
+        else:
+            delay_ps = self._place_of(origin) * shake.span_ps
+        due_ps = self._due[origin, to] = max(arrival_ps + delay_ps, self._due.get((origin, to), 0))
+        return due_ps - arrival_ps
+
+    def _place_of(self, origin: int) -> int:
+        """Return how far behind a rank is: at first by chance, and last of all from each change on."""
+        shake = self.schedule.shake
+        assert shake is not None
+        if not self._behind:
+            ranks = list(range(self.first, self.end))
+            rng.stream(shake.seed, "priorities").shuffle(ranks)
+            self._behind = {number: place for place, number in enumerate(ranks)}
+            draws = rng.stream(shake.seed, "changes")
+            self._changes = {draws.randint(1, max(shake.messages, 1)) for _ in range(shake.changes - 1)}
+        if self._launched in self._changes:
+            self._behind[origin] = max(self._behind.values()) + 1
+        return self._behind.get(origin, 0)
+
+    def choices(self) -> list[MadeChoice]:
+        """Return what the ranks have chosen, in the order of ranks and of their choices."""
+        choosers = [self.choosers[number] for number in sorted(self.choosers)]
+        return results(choosers, self.causes)
+
+    def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
+        """Send an answer without data back to the sender of a message, which depends on its receive from then on."""
+        if self.causes is not None:
+            self.causes.answered(message)
+        super().answer(rank, message, handler, when_ps)
+
+    def take_control(self, message: Message) -> None:
+        """Give a control message to its handler; what the rank does from now on depends on its sender."""
+        if self.causes is not None:
+            rank = self.ranks[message.to - self.first]
+            self.causes.add(rank.fiber, self.causes.of(message))
+        super().take_control(message)
+
+
+class _Both(ChoosingMailbox, TracingMailbox):
+    """A mailbox that chooses, and says when a message and a receive have met."""
+
+    __slots__ = ()
+
+    fabric: TracedChoosingFabric
+
+
+class TracedChoosingFabric(ChoosingFabric, TracingFabric):
+    """A fabric whose ranks choose as a schedule says, and that records what it carries."""
+
+    mailbox_class = _Both

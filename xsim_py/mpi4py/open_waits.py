@@ -1,0 +1,26 @@
+"""Waits for any or some of several requests choose among those that are complete, as the schedule of the run says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xsim_py.mpi.transport.choices import Chooser
+from xsim_py.schedules import FREE
+
+__all__ = ["OpenWait"]
+
+
+class OpenWait:
+    """A wait for any or some of several requests, in a run with a schedule; `active` is what that wants of them."""
+
+    def __init__(self, chooser: Chooser, kind: str, requests: Sequence[Any], active: list[int]) -> None:
+        forced = chooser.next_forced()
+        self.is_forced = forced != FREE
+        self.active = chooser.among(active, forced, several=kind == "some")
+        self._chooser, self._kind = chooser, kind
+        self._operations = [(index, requests[index]._task().operation) for index in active]
+
+    def settle(self, taken: int) -> None:
+        """Note what was chosen."""
+        self._chooser.waited(self._chooser.begin(self._kind), taken, self._operations)

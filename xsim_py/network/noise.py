@@ -1,0 +1,63 @@
+"""Noise on the network: what is added to the latency and to the time on the wire of messages, by chance.
+
+Nothing is ever taken away: what is added is a part of what the network asks for, by a lognormal law. So the least
+latency of a network is what it was, and shards may look ahead as far as without noise. A draw belongs to the key of
+its message, which the sender gives out, and not to a place in a sequence: it is the same for any number of shards,
+whoever draws before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp
+from statistics import NormalDist
+from typing import Final
+
+from xsim_py import rng
+from xsim_py.config import NoiseSpec
+
+_BITS: Final = 53
+_MASK: Final = (1 << _BITS) - 1
+_NORMAL: Final = NormalDist()
+
+
+class NoiseModel:
+    """The draws of one run.
+
+    Parameters
+    ----------
+    spec : NoiseSpec
+        The medians, and how wide the laws are.
+    seed : int
+        Of the run.
+    node_of : sequence of int
+        The node of each rank; it may grow.
+    """
+
+    def __init__(self, spec: NoiseSpec, *, seed: int, node_of: Sequence[int]) -> None:
+        self._spec = spec
+        self._seed = seed
+        self._node_of = node_of
+        self._nodes: dict[int, float] = {}
+
+    def parts(self, origin: int, to: int, key: int) -> tuple[float, float]:
+        """Return which parts of the latency and of the time on the wire are added to a message of a rank."""
+        node = self._node_of[origin]
+        if node == self._node_of[to]:
+            return 0.0, 0.0
+        if node not in self._nodes:
+            (self._nodes[node], _) = self._draw("node", node)
+        latency, wire = self._draw("message", origin, key)
+        spec, of_node = self._spec, (self._spec.nodes or 0.0) * self._nodes[node]
+        return (spec.latency or 0.0) * latency + of_node, (spec.bandwidth or 0.0) * wire + of_node
+
+    def _draw(self, *names: str | int) -> tuple[float, float]:
+        """Return two independent numbers of a lognormal law with median 1."""
+        drawn = rng.derive_seed(self._seed, "network noise", *names)
+        first, second = (exp(self._spec.sigma * _normal(part & _MASK)) for part in (drawn, drawn >> 64))
+        return first, second
+
+
+def _normal(bits: int) -> float:
+    """Return a number of the standard normal law, from so many equally likely bits."""
+    return _NORMAL.inv_cdf(min((bits + 0.5) / (1 << _BITS), 1 - 2.0**-_BITS))

@@ -1,0 +1,167 @@
+"""Schedules: which of the ways that MPI leaves open a run takes, as lists of small integers.
+
+A rank makes its choices in an order of its own, which does not depend on the others: its wildcard receives and probes
+as they are begun, and its waits for any of several requests. So a schedule has a list for each rank, and means the same
+for any number of shards. In a file a line has a rank and what it chooses next:
+
+    0 2     # the first choice of rank 0: the message of rank 2
+    0 -1    # the second one is left to the simulator, which takes what comes first
+
+A receive or a probe chooses the rank of the sender, as the communicator counts; a wait for any of several requests the
+place in the list; a wait for some of them the sum of 2**place over all places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from xsim_py.input_files import MIB, read_input
+
+_INLINE: Final = re.compile(r"\d{1,9}:-?\d{1,99}( \d{1,9}:-?\d{1,99})*")
+_MOST_BYTES: Final = 16 * MIB
+FREE: Final = -1
+"""Stands for a choice that is left to the simulator."""
+
+
+class Shake(NamedTuple):
+    """Delays that make another order of messages likely, for one run.
+
+    Attributes
+    ----------
+    seed : int
+        Of the delays.
+    span_ps : int
+        How long a delay is.
+    changes : int
+        How many times a rank falls behind all others; 0: each message has a delay of its own (a random walk).
+    messages : int
+        How many messages there are about, among which the changes are drawn.
+    """
+
+    seed: int
+    span_ps: int
+    changes: int
+    messages: int
+
+
+class MatchSchedule(NamedTuple):
+    """The choices that a run is to make where MPI leaves them open."""
+
+    wanted: Mapping[int, tuple[int, ...]]
+    """The choices of each rank, in its order; those that are missing are free."""
+    watch: bool = False
+    """Whether to find out what else each choice could have been; in one shard only."""
+    shake: Shake | None = None
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]], *, watch: bool = False, shake: Shake | None = None) -> MatchSchedule:
+        """Make a schedule of pairs of a rank and its next choice."""
+        wanted: dict[int, list[int]] = {}
+        for rank, choice in pairs:
+            wanted.setdefault(rank, []).append(choice)
+        return cls({rank: tuple(choices) for rank, choices in wanted.items()}, watch, shake)
+
+
+class MadeChoice(NamedTuple):
+    """A choice as a run has made it."""
+
+    rank: int
+    number: int
+    """Which of the rank's choices it is, from 0."""
+    kind: str
+    """``receive``, ``probe``, ``any`` or ``some``."""
+    taken: int
+    """What was chosen; `FREE` where nothing ever fitted."""
+    place: str
+    """The line of the program, ``file:line``."""
+    begun_ps: int
+    alternatives: tuple[int, ...] = ()
+    """What else could have been chosen, in a run that was watched."""
+    after: frozenset[tuple[int, int]] = frozenset()
+    """The choices that this one depends on: rank and number of each."""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Its rank and number."""
+        return self.rank, self.number
+
+
+def pairs_of(choices: Iterable[MadeChoice]) -> list[tuple[int, int]]:
+    """Return the schedule that repeats these choices, in the order in which they were begun."""
+    ordered = sorted(choices, key=lambda choice: (choice.begun_ps, choice.rank, choice.number))
+    return [(choice.rank, choice.taken) for choice in ordered]
+
+
+def pairs_of_map(forced: Mapping[tuple[int, int], int]) -> list[tuple[int, int]]:
+    """Return a schedule that forces these choices, and leaves others free."""
+    last: dict[int, int] = {}
+    for rank, number in forced:
+        last[rank] = max(number, last.get(rank, 0))
+    return [(rank, forced.get((rank, number), FREE)) for rank in sorted(last) for number in range(last[rank] + 1)]
+
+
+def otherwise(choices: Iterable[MadeChoice], changed: MadeChoice, taken: int) -> MatchSchedule:
+    """Return the schedule of a watched run with one of its choices made otherwise.
+
+    All choices that do not depend on that one stay as they were; those that do are free.
+    """
+    kept = {
+        choice.key: choice.taken
+        for choice in choices
+        if choice.taken != FREE and changed.key not in choice.after and choice.key != changed.key
+    }
+    return MatchSchedule.of(pairs_of_map({**kept, changed.key: taken}), watch=True)
+
+
+def read_schedule(told: Any) -> MatchSchedule | None:
+    """Return a schedule from what `xsim_py.simulate` is given: pairs, a file, ``0:2 0:-1``, a `MatchSchedule`, or None.
+
+    Raises
+    ------
+    ValueError
+        It is none of these, or the file holds something else.
+    """
+    if told is None or isinstance(told, MatchSchedule):
+        return told
+    if isinstance(told, str) and _INLINE.fullmatch(told):
+        return MatchSchedule.of(tuple(map(int, pair.split(":"))) for pair in told.split())  # type: ignore[misc]
+    if isinstance(told, str | Path):
+        return MatchSchedule.of(_read_lines(Path(told)))
+    try:
+        pairs = [(int(rank), int(choice)) for rank, choice in told]
+    except (TypeError, ValueError):
+        raise ValueError(f"{told!r} is neither a file nor a list of pairs of a rank and its choice") from None
+    return MatchSchedule.of(pairs)
+
+
+def _read_lines(path: Path) -> Iterable[tuple[int, int]]:
+    try:
+        text = read_input(path, most_bytes=_MOST_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            rank, choice = map(int, words)
+        except ValueError:
+            raise ValueError(f"{path}:{number}: {line!r} is not a rank and its choice, such as 0 2") from None
+        yield rank, choice
+
+
+def inline(choices: Iterable[tuple[int, int]]) -> str:
+    """Return a schedule as a command line may have it."""
+    return " ".join(f"{rank}:{choice}" for rank, choice in choices)
+
+
+def text_of(choices: Iterable[tuple[int, int]], remarks: Mapping[int, str] | None = None) -> str:
+    """Return a schedule as a file has it, with a remark behind some of its lines, by their number from 0."""
+    lines = []
+    for number, (rank, choice) in enumerate(choices):
+        remark = (remarks or {}).get(number, "")
+        lines.append(f"{rank} {choice}{remark and '  # '}{remark}\n")
+    return "".join(lines)
