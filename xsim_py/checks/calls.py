@@ -69,6 +69,7 @@ _SYNCHRONOUS = {
 """The synchronous send for each that may be buffered."""
 _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Free": requests.free,
+    "free": requests.free,
     "Start": point_to_point.start,
     "Startall": point_to_point.start_all,
     "Wait": requests.wait,
