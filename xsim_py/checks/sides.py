@@ -194,6 +194,7 @@ class Access(Deed):
         "how",
         "is_local",
         "is_passive",
+        "list_it",
         "latest",
         "pieces",
         "place",
