@@ -159,7 +159,7 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
 
 def _failed(monitor: Monitor, call: Call, error: BaseException) -> None:
     """Take note of what a call has refused, unless it was known before that it had to be."""
-    if monitor.has_noted(call.place):
+    if monitor.has_noted(call.place, call.rank.number):
         return
     if isinstance(error, errors.Exception):
         code = error.Get_error_class()

@@ -66,7 +66,7 @@ def meet(monitor: Monitor, call: Call, core: Any, said: CollectiveCall) -> None:
     meeting = monitor.members.get(key)
     if meeting is None:
         meeting = monitor.members[key] = MembersCalls(core.ranks)
-    elif core.local is None:
+    else:
         first = next(iter(meeting.calls.values()))
         _compare(monitor, core, first, said)
     meeting.calls[core.me] = said
@@ -81,7 +81,9 @@ def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: Collectiv
     """Compare two members' calls."""
     if first.name != said.name:
         _differ(monitor, CALL_ORDERING, first, said, f"{first.name} at rank {first.rank}", "while others are in")
-    elif first.root != said.root:
+    elif core.local is not None and first.op == said.op:
+        return  # the other group has the root, or the blocks
+    elif first.root != said.root and core.local is None:
         _differ(monitor, PARAMETER_MATCHING, first, said, f"root {first.root} at rank {first.rank}", "root")
     elif first.op != said.op:
         _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.op} at rank {first.rank}", "operation")

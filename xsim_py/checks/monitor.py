@@ -176,9 +176,11 @@ class Monitor:
         noted.ranks.add(rank)
         noted.details.update(dict.fromkeys(details))
 
-    def has_noted(self, place: Place) -> bool:
-        """Return whether something has been found in the line of a place."""
-        return bool(self._noted) and line_of(place) in {key[1:3] for key in self._noted}
+    def has_noted(self, place: Place, rank: int) -> bool:
+        """Return whether something has been found in the line of a place, by this rank."""
+        return bool(self._noted) and any(
+            rank in noted.ranks for key, noted in self._noted.items() if key[1:3] == line_of(place)
+        )
 
     def has(self, *categories: str) -> bool:
         """Return whether something of one of these classes has been found."""

@@ -21,6 +21,7 @@ from .signatures import PICKLE, Signature, of_buffer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xsim_py.mpi.transport.message import Message
     from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Call, Monitor
@@ -119,13 +120,30 @@ def probe(
     source: int = ANY_SOURCE,
     tag: int = ANY_TAG,
     status: Any = None,
-) -> None:
+) -> After | None:
     """Follow ``Probe`` and its relatives, which wait for a message and do not receive it."""
     if source == ANY_SOURCE:
         monitor.wildcards = True
-    if source != PROC_NULL:
-        side = MessageSide(call.rank.number, call.title, call.place, core_of(comm), source, tag, None, sends=False)
-        call.waits_for = [side]
+    core = core_of(comm)
+    if source == PROC_NULL or core is None:
+        return None
+    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, None, sends=False)
+    call.waits_for = [side]
+
+    def found(what: Any) -> None:
+        # Of a wildcard it is not known here which message it was: its sender cannot be said to have been waited for.
+        if what and source != ANY_SOURCE and not call.name.lower().startswith("i"):
+            there = (*monitor.under_way.items(), *monitor.kept.items())
+            side.partner = next((send for message, send in there if _fits(message, side)), None)
+            call.rank.steps.append(([], [side], True))
+
+    return found
+
+
+def _fits(message: Message, side: MessageSide) -> bool:
+    """Return whether a message is one that a probe with a named source has found."""
+    wanted = message.tag == side.tag or side.tag == ANY_TAG
+    return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
 
 def begin_send_buffer(

@@ -244,12 +244,12 @@ class LineWatch:
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
-        if self._usable:
+        if self._usable and sys.gettrace() == self._entered:
             sys.settrace(None)
 
     def go_on(self, frame: FrameType) -> None:
         """Watch what comes after an MPI call, which `frame` has made."""
-        if not self._usable:
+        if not self._usable or sys.gettrace() not in (None, self._entered):  # the program may trace itself
             return
         sys.settrace(self._entered)
         outer: FrameType | None = frame
@@ -293,24 +293,13 @@ class LineWatch:
 
 def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
     """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
-    array = _value(touch.array.names, frame)
-    if type(array) is not np.ndarray or (touch.callee and not _looks(touch.callee, frame)):
+    try:
+        part, is_known = _part(touch.array, frame)
+    except Exception:  # the instruction itself will say what is wrong
         return
-    part, is_known = array, True
-    for code in touch.array.indices:
-        if code is None:
-            is_known = False
-            break
-        try:
-            index = eval(code, frame.f_globals, frame.f_locals)
-            keys = index if isinstance(index, tuple) else (index,)
-            if any(isinstance(key, np.ndarray | list) for key in keys):
-                is_known = False  # it takes some elements, wherever they are
-                break
-            part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
-        except Exception:  # the instruction itself will say what is wrong
-            return
-    if not part.size or (touch.is_element and is_known and part.ndim):
+    if type(part) is not np.ndarray or not part.size or (touch.is_element and is_known and part.ndim):
+        return
+    if touch.callee and not _looks(touch.callee, frame):
         return
     low, high = _bounds(part)
     for guard in guards:
@@ -320,6 +309,25 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
         ):
             continue
         guard.touched(touch.how, (frame.f_code.co_filename, frame.f_lineno), pieces)
+
+
+def _part(array: ArrayName, frame: FrameType) -> tuple[Any, bool]:
+    """Return what an expression means, and whether it is all of it that is meant, and not just some elements."""
+    part = _value(array.names, frame)
+    for code in array.indices:
+        if code is None:
+            return part, False
+        index = eval(code, frame.f_globals, frame.f_locals)
+        if type(part) in (list, tuple, dict):
+            part = part[index]
+            continue
+        keys = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(key, np.ndarray | list) for key in keys):
+            return part, False
+        if type(part) is not np.ndarray:
+            return None, True
+        part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
+    return part, True
 
 
 def _bounds(array: Any) -> tuple[int, int]:
