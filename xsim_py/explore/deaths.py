@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from xsim_py import rng
@@ -62,6 +62,7 @@ def failures(
     deaths: int = 1,
     accept: str | None = None,
     when: Sequence[str] = WHEN,
+    victims: Collection[int] | None = None,
     jobs: int | None = None,
     budget: int | None = None,
     folder: str | None = None,
@@ -85,6 +86,8 @@ def failures(
         if it has the lines of the run without failures; lines that only dead ranks would have printed may be missing.
     when : sequence of str
         Where ranks die: ``before``, ``in`` (at half of its virtual duration) and ``after`` a call.
+    victims : collection of int, optional
+        Which ranks die; default: all, those too that the program starts.
     jobs : int, optional
         How many runs at once; default: as many as there are cores.
     budget : int, optional
@@ -117,7 +120,7 @@ def failures(
         found: list[DeathCase] = []
         last = [DeathCase((), right)]
         for number in range(1, deaths + 1):
-            cases = _drawn(_further(last, when), budget, int(options.get("seed") or 0), number)
+            cases = _drawn(_further(last, when, victims), budget, int(options.get("seed") or 0), number)
             last = list(search.run(cases, lists_calls=number < deaths, before=len(found), progress=progress))
             found += last
     judged = [_judged(case, case.seen, right, verdict) for case in found if case.seen is not None]
@@ -184,13 +187,14 @@ def sites(calls: Iterable[Call], when: Sequence[str] = WHEN) -> Iterator[Planned
             yield PlannedDeath(site, Place(call.rank, call.name, call.ordinal, call.place, moment))
 
 
-def _further(before: Iterable[DeathCase], when: Sequence[str]) -> Iterator[DeathCase]:
+def _further(before: Iterable[DeathCase], when: Sequence[str], victims: Collection[int] | None) -> Iterator[DeathCase]:
     """Yield the cases with one death more than those before, each set of deaths once."""
     known = set()
     for case in before:
         assert case.seen is not None
         dead = {death.site.rank for death in case.deaths}
-        for death in sites((call for call in case.seen.calls if call.rank not in dead), when):
+        left = [call for call in case.seen.calls if call.rank not in dead]
+        for death in sites((call for call in left if victims is None or call.rank in victims), when):
             deaths = (*case.deaths, death)
             key = frozenset(each.key for each in deaths)
             if key not in known:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
 
 _LABEL: Final = re.compile(r"\[(\d+)\] ")
-_SAID: Final = 2000
+_LABELS: Final = re.compile(r"^\[[\d, -]+\] ", re.MULTILINE)
+_SAID: Final = 4000
 _FUNCTION: Final = "xsim_py.explore.runs:do"
 
 
@@ -104,7 +105,7 @@ def seen(result: Result, stdout: str, stderr: str, *, lists_calls: bool = False)
         result.ended,
         result.exit_status,
         tuple(lines),
-        "\n".join(filter(None, [str(result.report).strip(), stderr.strip()[-_SAID:]]))[:_SAID],
+        "\n".join(filter(None, [str(result.report).strip(), _LABELS.sub("", stderr).strip()[-_SAID:]]))[:_SAID],
         str(result.digest),
         result.virtual_time_ps,
         tuple((each["rank"], each["cause"]) for each in result.failures),
