@@ -198,16 +198,25 @@ class _Exploration:
             self._take(under_way.pop(first), came.pop(first))
 
     def by_chance(self, budget: int, seed: int) -> None:
-        """Spend what is left of the budget on random walks and PCT, by turns."""
+        """Spend what is left of the budget on random walks and PCT, by turns.
+
+        What they find is run again without their delays, which belong to no schedule and show in what a program prints.
+        """
         assert self._usual is not None
         span_ps = 2 * self._usual.virtual_time_ps + 1
-        for number in range(budget - self._runs):
+        for number in range((budget - self._runs) // 2):
             depth = 0 if number % 2 else 1 + number // 2 % _MOST_DEPTH
             drawn = rng.derive_seed(seed, "explore", number)
             shake = Shake(drawn, span_ps, depth, max(self._usual.messages, 1))
             self._runner.submit(self._task(MatchSchedule({}, watch=True, shake=shake)))
+        again: dict[int, Branch] = {}
         for _, seen in sorted(self._runner.results(), key=lambda result: result[0]):
-            self._take(Branch({}, ()), seen)
+            self._runs += 1
+            branch = Branch({choice.key: choice.taken for choice in seen.choices if choice.taken != FREE}, ())
+            if not self.tree.knows(branch) and branch not in again.values():
+                again[self._runner.submit(self._task(MatchSchedule.of(branch.pairs(), watch=True)))] = branch
+        for number, seen in sorted(self._runner.results(), key=lambda result: result[0]):
+            self._take(again[number], seen)
 
     # ------------------------------------------------------------------------------------------ what it comes to
 

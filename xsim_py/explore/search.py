@@ -75,11 +75,12 @@ class MatchingTree:
         """Return the next branch that no known run has taken, if there is one."""
         while self._todo:
             branch = self._todo.popleft()
-            if not self._is_covered(branch):
+            if not self.knows(branch):
                 return branch
         return None
 
-    def _is_covered(self, branch: Branch) -> bool:
+    def knows(self, branch: Branch) -> bool:
+        """Return whether a known run has made these choices."""
         items = frozenset(branch.forced.items())
         if items in self._covered:
             return True

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cases import Case, all_cases
+from tests.simulated import run_simulated
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
 from xsim_py.schedules import MatchSchedule, inline, pairs_of, text_of
@@ -57,6 +60,25 @@ def test_a_run_repeats_its_choices_to_the_bit(shards: int) -> None:
     again = run(collects, schedule=pairs_of(first.choices), shards=shards)
     assert (again.digest, again.values) == (first.digest, first.values)
     assert run(collects, schedule=wanted, shards=shards).digest == first.digest
+
+
+CASES = [case for case in all_cases() if case.ranks <= 8]
+SAMPLE = CASES if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else CASES[::25]
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=str)
+def test_programs_of_all_kinds_repeat_themselves_by_their_choices(case: Case) -> None:
+    plain = run_simulated(case)[1]
+    watched = run_simulated(case, schedule=MatchSchedule({}, watch=True))[1]
+    told = {"schedule": pairs_of(watched.choices), "shards": 3, "trace": True}
+    assert plain.digest == watched.digest == run_simulated(case, **told)[1].digest
+
+
+def test_ranks_in_processes_of_their_own_choose_as_well() -> None:
+    wanted = [(0, 3), (0, 1)]
+    here = run(collects, schedule=wanted)
+    apart = run(collects, schedule=wanted, isolation="process:2")
+    assert (apart.digest, apart.choices) == (here.digest, here.choices)
 
 
 def test_choices_may_be_left_free_and_polls_wait_for_what_is_wanted() -> None:
