@@ -80,8 +80,10 @@ class MadeChoice(NamedTuple):
     begun_ps: int
     alternatives: tuple[int, ...] = ()
     """What else could have been chosen, in a run that was watched."""
-    after: frozenset[tuple[int, int]] = frozenset()
-    """The choices that this one depends on: rank and number of each."""
+    bit: int = 0
+    """Stands for it in `after` of others."""
+    after: int = 0
+    """The bits of all choices that this one depends on."""
 
     @property
     def key(self) -> tuple[int, int]:

@@ -93,6 +93,11 @@ def test_where_there_are_more_than_the_budget_half_of_it_goes_to_chance() -> Non
     assert any(order[0] != 1 for order in chance)
 
 
+def test_all_are_run_where_the_budget_just_has_them() -> None:
+    found = wildcards(gathers, ranks=5, budget=27)
+    assert (found.found, found.is_complete) == (24, True)
+
+
 def test_failures_are_drawn_beside() -> None:
     plain, *others = with_failures(gathers, failures=2, ranks=3, seed=2)
     assert plain.fail == ""

@@ -18,7 +18,7 @@ from xsim_py import rng
 from xsim_py.errors import ConfigError
 from xsim_py.explore.outcomes import KINDS, SeenOutcome, outcome_of
 from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told
-from xsim_py.explore.search import Branch, Key, MatchingTree, pairs_of_map
+from xsim_py.explore.search import Branch, Key, MatchingTree, pairs_of_map, unchanged
 from xsim_py.schedules import FREE, MadeChoice, MatchSchedule, Shake, pairs_of
 
 BUDGET: Final = 1000
@@ -177,12 +177,15 @@ class _Exploration:
             self._progress(self._runs, self._runs + self.tree.left, others)
 
     def systematic(self, budget: int) -> None:
-        """Run all branches of the tree, or as many as half of the budget has where that is not enough."""
+        """Run all branches of the tree; stop from half of the budget on, once it is clear that there are more."""
+        look, step = budget // 2, max(budget // 10, 1)
         under_way: dict[int, Branch] = {}
         came: dict[int, Seen] = {}
         while True:
-            half = budget // 2 if self.tree.count + self.tree.left > budget else budget
-            while len(under_way) < _AHEAD and self._runs + len(under_way) < half:
+            if self._runs >= look:
+                look += step
+                budget = self._runs if self._runs + self.tree.prune() > budget else budget
+            while len(under_way) < _AHEAD and self._runs + len(under_way) < budget:
                 branch = self.tree.next()
                 if branch is None:
                     break
@@ -288,11 +291,7 @@ def replay(program: Any, choices: Sequence[MadeChoice], changed: MadeChoice, tak
     """
     from xsim_py.run import simulate
 
-    kept = {
-        choice.key: choice.taken
-        for choice in choices
-        if choice.taken != FREE and changed.key not in choice.after and choice.key != changed.key
-    }
+    kept = unchanged(choices, changed)
     schedule = MatchSchedule.of(pairs_of_map({**kept, changed.key: taken}), watch=True)
     return simulate(program, schedule=schedule, **options)
 
