@@ -184,7 +184,7 @@ class _Exploration:
         while True:
             if self._runs >= look:
                 look += step
-                budget = self._runs if self._runs + self.tree.prune() > budget else budget
+                budget = self._runs if self.tree.has_more_than(budget - self._runs) else budget
             while len(under_way) < _AHEAD and self._runs + len(under_way) < budget:
                 branch = self.tree.next()
                 if branch is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from xsim_py.schedules import FREE, MadeChoice
@@ -113,10 +114,10 @@ class MatchingTree:
                 return branch
         return None
 
-    def prune(self) -> int:
-        """Forget the branches that known runs have taken, and return how many are left."""
-        self._todo = deque(each for each in self._todo if not self.knows(each[0].branch(*each[1:])))
-        return len(self._todo)
+    def has_more_than(self, count: int) -> bool:
+        """Return whether more branches are left than so many, of those that no known run has taken."""
+        new = (1 for run, choice, taken in self._todo if not self.knows(run.branch(choice, taken)))
+        return next(islice(new, max(count, 0), None), None) is not None
 
     def knows(self, branch: Branch) -> bool:
         """Return whether a known run has made these choices."""
