@@ -8,13 +8,14 @@ recover has places, too. The deaths of a case are a set, so that a case which is
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from xsim_py import rng
 from xsim_py.errors import ConfigError
-from xsim_py.explore.runs import Call, Progress, Runner, RunTask, Seen, told
+from xsim_py.explore.runs import Call, Progress, Runner, RunTask, Seen, told, with_limit
 from xsim_py.failure.schedule import CallSite
 from xsim_py.report.failure_space import FailureSpace, JudgedCase, Place
 
@@ -114,9 +115,11 @@ def failures(
         options["ft"] = True
     verdict = judge or _judge(accept)
     with Runner(program, jobs) as runner:
+        began_s = time.perf_counter()
         right = runner.one(RunTask({**options, "fail": given}, True, folder))
         _refuse_bad(right, verdict)
-        search = _Search(runner, options, given, folder, verdict, right, done or {}, keep)
+        limited = with_limit(options, time.perf_counter() - began_s)
+        search = _Search(runner, limited, given, folder, verdict, right, done or {}, keep)
         found: list[DeathCase] = []
         last = [DeathCase((), right)]
         for number in range(1, deaths + 1):

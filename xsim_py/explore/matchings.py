@@ -10,6 +10,7 @@ probability of at least 1 / (n k^(d-1)).
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from xsim_py import rng
 from xsim_py.errors import ConfigError
 from xsim_py.explore.outcomes import KINDS, SeenOutcome, outcome_of
-from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told
+from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told, with_limit
 from xsim_py.explore.search import Branch, Key, MatchingTree, pairs_of_map, unchanged
 from xsim_py.schedules import FREE, MadeChoice, MatchSchedule, Shake, pairs_of
 
@@ -178,6 +179,7 @@ class _Exploration:
 
     def systematic(self, budget: int) -> None:
         """Run all branches of the tree; stop from half of the budget on, once it is clear that there are more."""
+        began_s = time.perf_counter()
         look, step = budget // 2, max(budget // 10, 1)
         under_way: dict[int, Branch] = {}
         came: dict[int, Seen] = {}
@@ -198,6 +200,8 @@ class _Exploration:
             while first not in came:
                 number, seen = next(results)
                 came[number] = seen
+            if not self._runs:
+                self._arguments = with_limit(self._arguments, time.perf_counter() - began_s)
             self._take(under_way.pop(first), came.pop(first))
 
     def by_chance(self, budget: int, seed: int) -> None:
