@@ -591,5 +591,5 @@ class _Run:
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE), beside_mpi)
-        if self.isolation != 1:
+        if self.isolation != 1 and self.program.is_watched:
             shared_state.install(patches, self.program.start)
