@@ -28,7 +28,7 @@ _STALLED = 3
 
 
 class Raised(NamedTuple):
-    """What a rank has raised, and when."""
+    """A rank has raised this, at this time."""
 
     clock_ps: int
     rank: int

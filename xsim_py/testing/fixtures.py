@@ -11,7 +11,7 @@ import pytest
 _mpi = import_module  # the simulated one in a rank, and under an mpiexec the real one
 
 
-class Comm:
+class CommFixtures:
     """`comm`, where no other plugin has one."""
 
     @pytest.fixture(scope="session")
@@ -26,7 +26,7 @@ class Comm:
         return size
 
 
-class Folders:
+class FolderFixtures:
     """The fixtures of pytest-mpi that pytest-isolate-mpi has, too."""
 
     @pytest.fixture
@@ -40,7 +40,7 @@ class Folders:
         return type(tmpdir)(_mpi("mpi4py.MPI").COMM_WORLD.bcast(str(tmpdir)))
 
 
-class FileName:
+class FileNameFixture:
     """The other fixture of pytest-mpi."""
 
     @pytest.fixture

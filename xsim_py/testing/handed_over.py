@@ -1,4 +1,4 @@
-"""What a test's fixtures have made outside, its ranks find as processes would that had been forked from there.
+"""The ranks of a test find what its fixtures have made outside, as processes would that had been forked from there.
 
 Containers, arrays and objects of the program's own classes are copied for each rank; everything else (a folder's path,
 a mock, a lock) is one object for all. Modules and classes of the program are executed anew in each rank, so what

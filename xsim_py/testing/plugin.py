@@ -78,7 +78,7 @@ def _others() -> _Others:
 
 
 class _State:
-    """What the options of one session say."""
+    """The options of one session, read."""
 
     def __init__(self, config: pytest.Config) -> None:
         get = config.getoption
@@ -117,15 +117,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if not others.speaks_with_mpi:
         for name in _UNDER_MPI:
             config.addinivalue_line("markers", f"{name}: with --with-mpi, as in pytest-mpi")
-    from .fixtures import Comm, FileName, Folders
+    from .fixtures import CommFixtures, FileNameFixture, FolderFixtures
 
     register = config.pluginmanager.register
     if not others.has_comm:
-        register(Comm(), "xsim_comm")
+        register(CommFixtures(), "xsim_comm")
     if not others.has_comm and not others.speaks_with_mpi:
-        register(Folders(), "xsim_folders")
+        register(FolderFixtures(), "xsim_folders")
     if not others.speaks_with_mpi:
-        register(FileName(), "xsim_file_name")
+        register(FileNameFixture(), "xsim_file_name")
     if config.getoption("xsim"):
         register(_InPlaceOfOthers(), "xsim_in_place_of_others")
 
