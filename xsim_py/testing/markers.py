@@ -42,7 +42,7 @@ class Wish(NamedTuple):
     label : str
         What stands before the number in a test's name, where there are several.
     least : int or None
-        With fewer ranks it is skipped.
+        With fewer ranks it is skipped, and it runs on more; None where it is for these numbers alone.
     skip : str
         Why it is not run at all; usually empty.
     """
@@ -103,8 +103,8 @@ def _isolated(mark: pytest.Mark) -> Wish:
 def _at_least(mark: pytest.Mark, usual: tuple[int, ...], with_mpi: bool) -> Wish:
     if mark.args:
         raise pytest.UsageError(_NO_TEXT.format("mpi", "no positional arguments"))
-    least = mark.kwargs.get("min_size")
-    ranks = usual or (max(least or 1, DEFAULT_RANKS),)
+    least = mark.kwargs.get("min_size") or 1
+    ranks = usual or (max(least, DEFAULT_RANKS),)
     return Wish(ranks, {}, least=least, skip="" if with_mpi else WITHOUT_MPI)
 
 

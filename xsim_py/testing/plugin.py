@@ -32,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("xsim", "MPI code on virtual ranks (xsim_py)")
     add = group.addoption
     add("--xsim", action="store_true", help="run the tests that other plugins for MPI have marked on virtual ranks")
+    add("--xsim-session", metavar="N", type=int, help="run the whole session on each of N ranks, with one report")
     add("--xsim-ranks", metavar="N[,N...]", help="numbers of ranks for tests that do not say how many (default: 2)")
     add("--xsim-machine", metavar="MACHINE", help="the simulated machine: a preset or a YAML file (default: gige)")
     add("--xsim-seed", metavar="S", help="seed of every random stream")
@@ -100,7 +101,7 @@ class _State:
         wish = wish_of(node, usual=self.usual, foreign=self.foreign, with_mpi=self.with_mpi)
         comm = fixturedefs.get("comm")
         if wish is None and comm and comm[-1].func.__module__.startswith("xsim_py."):
-            return Wish(self.usual or (DEFAULT_RANKS,), {})
+            return Wish(self.usual or (DEFAULT_RANKS,), {}, least=1)
         return wish
 
 
@@ -126,6 +127,12 @@ def pytest_configure(config: pytest.Config) -> None:
         register(FolderFixtures(), "xsim_folders")
     if not others.speaks_with_mpi:
         register(FileNameFixture(), "xsim_file_name")
+    if config.getoption("xsim_session") and not _is_in_rank():
+        if getattr(config.option, "numprocesses", None):
+            raise pytest.UsageError("--xsim-session: all ranks live in one process; leave out -n")
+        from .session import Controller
+
+        register(Controller(config, config.getoption("xsim_session"), config.stash[_STATE].options), "xsim_session")
     if config.getoption("xsim"):
         register(_InPlaceOfOthers(), "xsim_in_place_of_others")
 
@@ -191,10 +198,14 @@ def _mark_as_pytest_mpi_does(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.skip(reason="test does not use mpi"))
 
 
+def _is_in_rank() -> bool:
+    current: Any = sys.modules.get("xsim_py.process.ranks.current")  # or nothing can be simulated
+    return current is not None and current.here() is not None
+
+
 def _world_size() -> int | None:
     """Return how many ranks run this session together; None if it is alone, and may have ranks of its own."""
-    current: Any = sys.modules.get("xsim_py.process.ranks.current")
-    if (current is not None and current.here() is not None) or any(name in os.environ for name in _LAUNCHED):
+    if _is_in_rank() or any(name in os.environ for name in _LAUNCHED):
         size: int = import_module("mpi4py.MPI").COMM_WORLD.size  # the simulated one, or the real one
         return size
     return None

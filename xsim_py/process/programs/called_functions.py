@@ -34,9 +34,12 @@ class FoundInRanks:
     ----------
     home : Path
         The modules below this folder are private.
+    again : bool
+        Whether ranks import what their host has imported from where that came; else they look for it anew.
     """
 
     home: Path
+    again: bool = True
 
     def hand_over(self, is_private: Callable[[str], bool]) -> None:
         """Keep what ranks are to have copies of, by `copy_of`; afterwards private modules are those of ranks."""

@@ -212,7 +212,7 @@ def separate(
     if all(own):  # else one needs what its host has imported
         if functions:
             host_thread_locals.hide(patches)
-        taken = finder.take_out(again=bool(functions))
+        taken = finder.take_out(again=any(getattr(program.function, "again", True) for program in functions))
         patches.at_end(lambda: sys.modules.update(taken))
 
 
