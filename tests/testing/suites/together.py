@@ -27,7 +27,7 @@ def test_parameters(k, mpi_tmp_path, tmp_path, monkeypatch):
     common = comm.bcast(str(mpi_tmp_path))
     assert common == str(mpi_tmp_path)
     assert (tmp_path == mpi_tmp_path) == (rank == 0)
-    assert library.VALUE == rank
+    assert rank == library.VALUE
 
 
 @pytest.mark.mpi(min_size=20)
