@@ -184,7 +184,7 @@ def simulate(
     """
     asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
     spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
-    run = _Run(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
+    run = Run(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
     run.label = asked.label
     run.traced = asked.trace
     run.profile = Profile(run.transport.local[0]) if asked.profile else None
@@ -206,7 +206,7 @@ def _check_shards(local: int, ranks: int) -> None:
         raise ConfigError(f"shards: {local:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}")
 
 
-class _Run:
+class Run:
     """Everything that one run is made of."""
 
     def __init__(self, spec: MachineSpec, program: Program | Apps, asked: RunParameters) -> None:
@@ -412,7 +412,7 @@ class _Run:
         numbers: Sequence[int],
     ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
-        self._make_shards(numbers, background, start_ps)
+        self.make_shards(numbers, background, start_ps)
         body = lifecycle.body(self.program)
         vitals.mine.running = 1
         try:
@@ -496,7 +496,7 @@ class _Run:
         given_back(complete)
         return complete
 
-    def _make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
+    def make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
         """Everything anew, as a launcher would start it."""
         self.machine.clear()
         self.variables = Variables(self.machine, self.ranks)

@@ -46,4 +46,4 @@ def run(folder: Path, *arguments: str, suites: tuple[str, ...] = (), **variables
     }
     command = [sys.executable, "-m", "pytest", "-p", "xsim_py.testing.plugin", "-p", "no:cacheprovider", "-rA"]
     command += arguments
-    return Session(subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120))
+    return Session(subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300))

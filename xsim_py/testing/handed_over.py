@@ -59,7 +59,7 @@ def unwrapped(thing: Any) -> Any:
 def is_of_mpi(value: Any) -> bool:
     """Return whether something is mpi4py's: a module, a class, a communicator."""
     if isinstance(value, ModuleType):
-        return value.__name__.partition(".")[0] == _MPI
+        return value.__name__.removeprefix("xsim_py.").partition(".")[0] == _MPI
     kind = value if isinstance(value, type) else type(value)
     return str(kind.__module__).partition(".")[0] == _MPI
 

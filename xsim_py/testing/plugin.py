@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from .alone import StandIn
 from .markers import DEFAULT_RANKS, TOO_FEW, Wish, wish_of
 
 _UNDER_MPI = {
@@ -29,6 +30,8 @@ _STATE = pytest.StashKey["_State"]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our options, and those of the other plugins that are not there."""
+    if not any(type(finder) is StandIn for finder in sys.meta_path):
+        sys.meta_path.insert(0, StandIn())
     group = parser.getgroup("xsim", "MPI code on virtual ranks (xsim_py)")
     add = group.addoption
     add("--xsim", action="store_true", help="run the tests that other plugins for MPI have marked on virtual ranks")
@@ -200,7 +203,7 @@ def _mark_as_pytest_mpi_does(item: pytest.Item) -> None:
 
 def _is_in_rank() -> bool:
     current: Any = sys.modules.get("xsim_py.process.ranks.current")  # or nothing can be simulated
-    return current is not None and current.here() is not None
+    return current is not None and current.here() not in (None, current.host)
 
 
 def _world_size() -> int | None:
