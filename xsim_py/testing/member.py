@@ -72,8 +72,6 @@ class Member:
         for name, value in _NOT_OF_RANKS.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
-        if not getattr(config.option, "only_mpi", True):
-            config.option.with_mpi = True
         base: Any = getattr(self._outer, "_tmp_path_factory", None)
         if base is not None:
             with current.outside():

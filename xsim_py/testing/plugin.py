@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         sys.meta_path.insert(0, StandIn())
     group = parser.getgroup("xsim", "MPI code on virtual ranks (xsim_py)")
     add = group.addoption
-    add("--xsim", action="store_true", help="run the tests that other plugins for MPI have marked on virtual ranks")
+    add("--xsim", action="store_true", help="run tests with the marks of other plugins for MPI on virtual ranks, too")
     add("--xsim-session", metavar="N", type=int, help="run the whole session on each of N ranks, with one report")
     add("--xsim-ranks", metavar="N[,N...]", help="numbers of ranks for tests that do not say how many (default: 2)")
     add("--xsim-machine", metavar="MACHINE", help="the simulated machine: a preset or a YAML file (default: gige)")
@@ -87,8 +88,11 @@ class _State:
     def __init__(self, config: pytest.Config) -> None:
         get = config.getoption
         others = _others()
-        self.foreign = frozenset(("parallel", "mpi", "mpi(ranks)")) - (frozenset() if get("xsim") else others.marks)
-        self.with_mpi = bool(get("xsim") or get("--with-mpi") or get("--only-mpi"))
+        asked = any(value for name, value in vars(config.option).items() if name.startswith("xsim"))
+        self.foreign = frozenset(("parallel", "mpi", "mpi(ranks)")) - (frozenset() if asked else others.marks)
+        if (get("xsim") or get("xsim_session")) and not get("--only-mpi"):
+            config.option.with_mpi = True  # also where it is another plugin that looks at it
+        self.with_mpi = bool(get("--with-mpi") or get("--only-mpi"))
         try:
             self.usual = tuple(int(word) for word in (get("xsim_ranks") or "").split(",") if word)
         except ValueError:
@@ -108,7 +112,7 @@ class _State:
         return wish
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks, and bring the fixtures that no other plugin has."""
     config.stash[_STATE] = _State(config)
@@ -136,21 +140,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from .session import Controller
 
         register(Controller(config, config.getoption("xsim_session"), config.stash[_STATE].options), "xsim_session")
-    if config.getoption("xsim"):
-        register(_InPlaceOfOthers(), "xsim_in_place_of_others")
-
-
-class _InPlaceOfOthers:
-    """Runs tests that other plugins would give to an mpiexec."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> object:
-        """Run a test on ranks as pytest runs any test."""
-        if not item.stash.get(_ON_RANKS, False):
-            return None
-        from _pytest.runner import pytest_runtest_protocol
-
-        return pytest_runtest_protocol(item, nextitem)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -223,7 +212,20 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if on_ranks and not session.config.getoption("collectonly"):
         from .on_ranks import prepare
 
+        for item, _ in on_ranks:
+            _hide_marks(item)
         prepare(on_ranks, state.options)
+
+
+def _hide_marks(item: Any) -> None:
+    """Let other plugins find none of their marks at a test that is ours to run; they would skip it, or run mpiexec."""
+    if _others().marks:
+        shown = item.iter_markers
+
+        def iter_markers(name: str | None = None) -> Iterator[pytest.Mark]:
+            return (mark for mark in shown(name) if mark.name not in ("parallel", "mpi"))
+
+        item.iter_markers = iter_markers
 
 
 @pytest.hookimpl(tryfirst=True)
