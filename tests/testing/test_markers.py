@@ -14,78 +14,83 @@ ALL = frozenset(("parallel", "mpi", "mpi(ranks)"))
 class Node:
     """A test with these marks, the nearest first."""
 
-    def __init__(self, *marks: pytest.MarkDecorator) -> None:
-        self.marks = [each.mark for each in marks]
+    def __init__(self, *marks: pytest.Mark) -> None:
+        self.marks = list(marks)
 
     def iter_markers(self) -> list[pytest.Mark]:
         return self.marks
 
 
-def wish(*marks: pytest.MarkDecorator, **options: Any) -> Wish | None:
+def wish(*marks: pytest.Mark, **options: Any) -> Wish | None:
     return wish_of(Node(*marks), **{"usual": (), "foreign": ALL, "with_mpi": True, **options})
 
 
-mark = pytest.mark
+def said(name: str, *args: Any, **kwargs: Any) -> pytest.Mark:
+    return pytest.Mark(name, args, kwargs, _ispytest=True)  # `pytest.mark` knows only those of this session
 
 
 @pytest.mark.parametrize(
-    ("said", "ranks", "options"),
+    ("mark", "ranks", "options"),
     [
-        (mark.ranks(2, 3, 8), (2, 3, 8), {}),
-        (mark.ranks([2, 3], machine="shmem"), (2, 3), {"machine": "shmem"}),
-        (mark.ranks, (2,), {}),
-        (mark.parallel, (3,), {}),
-        (mark.parallel(4), (4,), {}),
-        (mark.parallel(nprocs=5), (5,), {}),
-        (mark.parallel([1, 2]), (1, 2), {}),
-        (mark.mpi(ranks=[2, 4], timeout=2, unit="m"), (2, 4), {"wall_limit": 120}),
-        (mark.mpi(ranks=3), (3,), {}),
-        (mark.mpi(min_size=4), (4,), {}),
-        (mark.mpi, (2,), {}),
+        (said("ranks", 2, 3, 8), (2, 3, 8), {}),
+        (said("ranks", [2, 3], machine="shmem"), (2, 3), {"machine": "shmem"}),
+        (said("ranks"), (2,), {}),
+        (said("parallel"), (3,), {}),
+        (said("parallel", 4), (4,), {}),
+        (said("parallel", nprocs=5), (5,), {}),
+        (said("parallel", [1, 2]), (1, 2), {}),
+        (said("mpi", ranks=[2, 4], timeout=2, unit="m"), (2, 4), {"wall_limit": 120}),
+        (said("mpi", ranks=3), (3,), {}),
+        (said("mpi", min_size=4), (4,), {}),
+        (said("mpi"), (2,), {}),
     ],
 )
-def test_a_mark_says_on_how_many_ranks(said: pytest.MarkDecorator, ranks: tuple[int, ...], options: dict[str, Any]):
-    found = wish(said)
+def test_a_mark_says_on_how_many_ranks(mark: pytest.Mark, ranks: tuple[int, ...], options: dict[str, Any]):
+    found = wish(mark)
     assert found is not None
     assert (found.ranks, found.options) == (ranks, options)
 
 
 def test_the_nearest_mark_counts_and_other_marks_do_not():
-    found = wish(mark.slow, mark.ranks(4), mark.ranks(2))
+    found = wish(said("slow"), said("ranks", 4), said("ranks", 2))
     assert found is not None
     assert found.ranks == (4,)
-    assert wish(mark.slow) is None
+    assert wish(said("slow")) is None
 
 
-def test_what_the_command_line_says_holds_for_who_leaves_it_open():
-    open_ones = [wish(each, usual=(5, 6)) for each in (mark.ranks, mark.mpi, mark.mpi(min_size=2))]
-    assert [each and each.ranks for each in open_ones] == [(5, 6)] * 3
-    assert [each and each.ranks for each in (wish(mark.ranks(3), usual=(5,)), wish(mark.parallel, usual=(5,)))] == [
-        (3,),
-        (3,),
-    ]
+@pytest.mark.parametrize(("name", "ranks"), [("ranks", (5, 6)), ("mpi", (5, 6)), ("parallel", (3,))])
+def test_what_the_command_line_says_holds_for_marks_that_leave_it_open(name: str, ranks: tuple[int, ...]):
+    found = wish(said(name), usual=(5, 6))
+    assert found is not None
+    assert found.ranks == ranks
 
 
 def test_without_its_option_a_test_of_pytest_mpi_is_skipped_and_one_of_the_others_is_not():
-    assert [
-        found and found.skip for found in (wish(mark.mpi, with_mpi=False), wish(mark.mpi(ranks=2), with_mpi=False))
-    ] == [
-        WITHOUT_MPI,
-        "",
-    ]
+    skipped, isolated = wish(said("mpi"), with_mpi=False), wish(said("mpi", ranks=2), with_mpi=False)
+    assert skipped is not None
+    assert isolated is not None
+    assert (skipped.skip, isolated.skip) == (WITHOUT_MPI, "")
 
 
 def test_marks_of_plugins_that_are_there_are_theirs():
-    for each in (mark.parallel(2), mark.mpi, mark.mpi(ranks=2)):
+    for each in (said("parallel", 2), said("mpi"), said("mpi", ranks=2)):
         assert wish(each, foreign=frozenset()) is None
 
 
 @pytest.mark.parametrize(
-    "said", [mark.ranks("two"), mark.ranks(0), mark.parallel(2, 3), mark.parallel(size=2), mark.mpi(2), mark.ranks(())]
+    "mark",
+    [
+        said("ranks", "two"),
+        said("ranks", 0),
+        said("parallel", 2, 3),
+        said("parallel", size=2),
+        said("mpi", 2),
+        said("ranks", ()),
+    ],
 )
-def test_a_mark_that_says_something_else_is_refused(said: pytest.MarkDecorator):
-    with pytest.raises(pytest.UsageError, match=said.mark.name):
-        wish(said)
+def test_a_mark_that_says_something_else_is_refused(mark: pytest.Mark):
+    with pytest.raises(pytest.UsageError, match=mark.name):
+        wish(mark)
 
 
 def test_marks_and_fixtures_of_other_plugins_are_honoured(tmp_path: Path):
