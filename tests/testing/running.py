@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = Path(__file__).parent / "suites"
@@ -32,7 +33,7 @@ class Session:
         return re.split(r"\n_{3,} |\n={3,} ", self.text.partition(f"_ {test} _")[2])[0]
 
 
-def run(folder: Path, *arguments: str, suites: tuple[str, ...] = (), **variables: str) -> Session:
+def run(folder: Path, *arguments: str, suites: tuple[str, ...] = (), typed: str = "", **variables: str) -> Session:
     """Run pytest in a folder with these files of ``suites/``, the first of them as a test."""
     for number, name in enumerate(suites):
         shutil.copy(SUITES / f"{name}.py", folder / (f"{name}.py" if number else f"test_{name}.py"))
@@ -46,4 +47,5 @@ def run(folder: Path, *arguments: str, suites: tuple[str, ...] = (), **variables
     }
     command = [sys.executable, "-m", "pytest", "-p", "xsim_py.testing.plugin", "-p", "no:cacheprovider", "-rA"]
     command += arguments
-    return Session(subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300))
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 3000, "input": typed}
+    return Session(subprocess.run(command, cwd=folder, env=environment, **options))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import unittest
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +20,15 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import UNTIL, Fiber
 from xsim_py.units import PS_PER_S
 
+from .debugging import debugger_of
 from .handed_over import Copies, Snapshot, apply, cells_of
 from .rank_fixtures import Fixtures, Owner
 
-_PATIENCE_PS = 1000 * PS_PER_S
+_PATIENCE_PS = 100 * PS_PER_S
 _STALLED = 3
+NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
+ENDS = (KeyboardInterrupt, pytest.exit.Exception)
+"""These end the whole session."""
 
 
 class Raised(NamedTuple):
@@ -40,7 +44,7 @@ class Body(FoundInRanks):
 
     A rank that raises comes to its end quietly. The others go on: what they raise is of interest, too, and if they
     wait for that rank, the run stalls, and its report says where. Only who polls would do so for ever: the job is ended
-    when a thousand seconds of virtual time have passed.
+    when a hundred seconds of virtual time have passed.
 
     Parameters
     ----------
@@ -85,18 +89,28 @@ class Body(FoundInRanks):
 
     def __call__(self) -> None:
         """Run in the rank that is running."""
-        fiber = current.running()
-        try:
+        noted = len(self.raised)
+        with self._noting():
             for handler in self._log[0]:
                 logging.getLogger().addHandler(handler)
             logging.getLogger().setLevel(self._log[1])
             self._run()
-            self.passed += 1
+        self.passed += noted == len(self.raised)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Keep what is raised in this block, and go on after it."""
+        fiber = current.running()
+        try:
+            yield
         except BaseException as error:
             without_simulator(error)
             self.raised.append(Raised(fiber.clock_ps, fiber.rank.number, error))
             if len(self.raised) == 1:
+                self._debug(error)
                 _limit_patience(fiber, error)
+            # Who quits a debugger leaves it suspended, and for this rank only.
+            self._item.config.pluginmanager.getplugin("capturemanager").resume_global_capture()
 
     def _run(self) -> None:
         module = import_module(self._names[0])
@@ -105,7 +119,8 @@ class Body(FoundInRanks):
         owner = self._owner(module, {name: value for (kind, name), value in outside.items() if kind == "instance"})
         closures = {name: value for (kind, name), value in outside.items() if kind == "closure"}
         values = {name: value for (kind, name), value in outside.items() if kind == "value"}
-        with ExitStack() as stack:
+        # What ends the fixtures may wait for others, who wait for this rank: what it has raised is known before.
+        with ExitStack() as stack, self._noting():
             fixtures = Fixtures(self._item, owner, values, closures, stack)
             for name in self._inside:
                 fixtures.value(name)
@@ -114,6 +129,14 @@ class Body(FoundInRanks):
                 return
             names = self._item._fixtureinfo.argnames
             owner.function(**{name: fixtures.value(name) for name in names})
+
+    def _debug(self, error: BaseException) -> None:
+        debugger = debugger_of(self._item.config)
+        if debugger is not None and not isinstance(error, NO_FAILURES):
+            try:
+                debugger.start(self._item, error)
+            except pytest.exit.Exception as quitting:
+                self._item.session.shouldstop = str(quitting)
 
     def _owner(self, module: Any, attributes: dict[str, Any]) -> Owner:
         """Return the rank's own module, class, instance and function of the test."""

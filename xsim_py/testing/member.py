@@ -17,7 +17,7 @@ from xsim_py.units import PS_PER_S
 from .session import Job
 
 _FIRST_NAP_PS = PS_PER_S // 1_000_000
-_PATIENCE_PS = 1000 * PS_PER_S
+_PATIENCE_PS = 100 * PS_PER_S
 _OWN_OF_ASSERTIONS = ("_reprcompare", "_assertion_pass", "_config")
 _OWN_OF_DEBUGGER = ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")
 _NOT_OF_RANKS = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}

@@ -13,7 +13,7 @@ import pytest
 from xsim_py.run import simulate
 from xsim_py.units import format_time, spans
 
-from .body import Body
+from .body import ENDS, NO_FAILURES, Body
 from .handed_over import Snapshot, cells_of, speaks_of_mpi
 from .markers import Wish
 
@@ -21,7 +21,6 @@ OTHERS = pytest.StashKey[list[tuple[str, str]]]()
 """What the ranks have raised that the report of a test does not show: titles and tracebacks."""
 
 _IN_RANKS: Any = "set up in each rank"
-_NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
 
 
 def prepare(items: Sequence[tuple[Any, Wish]], options: dict[str, Any]) -> None:
@@ -80,7 +79,7 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
         failure = _failure(item, body, ranks, result.report if result.ended != "finished" else "")
         if failure is None and findings:
             failure = pytest.fail.Exception("\n".join(findings), pytrace=False)
-        elif findings and failure is not None and not isinstance(failure, _NO_FAILURES):
+        elif findings and failure is not None and not isinstance(failure, NO_FAILURES):
             failure.add_note("\n".join(findings))
         if failure is not None:
             raise failure
@@ -92,7 +91,10 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
 def _failure(item: Any, body: Body, ranks: int, report: str) -> BaseException | None:
     """Return what a test is to raise, with a note on which ranks it was, and who waits where."""
     raised = sorted(body.raised, key=lambda each: each[:2])
-    failed = [each for each in raised if not isinstance(each.error, _NO_FAILURES)]
+    ends = next((each.error for each in raised if isinstance(each.error, ENDS)), None)
+    if ends is not None:
+        return ends
+    failed = [each for each in raised if not isinstance(each.error, NO_FAILURES)]
     if not failed:
         if report:
             quiet = [f"rank {each.rank}: {each.error}" for each in raised]

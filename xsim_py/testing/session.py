@@ -13,7 +13,8 @@ are run by ranks that are started anew.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -279,7 +280,8 @@ class Controller:
         done: set[str] = set()
         while True:
             job = Job(self, self._ranks, done)
-            result = simulate(_Member(job, self._config), ranks=self._ranks, label=True, **self._options)
+            with self._uncaptured():
+                result = simulate(_Member(job, self._config), ranks=self._ranks, label=True, **self._options)
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
             stopped = self.stops
@@ -295,6 +297,16 @@ class Controller:
         if self.statuses & {pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR}:
             raise session.Interrupted("the sessions of ranks were interrupted")
         return True
+
+    @contextmanager
+    def _uncaptured(self) -> Iterator[None]:
+        """Let ranks have what there was before this session began to capture: they do it for themselves."""
+        manager: Any = self._config.pluginmanager.getplugin("capturemanager")
+        manager.suspend_global_capture(in_=True)
+        try:
+            yield
+        finally:
+            manager.resume_global_capture()
 
     @property
     def stops(self) -> bool:
