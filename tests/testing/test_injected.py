@@ -1,4 +1,4 @@
-"""One rank of a test raises at any place, while the others go on, wait or poll: the right test fails, and none hangs."""
+"""A rank of a test raises at any place, while others go on, wait or poll: the right test fails, and none hangs."""
 
 import os
 import shutil

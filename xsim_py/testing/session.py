@@ -28,6 +28,7 @@ from xsim_py.units import spans
 
 _PHASES = ("setup", "call", "teardown")
 _MOST_SECTIONS = 8
+_FINDINGS = "findings of the checks"
 _AFTER_ALL = "the session on {} ranks"
 
 
@@ -284,6 +285,9 @@ class Controller:
                 result = simulate(_Member(job, self._config), ranks=self._ranks, label=True, **self._options)
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
+            if findings := [str(finding) for finding in getattr(result, "findings", ())]:
+                found = pytest.CollectReport(_FINDINGS, "failed", "\n".join(findings), [])
+                self.tell_collected([found])
             stopped = self.stops
             culprit = None if stopped else job.end("" if result.ended == "finished" else result.report)
             if culprit is None or self.stops:
