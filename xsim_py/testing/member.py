@@ -27,11 +27,11 @@ class _Holding(Parked):
     """The reason of a rank that waits until the others have left a test."""
 
     def __init__(self, test: str) -> None:
-        self._test = test
+        self.place = f"after {test}"
 
     def describe(self) -> str:
         """Return one line for the roll-call."""
-        return f"it has failed in {self._test}, and waits for the others"
+        return "it has failed there, and waits for the others"
 
 
 class _Terminal:

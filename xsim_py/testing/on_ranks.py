@@ -62,14 +62,12 @@ def _speaks(fixturedef: Any) -> bool:
 
 
 def _run_all(item: Any, numbers: Sequence[int], options: dict[str, Any], snapshot: Snapshot) -> None:
-    __tracebackhide__ = True
     for ranks in numbers:
         _run(item, ranks, options, snapshot)
 
 
 def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> None:
     """Run the body of a test, and raise the first exception of a rank as it is."""
-    __tracebackhide__ = True
     body = Body(item, _inside(item), snapshot)
     result = simulate(body, ranks=ranks, label=ranks > 1, **options)
     try:

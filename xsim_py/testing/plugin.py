@@ -95,6 +95,8 @@ class _State:
         self.with_mpi = bool(get("--with-mpi") or get("--only-mpi"))
         try:
             self.usual = tuple(int(word) for word in (get("xsim_ranks") or "").split(",") if word)
+            if any(number < 1 for number in self.usual):
+                raise ValueError
         except ValueError:
             raise pytest.UsageError(f"--xsim-ranks: {get('xsim_ranks')!r} are no numbers of ranks") from None
         named = {"machine": "xsim_machine", "seed": "xsim_seed", "shards": "xsim_shards", "fail": "xsim_fail"}
@@ -134,12 +136,15 @@ def pytest_configure(config: pytest.Config) -> None:
         register(FolderFixtures(), "xsim_folders")
     if not others.speaks_with_mpi:
         register(FileNameFixture(), "xsim_file_name")
-    if config.getoption("xsim_session") and not _is_in_rank():
+    ranks = config.getoption("xsim_session")
+    if ranks is not None and not _is_in_rank():
+        if ranks < 1:
+            raise pytest.UsageError(f"--xsim-session: {ranks} is no number of ranks")
         if getattr(config.option, "numprocesses", None):
             raise pytest.UsageError("--xsim-session: all ranks live in one process; leave out -n")
         from .session import Controller
 
-        register(Controller(config, config.getoption("xsim_session"), config.stash[_STATE].options), "xsim_session")
+        register(Controller(config, ranks, config.stash[_STATE].options), "xsim_session")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
