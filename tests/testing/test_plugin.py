@@ -33,7 +33,7 @@ def test_the_reference_lists_the_options():
     plugin.pytest_addoption(parser)
     there = {name for group in parser._groups for option in group.options for name in option.names()}
     listed = {name for row in rows(ROOT / "docs" / "reference" / "pytest.md", "Options") for name in row[0].split(", ")}
-    assert {re.sub(r"[`]| .*", "", name) for name in listed} == there
+    assert {re.sub(r"[`]| .*", "", name) for name in listed if name.startswith("`")} == there
 
 
 def test_a_test_on_four_ranks_costs_milliseconds(tmp_path: Path):
