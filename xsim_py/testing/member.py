@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from _pytest import unraisableexception
 from _pytest.assertion import util
 from _pytest.debugging import pytestPDB
 
@@ -69,6 +70,9 @@ class Member:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Have what is one in a process of pytest one in this rank, and leave files to the outer session."""
         own_state()
+        looks: Any = getattr(unraisableexception, "gc_collect_iterations_key", None)
+        if looks is not None:  # each rank would look through all objects of all, for what its own have not said
+            config.stash[looks] = 0
         for name, value in _NOT_OF_RANKS.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
