@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import CALL_ORDERING, PARAMETER_MATCHING
+from xsim_py.mpi.failures.knowledge import is_revoked
 from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
@@ -52,7 +53,8 @@ def enter(monitor: Monitor, call: Call, comm: Any, said: CollectiveCall) -> None
         core = comm._comm()
     except Exception:  # null or freed: the call itself will say so
         return
-    meet(monitor, call, core, said)
+    if not is_revoked(core):  # it goes on at none
+        meet(monitor, call, core, said)
 
 
 def meet(monitor: Monitor, call: Call, core: Any, said: CollectiveCall) -> None:

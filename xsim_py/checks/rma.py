@@ -6,6 +6,7 @@ of them writes, and they are not accumulations with one operation (12.7.1); excl
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +48,11 @@ class OpenWindow:
         How many signals have gone to and come from each rank.
     started, exposed_to : list of int
         The members of the groups of the last Start and the last Post.
+    seen : list of Access
+        What the last look at the rank's own memory may have seen.
     """
 
-    __slots__ = ("exposed_to", "key", "locks", "open", "signals", "started", "window")
+    __slots__ = ("exposed_to", "key", "locks", "open", "seen", "signals", "started", "window")
 
     def __init__(self, window: Any) -> None:
         self.window = window
@@ -59,6 +62,7 @@ class OpenWindow:
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
         self.exposed_to: list[int] = []
+        self.seen: list[Access] = []
 
 
 class Exposed:
@@ -135,10 +139,15 @@ def _access(
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
     )
     access.is_passive = is_passive
+    access.list_it = partial(_list, monitor, call, mine, target, access)
+    return access
+
+
+def _list(monitor: Monitor, call: Call, mine: OpenWindow, target: int, access: Access) -> None:
+    """Count an access that the library has accepted."""
     call.rank.steps.append(([access], [], True))
     mine.open.setdefault(target, []).append(access)
     monitor.accesses.setdefault((mine.key, target), []).append(access)
-    return access
 
 
 def _latest(monitor: Monitor, call: Call, win: Any, target: int) -> dict[int, Access]:
@@ -161,6 +170,7 @@ def _guarded(monitor: Monitor, call: Call, access: Access | None, used: buffers.
         return None
 
     def begun(request: Any) -> None:
+        access.list_it()
         record = of_request(monitor, call, request)
         if record is None:
             access.used = used
@@ -231,10 +241,16 @@ def _fetches(
     access = _access(monitor, call, win, ACCUMULATE, parsed, target_rank, target, op)
     if access is not None:
         latest = _latest(monitor, call, win, target_rank)
-        access.after = [last for rank, last in latest.items() if rank != access.rank]
+        access.latest = latest
+        _see(access)
         if getattr(op._impl, "name", "") != "NO_OP":
             latest[access.rank] = access
     return _guarded(monitor, call, access, None if access is None else buffers.awaited(monitor, call, result))
+
+
+def _see(access: Access) -> None:
+    """Take note of the accumulations that an access that fetches may have seen."""
+    access.after = [last for rank, last in access.latest.items() if rank != access.rank]
 
 
 def _fetches_one(
@@ -271,6 +287,8 @@ def _swaps(
 def _complete(call: Call, accesses: Iterable[Access]) -> None:
     """Take note that accesses are complete."""
     done = list(accesses)
+    for access in done:
+        _see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
         call.rank.steps.append(([], done, False))
@@ -375,6 +393,19 @@ def _lock(
     return done
 
 
+def _sync(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> None:
+    """Follow ``Sync``: who looks at its own memory in a loop knows of what others have accumulated there."""
+    mine = _of(call, win)
+    if mine is None:
+        return
+    look = Access(call.rank.number, call.title, call.place, READ, "", [], exclusive=False)
+    look.latest = _latest(monitor, call, win, mine.window.comm.me)
+    _see(look)
+    if look.after and look.after != mine.seen:
+        mine.seen = look.after
+        call.rank.steps.append(([], [look], False))
+
+
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
     """Return the next signal of a kind between two members of a window, on this side of it."""
     count = mine.signals[kind, source, dest] = mine.signals.get((kind, source, dest), 0) + 1
@@ -473,6 +504,7 @@ ADVICE: dict[str, Callable[..., Any]] = {
     "Flush_all": _completing(_every),
     "Flush_local": _completing_locally(_one),
     "Flush_local_all": _completing_locally(_every),
+    "Sync": _sync,
     "Post": _post,
     "Start": _start,
     "Complete": _completes,
