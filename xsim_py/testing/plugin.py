@@ -127,15 +127,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if not others.speaks_with_mpi:
         for name in _UNDER_MPI:
             config.addinivalue_line("markers", f"{name}: with --with-mpi, as in pytest-mpi")
-    from .fixtures import CommFixtures, FileNameFixture, FolderFixtures
+    from .fixtures import plugin_of
 
     register = config.pluginmanager.register
     if not others.has_comm:
-        register(CommFixtures(), "xsim_comm")
+        register(plugin_of("comm", "mpi_ranks"), "xsim_comm")
     if not others.has_comm and not others.speaks_with_mpi:
-        register(FolderFixtures(), "xsim_folders")
+        register(plugin_of("mpi_tmp_path", "mpi_tmpdir"), "xsim_folders")
     if not others.speaks_with_mpi:
-        register(FileNameFixture(), "xsim_file_name")
+        register(plugin_of("mpi_file_name"), "xsim_file_name")
     ranks = config.getoption("xsim_session")
     if ranks is not None and not _is_in_rank():
         if ranks < 1:
