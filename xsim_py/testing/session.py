@@ -33,7 +33,7 @@ _AFTER_ALL = "the session on {} ranks"
 
 
 class _Test:
-    """What is known of one test: the reports of each rank, and those on which it did not come to its end."""
+    """A test, with what each rank has reported of it, and the ranks that are done with it."""
 
     def __init__(self) -> None:
         self.reports: dict[int, list[Any]] = {}
