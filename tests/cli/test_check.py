@@ -81,7 +81,6 @@ def test_interrupt_ends_it(by_way, simulator: FakeSimulator):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["check", "-n", "2", "prog.py"], "--against-isolation"),
         ([*CHECK], "which program?"),
         ([*CHECK, "--compute", "measured", "prog.py"], "--compute measured"),
     ],
