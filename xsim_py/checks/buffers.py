@@ -22,7 +22,7 @@ from .touches import LOAD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .monitor import Monitor, RankState, MpiCall
+    from .monitor import Monitor, MpiCall, RankState
     from .requests import RequestRecord
 
 _POISON = 0xA5

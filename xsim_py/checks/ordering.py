@@ -19,7 +19,7 @@ from .sides import CollectiveCall, MessageSide
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from .monitor import Monitor, RankState, MpiCall
+    from .monitor import Monitor, MpiCall, RankState
 
 
 # ------------------------------------------------------------------------------------- a run that has come to a stop

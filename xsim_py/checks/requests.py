@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
     from .buffers import Used
-    from .monitor import Monitor, RankState, MpiCall
+    from .monitor import Monitor, MpiCall, RankState
     from .sides import CollectiveCall, MessageSide
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.call_sites import Place
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .monitor import After, Monitor, RankState, MpiCall
+    from .monitor import After, Monitor, MpiCall, RankState
 
 KINDS: dict[type, str] = {
     Comm: "communicator",

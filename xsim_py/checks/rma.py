@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .monitor import After, Monitor, RankState, MpiCall
+    from .monitor import After, Monitor, MpiCall, RankState
 
 SUM = INSTANCES["SUM"]
 _MOST_ACCESSES = 2000
