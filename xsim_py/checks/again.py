@@ -121,13 +121,16 @@ def _races(once: Once, budget_s: float, *, list_all: bool) -> list[Finding]:
     found: dict[str, Finding] = {}
     for choice in watched.choices:
         for taken in choice.alternatives:
-            if choice.kind not in ("receive", "probe") or choice.place in found:
+            if choice.kind not in ("receive", "probe") or (choice.place in found and found[choice.place].is_mistake):
                 break
             if time.process_time() - began_s > budget_s:
                 return list(found.values())
             difference = comparison.difference(choice, taken)
-            if difference or list_all:
-                found[choice.place] = _race(choice, taken, difference, monitor.start)
+            race = _race(choice, taken, difference, monitor.start)
+            if difference:
+                found[choice.place] = race
+            elif list_all:
+                found.setdefault(choice.place, race)
     return list(found.values())
 
 

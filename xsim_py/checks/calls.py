@@ -107,6 +107,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
     )
     for name in _FUNCTIONS:
         patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed))
+    patches.at_end(monitor.lines.pause)
     completed = Request._completed
 
     def complete(handle: Request, status: Any) -> Any:

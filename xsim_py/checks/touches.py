@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from .monitor import Monitor
 
+_settrace, _gettrace = sys.settrace, sys.gettrace  # while a run lasts, there are others, of each rank
+
 LOAD, STORE = "load", "store"
 
 MOST_EVENTS = 100_000
@@ -239,19 +241,19 @@ class LineWatch:
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._usable = sys.gettrace() is None
+        self._usable = _gettrace() is None
         self._events = 0
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
-        if self._usable and sys.gettrace() == self._entered:
-            sys.settrace(None)
+        if self._usable and _gettrace() == self._entered:
+            _settrace(None)
 
     def go_on(self, frame: FrameType) -> None:
         """Watch what comes after an MPI call, which `frame` has made."""
-        if not self._usable or sys.gettrace() not in (None, self._entered):  # the program may trace itself
+        if not self._usable or _gettrace() not in (None, self._entered):  # the program may trace itself
             return
-        sys.settrace(self._entered)
+        _settrace(self._entered)
         outer: FrameType | None = frame
         while outer is not None:
             if of_program(outer.f_code.co_filename):
@@ -268,7 +270,7 @@ class LineWatch:
             frame.f_trace_opcodes = frame.f_lineno in _of_code(frame.f_code)[0]
             if self._events > MOST_EVENTS:
                 self._usable = False
-                sys.settrace(None)
+                _settrace(None)
         elif event == "opcode":
             touches = _of_code(frame.f_code)[1].get(frame.f_lasti)
             if touches:
@@ -283,12 +285,12 @@ class LineWatch:
         guards = [*state.buffers, *state.exposed]
         if not guards:
             return
-        sys.settrace(None)  # what is evaluated here is no part of the program
+        _settrace(None)  # what is evaluated here is no part of the program
         try:
             for touch in touches:
                 _look_at(touch, frame, guards)
         finally:
-            sys.settrace(self._entered)
+            _settrace(self._entered)
 
 
 def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
