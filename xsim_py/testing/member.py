@@ -10,7 +10,7 @@ from _pytest import unraisableexception
 from _pytest.assertion import util
 from _pytest.debugging import pytestPDB
 
-from xsim_py.process.lifecycle import abort_job, stop_mismatch
+from xsim_py.process.lifecycle import abort_job, announce, stop_mismatch
 from xsim_py.process.ranks import current, private_state
 from xsim_py.process.ranks.fiber import Parked
 from xsim_py.units import PS_PER_S
@@ -19,6 +19,7 @@ from .session import SessionJob
 
 _FIRST_NAP_PS = PS_PER_S // 1_000_000
 _PATIENCE_PS = 100 * PS_PER_S
+_STALLED = 3
 _OWN_OF_ASSERTIONS = ("_reprcompare", "_assertion_pass", "_config")
 _OWN_OF_DEBUGGER = ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")
 _NOT_OF_RANKS = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}
@@ -107,6 +108,8 @@ class Member:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell of a phase of a test."""
+        if report.failed and not self._failed:
+            self._limit_patience(report.nodeid)
         self._failed |= report.failed
         self._job.reported(self._rank, report)
 
@@ -122,6 +125,18 @@ class Member:
         if self._job.stops:
             abort_job(0, "no more tests are wanted")
         return result
+
+    def _limit_patience(self, test: str) -> None:
+        """Have the job ended if this rank cannot leave a test in which it has failed, as others wait for it or poll."""
+        fiber = current.running()
+        time_ps = fiber.clock_ps + _PATIENCE_PS
+
+        def look(_: object) -> None:
+            if self._job.at.get(self._rank) == test:
+                announce(fiber.rank, time_ps, _STALLED, f"rank {self._rank} has failed, and others wait", mismatch=True)
+
+        fiber.rank.key += 1
+        fiber.rank.shard.kernel.post(time_ps, fiber.rank.key, look, self._job)
 
     def _hold(self, test: str) -> None:
         """Wait until the others have left a test; end the job if they wait for this rank."""

@@ -58,8 +58,8 @@ class SessionJob:
         self.controller = controller
         self.ranks = ranks
         self.done = done
-        self.holding: set[Any] = set()
-        """The fibers of ranks that have failed in a test, and wait for the others."""
+        self.holding: set[Any] = {self}
+        """The arguments of events by which ranks that have failed look again; the rest are fibers that wait."""
         self.at: dict[int, str] = {}
         """Where a rank is in a test, its name."""
         self.stops = False
