@@ -18,7 +18,7 @@ from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import collectives, ordering, point_to_point, requests, resources, rma
+from . import arguments, collectives, ordering, point_to_point, requests, resources, rma
 from .monitor import Call, Monitor, watched
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ _SYNCHRONOUS = {
 """The synchronous send for each that may be buffered."""
 _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Free": requests.free,
+    "free": requests.free,
     "Start": point_to_point.start,
     "Startall": point_to_point.start_all,
     "Wait": requests.wait,
@@ -132,6 +133,8 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
         return point_to_point.OF_MESSAGES.get(name)
     if name in resources.ENDS:
         return resources.free
+    if name == "Create_subarray":
+        return arguments.subarray
     if issubclass(owner, Win):
         return rma.ADVICE.get(name)
     if issubclass(owner, CommHandle):
@@ -156,7 +159,7 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
 
 def _failed(monitor: Monitor, call: Call, error: BaseException) -> None:
     """Take note of what a call has refused, unless it was known before that it had to be."""
-    if monitor.has_noted(call.place):
+    if monitor.has_noted(call.place, call.rank.number):
         return
     if isinstance(error, errors.Exception):
         code = error.Get_error_class()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import CALL_ORDERING, PARAMETER_MATCHING
+from xsim_py.mpi.failures.knowledge import is_revoked
 from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
@@ -52,7 +53,8 @@ def enter(monitor: Monitor, call: Call, comm: Any, said: CollectiveCall) -> None
         core = comm._comm()
     except Exception:  # null or freed: the call itself will say so
         return
-    meet(monitor, call, core, said)
+    if not is_revoked(core):  # it goes on at none
+        meet(monitor, call, core, said)
 
 
 def meet(monitor: Monitor, call: Call, core: Any, said: CollectiveCall) -> None:
@@ -64,7 +66,7 @@ def meet(monitor: Monitor, call: Call, core: Any, said: CollectiveCall) -> None:
     meeting = monitor.members.get(key)
     if meeting is None:
         meeting = monitor.members[key] = MembersCalls(core.ranks)
-    elif core.local is None:
+    else:
         first = next(iter(meeting.calls.values()))
         _compare(monitor, core, first, said)
     meeting.calls[core.me] = said
@@ -79,7 +81,9 @@ def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: Collectiv
     """Compare two members' calls."""
     if first.name != said.name:
         _differ(monitor, CALL_ORDERING, first, said, f"{first.name} at rank {first.rank}", "while others are in")
-    elif first.root != said.root:
+    elif core.local is not None and first.op == said.op:
+        return  # the other group has the root, or the blocks
+    elif first.root != said.root and core.local is None:
         _differ(monitor, PARAMETER_MATCHING, first, said, f"root {first.root} at rank {first.rank}", "root")
     elif first.op != said.op:
         _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.op} at rank {first.rank}", "operation")
@@ -234,6 +238,29 @@ def _reduced_objects(comm: Any, sendobj: Any, op: Any = SUM) -> Said:
     return {"op": _op(op)}
 
 
+def _edges(comm: Any) -> tuple[list[int], list[int]]:
+    """Return from whom and to whom the edges of a process go, those that end nowhere too."""
+    sources, dests = comm.inoutedges
+    return sources, dests
+
+
+def _neighbor_allgather(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    sources, dests = _edges(comm)
+    return _along(sources, dests, of_buffer(sendbuf), of_buffer(recvbuf, len(sources)))
+
+
+def _neighbor_alltoall(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    sources, dests = _edges(comm)
+    return _along(sources, dests, of_buffer(sendbuf, len(dests)), of_buffer(recvbuf, len(sources)))
+
+
+def _along(sources: list[int], dests: list[int], given: Signature | None, taken: Signature | None) -> Said:
+    """Return what is said of a collective in which all edges of a process carry the same."""
+    gives = {} if given is None else dict.fromkeys((dest for dest in dests if dest >= 0), given)
+    takes = {} if taken is None else dict.fromkeys((source for source in sources if source >= 0), taken)
+    return {"gives": gives, "takes": takes}
+
+
 def _any(comm: Any, *args: Any, **kwargs: Any) -> Said:
     return {}
 
@@ -256,9 +283,9 @@ _UPPER: dict[str, Callable[..., Said]] = {
     "Reduce_scatter": _reduce_scatter,
     "Scan": _allreduce,
     "Exscan": _allreduce,
-    "Neighbor_allgather": _any,
+    "Neighbor_allgather": _neighbor_allgather,
     "Neighbor_allgatherv": _any,
-    "Neighbor_alltoall": _any,
+    "Neighbor_alltoall": _neighbor_alltoall,
     "Neighbor_alltoallv": _any,
     "Neighbor_alltoallw": _any,
 }

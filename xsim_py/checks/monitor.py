@@ -86,9 +86,24 @@ class RankState:
         Its windows, by address; see `rma`.
     exposed : list of Exposed
         The memory that it shows in windows.
+    fiber : Fiber or None
+        The thread that has made its last call.
+    is_threaded : bool
+        Whether several of its threads make calls, so that its steps are those of all of them.
     """
 
-    __slots__ = ("buffers", "collectives", "exposed", "number", "objects", "requests", "steps", "windows")
+    __slots__ = (
+        "buffers",
+        "collectives",
+        "exposed",
+        "fiber",
+        "is_threaded",
+        "number",
+        "objects",
+        "requests",
+        "steps",
+        "windows",
+    )
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -99,6 +114,8 @@ class RankState:
         self.buffers: list[Any] = []
         self.windows: dict[int, Any] = {}
         self.exposed: list[Any] = []
+        self.fiber: Fiber | None = None
+        self.is_threaded = False
 
 
 class _Noted:
@@ -159,9 +176,11 @@ class Monitor:
         noted.ranks.add(rank)
         noted.details.update(dict.fromkeys(details))
 
-    def has_noted(self, place: Place) -> bool:
-        """Return whether something has been found in the line of a place."""
-        return bool(self._noted) and line_of(place) in {key[1:3] for key in self._noted}
+    def has_noted(self, place: Place, rank: int) -> bool:
+        """Return whether something has been found in the line of a place, by this rank."""
+        return bool(self._noted) and any(
+            rank in noted.ranks for key, noted in self._noted.items() if key[1:3] == line_of(place)
+        )
 
     def has(self, *categories: str) -> bool:
         """Return whether something of one of these classes has been found."""
@@ -290,6 +309,9 @@ def watched(
             return function(*args, **kwargs)
         frame = frame_of(1)
         state = monitor.rank(fiber.rank.number)
+        if state.fiber is not fiber:
+            state.is_threaded = state.is_threaded or state.fiber is not None
+            state.fiber = fiber
         if state.buffers or state.exposed:
             lines.pause()
         inside[fiber] = made = Call(state, owner, name, place_of(frame))

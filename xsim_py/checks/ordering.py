@@ -181,22 +181,39 @@ def buffered(monitor: Monitor) -> bool | None:
     Returns
     -------
     bool or None
-        Whether the program depends on that; None where other matches of its wildcard receives might have avoided it.
+        Whether the program depends on that; None where other matches of its wildcard receives might have avoided it,
+        or threads of one rank.
     """
     again = _Again(monitor.ranks)
     stuck = again.run()
-    sends = {number: [each for each in waited if getattr(each, "sends", False)] for number, waited in stuck.items()}
-    if not any(sends.values()):
+    if not stuck:
         return False
-    if any(
+    if any(state.is_threaded for state in monitor.ranks.values()) or any(
         isinstance(each, MessageSide) and not each.sends and each.peer == ANY_SOURCE
         for steps in again.steps.values()
         for posted, _, _ in steps
         for each in posted
     ):
         return None
+    if not any(getattr(each, "sends", False) for waited in stuck.values() for each in waited):
+        return _note_unordered(monitor, stuck)
     note_buffered(monitor, stuck)
     return True
+
+
+def _note_unordered(monitor: Monitor, stuck: dict[int, list[Any]]) -> bool:
+    """Take down the collectives that would wait for ever if each of them waited for all members."""
+    for number, waited in stuck.items():
+        for said in waited:
+            if isinstance(said, CollectiveCall) and said.meeting is not None:
+                others = [
+                    f"{monitor.where(other.place)}: {other.name} of rank {other.rank}"
+                    for other in said.meeting.calls.values()
+                    if not other.posted
+                ]
+                text = f"{said.name} completes only if it does not wait for all members"
+                monitor.note(CALL_ORDERING, said.place, text, number, *others[:4])
+    return False
 
 
 def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:

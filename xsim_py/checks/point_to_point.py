@@ -13,7 +13,7 @@ import numpy as np
 from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
-from . import buffers
+from . import arguments, buffers
 from .requests import RequestRecord, of_request
 from .sides import MessageSide
 from .signatures import PICKLE, Signature, of_buffer
@@ -21,6 +21,7 @@ from .signatures import PICKLE, Signature, of_buffer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xsim_py.mpi.transport.message import Message
     from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Call, Monitor
@@ -93,6 +94,7 @@ def receive_buffer(
 ) -> None:
     """Follow ``Recv``."""
     buffers.overlapping(monitor, call, buf)
+    arguments.fits(monitor, call, buf)
     _waits(call, _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag))
 
 
@@ -108,6 +110,40 @@ def receive_object(
 ) -> None:
     """Follow ``recv``."""
     _waits(call, _receive(monitor, call, fiber, comm, PICKLE, source, tag))
+
+
+def probe(
+    monitor: Monitor,
+    call: Call,
+    fiber: Fiber,
+    comm: Any,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
+    status: Any = None,
+) -> After | None:
+    """Follow ``Probe`` and its relatives, which wait for a message and do not receive it."""
+    if source == ANY_SOURCE:
+        monitor.wildcards = True
+    core = core_of(comm)
+    if source == PROC_NULL or core is None:
+        return None
+    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, None, sends=False)
+    call.waits_for = [side]
+
+    def found(what: Any) -> None:
+        # Of a wildcard it is not known here which message it was: its sender cannot be said to have been waited for.
+        if what and source != ANY_SOURCE and not call.name.lower().startswith("i"):
+            there = (*monitor.under_way.items(), *monitor.kept.items())
+            side.partner = next((send for message, send in there if _fits(message, side)), None)
+            call.rank.steps.append(([], [side], True))
+
+    return found
+
+
+def _fits(message: Message, side: MessageSide) -> bool:
+    """Return whether a message is one that a probe with a named source has found."""
+    wanted = message.tag == side.tag or side.tag == ANY_TAG
+    return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
 
 def begin_send_buffer(
@@ -130,6 +166,7 @@ def begin_receive_buffer(
     monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
     """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
+    arguments.fits(monitor, call, buf)
     transfer = _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag)
     used = None if transfer is None else buffers.awaited(monitor, call, buf)
     return _begun(monitor, call, transfer, used)
@@ -289,6 +326,7 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(["I" + name.lower() for name in _SENDS], begin_send_buffer),
     **dict.fromkeys(["i" + name for name in _OBJECT_SENDS], begin_send_object),
     **dict.fromkeys([name + "_init" for name in _SENDS], prepare_send),
+    **dict.fromkeys(["Probe", "probe", "Mprobe", "mprobe", "Iprobe", "iprobe", "Improbe", "improbe"], probe),
     "Recv": receive_buffer,
     "recv": receive_object,
     "Irecv": begin_receive_buffer,

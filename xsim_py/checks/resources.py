@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.code_origin import PACKAGE
 from xsim_py.findings import RESOURCE_LEAK
 from xsim_py.mpi4py.comm import Comm
 from xsim_py.mpi4py.datatype import Datatype
@@ -37,7 +39,8 @@ KINDS: dict[type, str] = {
 }
 """The classes of objects that are to be freed, and what they are called."""
 
-ENDS = frozenset({"Free", "Disconnect", "Close", "Finalize", "Delete"})
+ENDS = frozenset({"Free", "free", "Disconnect", "Close", "Finalize", "Delete"})
+_OURS = PACKAGE + "mpi4py"
 _NOT_MADE = frozenset({"Get_parent", "Match_size", "fromhandle", "fromint", "f2py", "Get_group_comm"})
 
 
@@ -55,7 +58,12 @@ class _Made:
 
 
 def made(call: Call, result: Any) -> None:
-    """Take note of an object that a call has returned, if it is one that must be freed."""
+    """Take note of an object that a call has returned, if it is one that must be freed.
+
+    What stands behind an attribute, such as `comm.group`, is not: nobody sees that a call has made it.
+    """
+    if sys._getframe(3).f_code.co_filename.startswith(_OURS):
+        return
     kind = next((kind for cls, kind in KINDS.items() if isinstance(result, cls)), None)
     if kind is None or result._impl is result._null or call.name in _NOT_MADE or _is_predefined(result._impl):
         return
@@ -81,7 +89,7 @@ def free(monitor: Monitor, call: Call, fiber: Fiber, handle: Any, *args: Any) ->
     if not isinstance(handle, Handle):  # `File.Delete` is a function of the class
         return None
     impl = handle._impl
-    if isinstance(handle, Comm) and call.name == "Free" and call.rank.requests:
+    if isinstance(handle, Comm) and call.name in ("Free", "free") and call.rank.requests:
         outlived(monitor, call, impl)
 
     def freed(_: Any) -> None:

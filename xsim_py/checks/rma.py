@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import EPOCH_LIFECYCLE, GLOBAL_CONCURRENCY
 from xsim_py.mpi import errors
-from xsim_py.mpi.constants import LOCK_EXCLUSIVE, PROC_NULL
+from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE, PROC_NULL
 from xsim_py.mpi.rma.window import address_of
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
-from . import buffers, collectives
+from . import arguments, buffers, collectives
 from .clocks import MOST_RANKS, Clocks
 from .requests import of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
@@ -47,9 +47,11 @@ class OpenWindow:
         How many signals have gone to and come from each rank.
     started, exposed_to : list of int
         The members of the groups of the last Start and the last Post.
+    seen : list of Access
+        What the last look at the rank's own memory may have seen.
     """
 
-    __slots__ = ("exposed_to", "key", "locks", "open", "signals", "started", "window")
+    __slots__ = ("exposed_to", "key", "locks", "open", "seen", "signals", "started", "window")
 
     def __init__(self, window: Any) -> None:
         self.window = window
@@ -59,6 +61,7 @@ class OpenWindow:
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
         self.exposed_to: list[int] = []
+        self.seen: list[Access] = []
 
 
 class Exposed:
@@ -112,6 +115,12 @@ def _access(
     if mine is None or target == PROC_NULL or not 0 <= target < len(mine.window.comm.ranks):
         return None
     core, displacement, count = place_in_target(parsed, where)
+    if isinstance(where, list | tuple) and len(where) > 2:
+        arguments.of_target(monitor, call, parsed, core, count)
+    is_passive = bool(mine.locks) or mine.window.epochs.all_locked
+    if call.name.startswith("R") and not is_passive:
+        text = f"{call.title}, which makes a request, is called while no target is locked"
+        monitor.note(EPOCH_LIFECYCLE, call.place, text, call.rank.number)
     start = displacement * mine.window.shape.units[target]
     inner = (
         [(0, count * core.size)]
@@ -128,7 +137,7 @@ def _access(
         sorted((start + at, start + end) for at, end in inner if end > at),
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
     )
-    access.is_passive = bool(mine.locks)
+    access.is_passive = is_passive
     call.rank.steps.append(([access], [], True))
     mine.open.setdefault(target, []).append(access)
     monitor.accesses.setdefault((mine.key, target), []).append(access)
@@ -225,10 +234,16 @@ def _fetches(
     access = _access(monitor, call, win, ACCUMULATE, parsed, target_rank, target, op)
     if access is not None:
         latest = _latest(monitor, call, win, target_rank)
-        access.after = [last for rank, last in latest.items() if rank != access.rank]
+        access.latest = latest
+        _see(access)
         if getattr(op._impl, "name", "") != "NO_OP":
             latest[access.rank] = access
     return _guarded(monitor, call, access, None if access is None else buffers.awaited(monitor, call, result))
+
+
+def _see(access: Access) -> None:
+    """Take note of the accumulations that an access that fetches may have seen."""
+    access.after = [last for rank, last in access.latest.items() if rank != access.rank]
 
 
 def _fetches_one(
@@ -265,6 +280,8 @@ def _swaps(
 def _complete(call: Call, accesses: Iterable[Access]) -> None:
     """Take note that accesses are complete."""
     done = list(accesses)
+    for access in done:
+        _see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
         call.rank.steps.append(([], done, False))
@@ -331,6 +348,11 @@ def _fence(monitor: Monitor, call: Call, fiber: Fiber, win: Any, assertion: int 
     mine = _of(call, win)
     if mine is None:
         return None
+    if assertion & MODE_NOPRECEDE:
+        for access in (each for accesses in mine.open.values() for each in accesses):
+            text = f"{access.title} comes before a fence that is said to end nothing (MODE_NOPRECEDE)"
+            where = f"{monitor.where(call.place)}: {call.title}"
+            monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
     # What is complete with the fence is so before any rank leaves it.
     for accesses in mine.open.values():
         call.rank.steps.append(([], list(accesses), False))
@@ -362,6 +384,19 @@ def _lock(
         call.rank.steps.append(([], before, False))
 
     return done
+
+
+def _sync(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> None:
+    """Follow ``Sync``: who looks at its own memory in a loop knows of what others have accumulated there."""
+    mine = _of(call, win)
+    if mine is None:
+        return
+    look = Access(call.rank.number, call.title, call.place, READ, "", [], exclusive=False)
+    look.latest = _latest(monitor, call, win, mine.window.comm.me)
+    _see(look)
+    if look.after and look.after != mine.seen:
+        mine.seen = look.after
+        call.rank.steps.append(([], [look], False))
 
 
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
@@ -462,6 +497,7 @@ ADVICE: dict[str, Callable[..., Any]] = {
     "Flush_all": _completing(_every),
     "Flush_local": _completing_locally(_one),
     "Flush_local_all": _completing_locally(_every),
+    "Sync": _sync,
     "Post": _post,
     "Start": _start,
     "Complete": _completes,

@@ -182,6 +182,8 @@ class Access(Deed):
         Whether it is a load or a store of the rank itself; whether its origin has a lock.
     after : list of Access
         Of one that fetches: the accumulations whose results it may have seen, after which it comes.
+    latest : dict of int to Access
+        Of one that fetches: the last accumulation of each rank there, until now.
     """
 
     __slots__ = (
@@ -190,6 +192,7 @@ class Access(Deed):
         "how",
         "is_local",
         "is_passive",
+        "latest",
         "pieces",
         "place",
         "rank",
@@ -219,6 +222,7 @@ class Access(Deed):
         self.exclusive = exclusive
         self.used: Any = None
         self.after: list[Access] = []
+        self.latest: dict[int, Access] = {}
         self.is_local = self.is_passive = False
 
     def conflicts(self, other: Access) -> bool:

@@ -23,7 +23,7 @@ _BYTES = "bytes without a type"
 """The elements of a `bytes`, `bytearray` or `memoryview` that is given without a datatype."""
 _PACKED = "MPI.PACKED"
 _BYTE = "MPI.BYTE"
-_LIKE_BYTES = frozenset({_BYTES, _BYTE, "uint8", "MPI.CHAR"})
+LIKE_BYTES = frozenset({_BYTES, _BYTE, "uint8", "MPI.CHAR"})
 
 _arrays: dict[Any, str] = {np.dtype(code): np.dtype(code).name for code in "?bBhiqlHIQLefdgFDG"}
 _ndarray = np.ndarray
@@ -111,7 +111,7 @@ def match(sent: Signature, wanted: Signature) -> bool:
 
 
 def _alike(mine: str, theirs: str) -> bool:
-    return mine == theirs or (_BYTES in (mine, theirs) and mine in _LIKE_BYTES and theirs in _LIKE_BYTES)
+    return mine == theirs or (_BYTES in (mine, theirs) and mine in LIKE_BYTES and theirs in LIKE_BYTES)
 
 
 def same(mine: Signature, theirs: Signature) -> bool:

@@ -1,14 +1,17 @@
-"""Lines of the program that touch memory which a request or a window uses: found before they are executed.
+"""Instructions of the program that touch memory which a request or a window uses.
 
-While a rank has such memory, Python tells of each line of the program (`sys.settrace`) that it comes to between two MPI
-calls. Of each line is known from its source which arrays it loads from or stores to, and by which index; whether that
-is the memory in question is found by evaluating just the name and the index. Only indices without calls are evaluated,
-so nothing happens twice. Where a debugger or a coverage tool traces already, nothing is watched.
+While a rank has such memory, Python tells of each line of the program between two MPI calls (`sys.settrace`), and on
+lines that may touch an array of each instruction. The source says which arrays an instruction works on, and by which
+index; whether that is the memory in question is found by evaluating just the name and the index, which have no calls
+in them. Loading means that elements are looked at: to name, slice or pass on an array is none. Where a debugger or a
+coverage tool traces already, nothing is watched; nor after `MOST_EVENTS`, for that would take too long.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import dis
 import linecache
 import sys
 from collections.abc import Iterator
@@ -18,21 +21,57 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from xsim_py.code_origin import of_program
-from xsim_py.mpi4py.handle import Handle
 from xsim_py.process.ranks import current
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from .monitor import Monitor
 
 LOAD, STORE = "load", "store"
 
-_METADATA = frozenset({"len", "id", "type", "isinstance", "hasattr", "getattr", "memoryview"})
-_OF_SHAPE = frozenset({"shape", "ndim", "size", "may_share_memory", "shares_memory", "empty_like", "zeros_like"})
-_VIEWS = frozenset({"view", "reshape", "ravel", "transpose", "swapaxes", "squeeze", "setflags"})
-_STORING = frozenset({"fill", "sort", "partition", "put", "itemset", "resize", "byteswap"})
-_SAFE = (ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.Load)
+MOST_EVENTS = 300_000
+
+_LOOKING = frozenset(
+    (
+        *("print", "sum", "min", "max", "sorted", "float", "int", "bool", "complex", "str", "repr", "format"),
+        *("list", "tuple", "set", "any", "all", "abs", "round", "bytes", "bytearray", "divmod", "pow"),
+    )
+)
+"""The functions of Python that look at the elements of an array."""
+_NOT_LOOKING = frozenset(
+    (
+        *("shape", "ndim", "size", "may_share_memory", "shares_memory", "empty_like", "zeros_like"),
+        *("ones_like", "full_like", "asarray", "asanyarray", "ascontiguousarray", "reshape", "ravel"),
+        *("transpose", "swapaxes", "squeeze", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to"),
+        *("expand_dims", "split", "array_split", "hsplit", "vsplit", "frombuffer", "result_type"),
+        *("iscomplexobj", "isrealobj", "copyto"),
+    )
+)
+"""The functions of numpy that do not, or store."""
+_LOOKING_METHODS = frozenset(
+    (
+        *("sum", "min", "max", "mean", "std", "var", "prod", "any", "all", "copy", "astype", "tolist"),
+        *("tobytes", "item", "dot", "argmax", "argmin", "cumsum", "cumprod", "round", "argsort", "nonzero"),
+        *("trace", "ptp", "clip", "take", "flatten", "searchsorted", "compress", "choose", "repeat", "conj"),
+        *("conjugate", "dump", "dumps", "tofile"),
+    )
+)
+_STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
+_SAFE = (
+    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Load),
+    *(ast.operator, ast.unaryop),
+)
+
+_GROUPS = {
+    **dict.fromkeys(("BINARY_SUBSCR", "BINARY_SLICE"), "get"),
+    **dict.fromkeys(("STORE_SUBSCR", "STORE_SLICE"), "set"),
+    **dict.fromkeys(("BINARY_OP", "COMPARE_OP", "CONTAINS_OP"), "binary"),
+    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT"), "unary"),
+    **dict.fromkeys(("CALL", "CALL_KW", "CALL_FUNCTION_EX"), "call"),
+    "GET_ITER": "iterate",
+}
+"""What instructions do, in the words of this file."""
 
 
 class Guard(Protocol):
@@ -50,85 +89,129 @@ class Guard(Protocol):
         """Take note that a line loads from it or stores to it."""
 
 
-class Touch(NamedTuple):
-    """An array in a line of source."""
+class ArrayName(NamedTuple):
+    """How a program names an array, or a part of one."""
 
-    how: str
-    """`LOAD` or `STORE`."""
     names: tuple[str, ...]
     """A variable, and attributes from there."""
-    index: Any
-    """The code of the index; None: the whole array."""
-    callee: tuple[str, ...]
-    """The function that it is given to, if any."""
-    makes_view: bool
-    """Whether the line only gives another name to a part of the array, where that part is an array."""
+    indices: tuple[Any, ...] = ()
+    """The code of each index; None of one that cannot be evaluated twice."""
+
+
+class Touch(NamedTuple):
+    """An array on which an instruction works."""
+
+    how: str
+    array: ArrayName
+    callee: tuple[str, ...] = ()
+    """The function that it is given to, or its method, if any."""
+    is_element: bool = False
+    """Whether the instruction takes a part out of the array, which is a look at it if the part is one element."""
+
+
+Key = tuple[str, int, int]
+"""What an instruction does, and the line and column in which its expression ends."""
+
+
+# -------------------------------------------------------------------------------------------- what the source says
 
 
 @cache
-def _touches(file: str) -> dict[int, tuple[Touch, ...]]:
-    """Return the arrays, perhaps, that each line of a file touches."""
+def _of_file(file: str) -> dict[Key, tuple[Touch, ...]]:
+    """Return the arrays, perhaps, on which each instruction of a file works."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return {}
-    found: dict[int, list[Touch]] = {}
-    for statement in ast.walk(tree):
-        if isinstance(statement, ast.stmt):
-            for line, touch in _of_statement(statement):
-                found.setdefault(line, []).append(touch)
-    return {line: tuple(dict.fromkeys(touches)) for line, touches in found.items()}
+    found: dict[Key, list[Touch]] = {}
+    for node in ast.walk(tree):
+        for group, end, touch in _of_node(node):
+            key = group, end.end_lineno or 0, end.end_col_offset or 0
+            found.setdefault(key, []).append(touch)
+    return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
 
 
-def _of_statement(statement: ast.stmt) -> Iterator[tuple[int, Touch]]:
-    """Yield what a statement itself touches, without the statements in it; a line event names its first line."""
-    for field in ast.iter_child_nodes(statement):
-        if not isinstance(field, ast.stmt | ast.excepthandler | ast.arguments):
-            alone = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return) and field is statement.value
-            if isinstance(statement, ast.For | ast.AsyncFor) and field is statement.target:
-                continue
-            stores = isinstance(statement, ast.AugAssign) and field is statement.target
-            for touch in _of_expression(field, alone=alone, stores=stores):
-                yield statement.lineno, touch
+@cache
+def _of_code(code: CodeType) -> tuple[frozenset[int], dict[int, tuple[Touch, ...]]]:
+    """Return the lines of a function that may touch an array, and what each instruction may touch, by its offset."""
+    touches = _of_file(code.co_filename)
+    found = {}
+    lines = set()
+    line = 0
+    for instruction in dis.get_instructions(code):
+        line = instruction.starts_line or line if not isinstance(instruction.starts_line, bool) else line
+        position = instruction.positions
+        group = _GROUPS.get(instruction.opname)
+        if group is None or position is None or position.end_lineno is None or position.end_col_offset is None:
+            continue
+        here = touches.get((group, position.end_lineno, position.end_col_offset))
+        if here:
+            found[instruction.offset] = here
+            lines.add(position.lineno or line)
+    return frozenset(lines), found
 
 
-def _of_expression(node: ast.AST, *, alone: bool, stores: bool = False) -> Iterator[Touch]:
-    names = _names(node)
-    if names:
-        if not alone and (stores or isinstance(getattr(node, "ctx", None), ast.Load)):
-            yield Touch(STORE if stores else LOAD, names, None, (), False)
-        return
+def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+    """Yield what an instruction of a node does: its group, the node where it ends, and what it touches."""
     if isinstance(node, ast.Subscript):
-        names = _names(node.value)
-        if names:
-            stores = stores or isinstance(node.ctx, ast.Store)
-            yield Touch(STORE if stores else LOAD, names, _index(node.slice), (), alone)
-        else:
-            yield from _of_expression(node.value, alone=alone, stores=stores or isinstance(node.ctx, ast.Store))
-        yield from _of_expression(node.slice, alone=False)
-    elif isinstance(node, ast.Attribute):
-        yield from _of_expression(node.value, alone=True)
+        array = _array(node.value)
+        if array is not None and isinstance(node.ctx, ast.Store):
+            yield "set", node, Touch(STORE, array._replace(indices=(*array.indices, _index(node.slice))))
+        elif array is not None and isinstance(node.ctx, ast.Load):
+            whole = array._replace(indices=(*array.indices, _index(node.slice)))
+            yield "get", node, Touch(LOAD, whole, is_element=True)
+    elif isinstance(node, ast.AugAssign):
+        array = _array(node.target)
+        if array is not None and array.indices:
+            yield "set", node.target, Touch(STORE, array)
+            yield "set", node, Touch(STORE, array)
+        elif array is not None:
+            yield "binary", node, Touch(STORE, array)
+        yield from _looked_at("binary", node, node.value)
+    elif isinstance(node, ast.BinOp):
+        yield from _looked_at("binary", node, node.left, node.right)
+    elif isinstance(node, ast.Compare):
+        yield from _looked_at("binary", node, node.left, *node.comparators)
+    elif isinstance(node, ast.UnaryOp):
+        yield from _looked_at("unary", node, node.operand)
+    elif isinstance(node, ast.For | ast.comprehension):
+        yield from _looked_at("iterate", node.iter, node.iter)
     elif isinstance(node, ast.Call):
         yield from _of_call(node)
-    elif isinstance(node, ast.Tuple | ast.List):
-        for element in node.elts:
-            yield from _of_expression(element, alone=alone)
-    elif not isinstance(node, ast.Lambda):
-        for inner in ast.iter_child_nodes(node):
-            yield from _of_expression(inner, alone=False)
 
 
-def _of_call(node: ast.Call) -> Iterator[Touch]:
+def _looked_at(group: str, end: ast.AST, *operands: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+    for operand in operands:
+        array = _array(operand)
+        if array is not None:
+            yield group, end, Touch(LOAD, array)
+
+
+def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
     callee = _names(node.func)
     if isinstance(node.func, ast.Attribute):
-        owner = _names(node.func.value)
-        if owner and node.func.attr not in _VIEWS:
-            yield Touch(STORE if node.func.attr in _STORING else LOAD, owner, None, (*owner, node.func.attr), False)
-        elif not owner:
-            yield from _of_expression(node.func.value, alone=node.func.attr in _VIEWS)
-    for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-        for touch in _of_expression(argument, alone=False):
-            yield touch if touch.callee else touch._replace(callee=callee or ("?",))
+        owner = _array(node.func.value)
+        if owner is not None and node.func.attr in _LOOKING_METHODS | _STORING_METHODS:
+            how = STORE if node.func.attr in _STORING_METHODS else LOAD
+            yield "call", node, Touch(how, owner, callee=("a method",))
+    if callee:
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg != "out")):
+            array = _array(argument.value if isinstance(argument, ast.Starred) else argument)
+            if array is not None:
+                yield "call", node, Touch(LOAD, array, callee=callee)
+        for keyword in node.keywords:
+            array = _array(keyword.value)
+            if array is not None and keyword.arg == "out":
+                yield "call", node, Touch(STORE, array, callee=callee)
+
+
+def _array(node: ast.AST) -> ArrayName | None:
+    """Return how an expression names an array, if it may be one."""
+    if isinstance(node, ast.Subscript):
+        inner = _array(node.value)
+        return None if inner is None else inner._replace(indices=(*inner.indices, _index(node.slice)))
+    names = _names(node)
+    return ArrayName(names) if names else None
 
 
 def _names(node: ast.AST) -> tuple[str, ...]:
@@ -142,7 +225,7 @@ def _names(node: ast.AST) -> tuple[str, ...]:
 
 
 def _index(node: ast.AST) -> Any:
-    """Return the code of an index that can be evaluated twice, or nothing that stands for all elements."""
+    """Return the code of an index that can be evaluated twice, or None."""
     if all(isinstance(each, _SAFE) for each in ast.walk(node)):
         return compile(ast.fix_missing_locations(ast.Expression(cast(ast.expr, node))), "<index>", "eval")
     return None
@@ -152,73 +235,99 @@ def _index(node: ast.AST) -> Any:
 
 
 class LineWatch:
-    """Has Python tell of the lines of a program between its MPI calls, while a rank has guards."""
+    """Has Python tell of the instructions of a program between its MPI calls, while a rank has guards."""
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
         self._usable = sys.gettrace() is None
+        self._events = 0
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
-        if self._usable and sys.gettrace() is not None:
+        if self._usable and sys.gettrace() == self._entered:
             sys.settrace(None)
 
     def go_on(self, frame: FrameType) -> None:
-        """Watch the lines that come after an MPI call, which `frame` has made."""
-        if not self._usable:
+        """Watch what comes after an MPI call, which `frame` has made."""
+        if not self._usable or sys.gettrace() not in (None, self._entered):  # the program may trace itself
             return
         sys.settrace(self._entered)
         outer: FrameType | None = frame
         while outer is not None:
             if of_program(outer.f_code.co_filename):
                 outer.f_trace = self._line
+                outer.f_trace_opcodes = frame is outer  # the rest of the line that has made the call
             outer = outer.f_back
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
         return self._line if of_program(frame.f_code.co_filename) else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event != "line":
-            return self._line
-        touches = _touches(frame.f_code.co_filename).get(frame.f_lineno)
-        fiber = current.here() if touches else None
-        if touches and fiber is not None and fiber not in self._monitor.inside:
-            state = self._monitor.rank(fiber.rank.number)
-            guards = [*state.buffers, *state.exposed]
-            if guards:
-                sys.settrace(None)  # what is evaluated here is no line of the program
-                try:
-                    for touch in touches:
-                        _look(touch, frame, guards)
-                finally:
-                    sys.settrace(self._entered)
+        self._events += 1
+        if event == "line":
+            frame.f_trace_opcodes = frame.f_lineno in _of_code(frame.f_code)[0]
+            if self._events > MOST_EVENTS:
+                self._usable = False
+                sys.settrace(None)
+        elif event == "opcode":
+            touches = _of_code(frame.f_code)[1].get(frame.f_lasti)
+            if touches:
+                self._look(touches, frame)
         return self._line
 
+    def _look(self, touches: tuple[Touch, ...], frame: FrameType) -> None:
+        fiber = current.here()
+        if fiber is None or fiber in self._monitor.inside:
+            return
+        state = self._monitor.rank(fiber.rank.number)
+        guards = [*state.buffers, *state.exposed]
+        if not guards:
+            return
+        sys.settrace(None)  # what is evaluated here is no part of the program
+        try:
+            for touch in touches:
+                _look_at(touch, frame, guards)
+        finally:
+            sys.settrace(self._entered)
 
-def _look(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
-    """Find out whether an array in a line is memory that is guarded, and tell the guards."""
-    array = _value(touch.names, frame)
-    if type(array) is not np.ndarray or not array.size or _harmless(touch.callee, frame):
-        return
+
+def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
+    """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
     try:
-        part = array if touch.index is None else _part(array, eval(touch.index, frame.f_globals, frame.f_locals))
-    except Exception:  # the line itself will say what is wrong
+        part, is_known = _part(touch.array, frame)
+    except Exception:  # the instruction itself will say what is wrong
         return
-    if part is None or (touch.makes_view and part.ndim):
+    if type(part) is not np.ndarray or not part.size or (touch.is_element and is_known and part.ndim):
+        return
+    if touch.callee and not _looks(touch.callee, frame):
         return
     low, high = _bounds(part)
-    for guard in list(guards):
+    for guard in guards:
         pieces = [(max(start, low), min(end, high)) for start, end in guard.pieces if start < high and low < end]
-        if pieces and any(_shares(part, start, end) for start, end in pieces[:64]):
-            guard.touched(touch.how, (frame.f_code.co_filename, frame.f_lineno), pieces)
+        if not pieces or not (
+            any(_shares(part, *piece) for piece in pieces[:64]) if is_known else _covers(pieces, part)
+        ):
+            continue
+        guard.touched(touch.how, (frame.f_code.co_filename, frame.f_lineno), pieces)
 
 
-def _part(array: Any, index: Any) -> Any:
-    """Return a part of an array as an array, without a copy; None where that cannot be."""
-    keys = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(key, np.ndarray | list) for key in keys):
-        return array  # of which it takes some elements
-    return array[keys if Ellipsis in keys else (*keys, Ellipsis)]
+def _part(array: ArrayName, frame: FrameType) -> tuple[Any, bool]:
+    """Return what an expression means, and whether it is all of it that is meant, and not just some elements."""
+    part = _value(array.names, frame)
+    for code in array.indices:
+        if code is None:
+            return part, False
+        index = eval(code, frame.f_globals, frame.f_locals)
+        if type(part) in (list, tuple, dict):
+            part = part[index]
+            continue
+        keys = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(key, np.ndarray | list) for key in keys):
+            return part, False
+        if type(part) is not np.ndarray:
+            return None, True
+        part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
+    return part, True
 
 
 def _bounds(array: Any) -> tuple[int, int]:
@@ -230,8 +339,13 @@ def _bounds(array: Any) -> tuple[int, int]:
     return low, high + array.itemsize
 
 
+def _covers(pieces: list[tuple[int, int]], array: Any) -> bool:
+    """Return whether pieces of memory hold all of an array, so that any element of it is in them."""
+    return array.flags.c_contiguous and sum(end - start for start, end in pieces) == array.nbytes  # type: ignore[no-any-return]
+
+
 def _shares(part: Any, start: int, end: int) -> bool:
-    """Return whether an array has an element between two addresses, which lie in memory that is there."""
+    """Return whether an array has an element between two addresses, both within its bounds."""
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return True
     offsets = np.zeros(1, np.int64)
@@ -251,17 +365,12 @@ def _value(names: tuple[str, ...], frame: FrameType) -> Any:
     return value
 
 
-def _harmless(callee: tuple[str, ...], frame: FrameType) -> bool:
-    """Return whether a function does not look at the elements: it is one of MPI, of the program, or about shapes."""
-    if not callee:
-        return False
-    if callee[-1] in _METADATA | _OF_SHAPE:
+def _looks(callee: tuple[str, ...], frame: FrameType) -> bool:
+    """Return whether a function looks at the elements of an array that it is given: one of Python, or of numpy."""
+    if callee == ("a method",):
         return True
-    owner = _value(callee[:-1], frame) if len(callee) > 1 else None
-    if isinstance(owner, Handle) or (isinstance(owner, type) and issubclass(owner, Handle)):
-        return True
+    if len(callee) == 1 and callee[0] not in frame.f_locals and callee[0] not in frame.f_globals:
+        return callee[0] in _LOOKING and hasattr(builtins, callee[0])
     function = _value(callee, frame)
-    if function is None and owner is not None:
-        function = getattr(type(owner), callee[-1], None)
-    code = getattr(function, "__code__", None)
-    return isinstance(function, type) or (code is not None and of_program(code.co_filename))
+    module = "numpy" if isinstance(function, np.ufunc) else getattr(function, "__module__", None) or ""
+    return module.partition(".")[0] == "numpy" and callee[-1] not in _NOT_LOOKING

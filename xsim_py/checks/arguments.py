@@ -1,0 +1,50 @@
+"""Checks of arguments that are wrong although the library lets them pass, or sees it only when a message comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.findings import INVALID_PARAMETER, PARAMETER_MATCHING
+from xsim_py.mpi4py.bufspec import message
+
+from .signatures import LIKE_BYTES, described, of_elements, same
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .monitor import Call, Monitor
+
+
+def fits(monitor: Monitor, call: Call, buf: Any) -> None:
+    """Find a receive of more elements than there is memory for, which goes well as long as the messages are short."""
+    if not isinstance(buf, list | tuple):
+        return  # as many as there are
+    try:
+        parsed = message(buf, writable=False)
+    except Exception:  # the call itself will say what is wrong
+        return
+    core, count = parsed.datatype, parsed.count
+    if not count or not core.size:
+        return
+    needed, room = parsed.offset + (count - 1) * core.extent + core.true_lb + core.true_extent, len(parsed.memory)
+    if needed > room:
+        text = f"{call.title} is to receive up to {needed:,} bytes, and its buffer has {room:,}"
+        monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
+
+
+def subarray(
+    monitor: Monitor, call: Call, fiber: Fiber, datatype: Any, sizes: Any, subsizes: Any, starts: Any, order: int = 0
+) -> None:
+    """Find a part of an array that is not inside of it (MPI 4.1, 5.1.3)."""
+    for axis, (size, part, start) in enumerate(zip(sizes, subsizes, starts, strict=False)):
+        if not (0 <= part <= size and 0 <= start <= size - part):
+            text = f"{call.title}: {part} elements from {start} on are not among {size} (axis {axis})"
+            monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
+
+
+def of_target(monitor: Monitor, call: Call, origin: Any, core: Any, count: int) -> None:
+    """Find elements of a window that are not of the types that are written to them or read from them."""
+    mine, theirs = of_elements(origin.datatype, origin.count), of_elements(core, count)
+    if not same(mine, theirs) and not LIKE_BYTES.issuperset(name for name, _ in mine + theirs):
+        text = f"{call.title} has {described(mine)} at the origin, and {described(theirs)} at the target"
+        monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number)
