@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from xsim_py.units import spans
 
-__all__ = ["CATEGORIES", "Finding"]
+__all__ = ["CATEGORIES", "Finding", "by_place"]
 
 CALL_ORDERING: Final = "CallOrdering"
 INVALID_PARAMETER: Final = "InvalidParameter"
@@ -71,3 +71,8 @@ class Finding(NamedTuple):
         """Return all that is known of the finding; every line after the first is indented."""
         ranks = [f"rank{'s' * (len(self.ranks) > 1)} {spans(self.ranks)}"] if self.ranks else []
         return "\n    ".join([str(self), *ranks, *self.details])
+
+
+def by_place(finding: Finding) -> tuple[str, int, str, str]:
+    """Return what findings are sorted by: file and line, then the class and the text."""
+    return finding.file, finding.line, finding.category, finding.text

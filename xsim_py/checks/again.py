@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from xsim_py.code_origin import shown
-from xsim_py.findings import BUFFERING_HAZARD, MESSAGE_RACE, Finding
+from xsim_py.findings import BUFFERING_HAZARD, MESSAGE_RACE, Finding, by_place
 from xsim_py.parameters import RACES
 from xsim_py.schedules import MatchSchedule, Shake, otherwise, pairs_of
 
@@ -81,7 +81,7 @@ def checked(
             found += _without_buffers(once)
         if monitor.wildcards and result.ended == "finished":
             found += _races(once, max(spent_s, _LEAST_S), list_all=asked.check == RACES)
-    result.take_findings(sorted(dict.fromkeys(found)))
+    result.take_findings(sorted(dict.fromkeys(found), key=by_place))
     return result
 
 

@@ -56,6 +56,13 @@ _INVALID = frozenset(
         c.ERR_RMA_RANGE,
     }
 )
+_POLLS = frozenset(
+    {
+        *("Iprobe", "iprobe", "Improbe", "improbe", "Test", "test", "Testany", "testany", "Testall", "testall"),
+        *("Testsome", "testsome", "Get_status", "get_status", "Waitany", "waitany", "Waitsome", "waitsome"),
+    }
+)
+"""The calls after which a program may do one thing or another, as things stand."""
 _SYNCHRONOUS = {
     "Send": "Ssend",
     "Rsend": "Ssend",
@@ -144,6 +151,8 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
 
 def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
     """Take note of what a call has made."""
+    if call.name in _POLLS:
+        monitor.polls = True
     if result is None or type(result) in (int, bool):
         return
     if isinstance(result, Request):

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_installed, shown
-from xsim_py.findings import PARAMETER_MATCHING, Finding
+from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
 from xsim_py.mpi.transport.call_sites import Place, line_of, program_frame
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
@@ -144,6 +144,8 @@ class Monitor:
         Whether the program may depend on buffered sends, which only another run can tell.
     wildcards : bool
         Whether a receive or a probe has left open whose message it takes.
+    polls : bool
+        Whether a rank has asked if something is there, and done something else where it was not, perhaps.
     """
 
     def __init__(self, *, synchronous: bool = False) -> None:
@@ -151,6 +153,7 @@ class Monitor:
         self.start = ""
         self.is_doubtful = False
         self.wildcards = False
+        self.polls = False
         self.ranks: dict[int, RankState] = {}
         self.inside: dict[Fiber, Call] = {}
         self.sending: dict[Fiber, list[MessageSide]] = {}  # what a call is about to begin, in order
@@ -195,7 +198,7 @@ class Monitor:
                 details = [*details[:_MOST_DETAILS], f"... and {len(details) - _MOST_DETAILS:,} more"]
             ranks = tuple(sorted(noted.ranks))
             found.append(Finding(category, shown(file, self.start), line, text, ranks, tuple(details)))
-        return tuple(sorted(found, key=lambda finding: (finding.file, finding.line, finding.category, finding.text)))
+        return tuple(sorted(found, key=by_place))
 
     def where(self, place: Place) -> str:
         """Return a place as reports name it."""

@@ -181,19 +181,13 @@ def buffered(monitor: Monitor) -> bool | None:
     Returns
     -------
     bool or None
-        Whether the program depends on that; None where other matches of its wildcard receives might have avoided it,
-        or threads of one rank.
+        Whether the program depends on that; None where wildcards, polls or threads might have gone another way.
     """
     again = _Again(monitor.ranks)
     stuck = again.run()
     if not stuck:
         return False
-    if any(state.is_threaded for state in monitor.ranks.values()) or any(
-        isinstance(each, MessageSide) and not each.sends and each.peer == ANY_SOURCE
-        for steps in again.steps.values()
-        for posted, _, _ in steps
-        for each in posted
-    ):
+    if monitor.wildcards or monitor.polls or any(state.is_threaded for state in monitor.ranks.values()):
         return None
     if not any(getattr(each, "sends", False) for waited in stuck.values() for each in waited):
         return _note_unordered(monitor, stuck)

@@ -6,6 +6,7 @@ of them writes, and they are not accumulations with one operation (12.7.1); excl
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -138,10 +139,15 @@ def _access(
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
     )
     access.is_passive = is_passive
+    access.list_it = partial(_list, monitor, call, mine, target, access)
+    return access
+
+
+def _list(monitor: Monitor, call: Call, mine: OpenWindow, target: int, access: Access) -> None:
+    """Count an access that the library has accepted."""
     call.rank.steps.append(([access], [], True))
     mine.open.setdefault(target, []).append(access)
     monitor.accesses.setdefault((mine.key, target), []).append(access)
-    return access
 
 
 def _latest(monitor: Monitor, call: Call, win: Any, target: int) -> dict[int, Access]:
@@ -164,6 +170,7 @@ def _guarded(monitor: Monitor, call: Call, access: Access | None, used: buffers.
         return None
 
     def begun(request: Any) -> None:
+        access.list_it()
         record = of_request(monitor, call, request)
         if record is None:
             access.used = used

@@ -180,6 +180,8 @@ class Access(Deed):
         The buffer of the origin, until the access is complete.
     is_local, is_passive : bool
         Whether it is a load or a store of the rank itself; whether its origin has a lock.
+    list_it : callable
+        Counts it, once the library has accepted it.
     after : list of Access
         Of one that fetches: the accumulations whose results it may have seen, after which it comes.
     latest : dict of int to Access
@@ -224,6 +226,7 @@ class Access(Deed):
         self.after: list[Access] = []
         self.latest: dict[int, Access] = {}
         self.is_local = self.is_passive = False
+        self.list_it: Any = None
 
     def conflicts(self, other: Access) -> bool:
         """Return whether two accesses to the same bytes at the same time would conflict."""
