@@ -170,6 +170,8 @@ def main() -> None:
         print(f"allreduce_loop: {world.size} ranks, {missing} missing, sum {loop.sums[SUM]}")
     if arguments.times:
         print_times(loop)
+    if loop.comm != world:
+        loop.comm.Free()
 
 
 if __name__ == "__main__":

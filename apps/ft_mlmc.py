@@ -483,6 +483,8 @@ def main() -> None:
     survivor = Survivor(arguments)
     (team, mail), comm = recovery.until_agreed(MPI.COMM_WORLD, survivor.divide, recovery.shrink)
     survivor.sample(team, mail)
+    team.Free()
+    mail.Free()
     (lines, right), comm = recovery.until_agreed(comm, survivor.collect, recovery.shrink)
     if comm.rank == 0:
         print(f"# {MPI.COMM_WORLD.size - comm.size} of {MPI.COMM_WORLD.size} processes have failed", flush=True)

@@ -52,8 +52,7 @@ def victim_of(arguments: argparse.Namespace, size: int) -> int:
 
 def expected_sum(comm: MPI.Comm) -> int:
     """Return the sum of 1 + rank in COMM_WORLD over the members of `comm`."""
-    members = comm.Get_group()
-    ranks = MPI.Group.Translate_ranks(members, range(comm.size), MPI.COMM_WORLD.Get_group())
+    ranks = MPI.Group.Translate_ranks(comm.group, range(comm.size), MPI.COMM_WORLD.group)
     return comm.size + sum(ranks)
 
 
@@ -132,6 +131,7 @@ def main() -> None:
         print(f"right sum: {right}")
     if not arguments.no_times:
         print_times(comm, marks)
+    comm.Free()
     if not right:
         raise SystemExit(1)
 

@@ -173,7 +173,10 @@ def main() -> None:
     lines = [f"propagate: {ring.ranks} ranks, {arguments.laps} laps, token {value}"]
     if ring.kept.revoked_ps <= ring.kept.woken_ps > 0:  # who has revoked may be dead, and with it that time
         lines.insert(0, f"# time: the last woke {seconds * 1e6:.6f} us after the revocation")
-    recovery.conclude(comm.Shrink(), lines, value == closed_form(ring.ranks, arguments.laps))
+    living = comm.Shrink()
+    for each in (comm, *ring.spares):
+        each.Free()
+    recovery.conclude(living, lines, value == closed_form(ring.ranks, arguments.laps))
 
 
 if __name__ == "__main__":

@@ -408,5 +408,7 @@ def _leave(comm: MPI.Intracomm, lines: Sequence[str], status: int) -> NoReturn:
         if comm.rank == 0:
             print(*lines, sep="\n", flush=True)
         if agree(comm, True):
+            if comm != MPI.COMM_WORLD:
+                comm.Free()
             sys.exit(status)
         comm = comm.Shrink()

@@ -359,6 +359,9 @@ def main() -> None:
             servers.Revoke()
     elif MPI.Group.Translate_ranks(crew.group, [0], MPI.COMM_WORLD.group)[0] == first_of(number, told):
         recovery.attempt(toil, crew, told)
+    for part_of in (crew, servers):
+        if part_of != MPI.COMM_NULL:
+            part_of.Free()
     (sums, largest), comm = recovery.until_agreed(comm, lambda comm: concluded(comm, part), recovery.shrink)
     report(comm, told, sums, largest)
 

@@ -1,28 +1,23 @@
 """Kill a rank before every one of its calls, and then another one, and judge what comes of it.
 
+The engine is that of `xsim explore failures`; what is right is judged here, for each program in its own way.
 `python -m tests.sweep_failures [PROGRAM...]` makes every pair of deaths of each program, or of all: hours. With
 `--singles` it makes every death of one rank alone, with `--times N` at N times in place of calls, with `--pairs N` N
 pairs by chance; with `--ranks N` on N ranks.
 """
 
 import argparse
-import contextlib
-import io
-import multiprocessing
-import random
 import re
 import sys
-import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.cases import ROOT
-from xsim_py import simulate
+from xsim_py.explore import failures
+from xsim_py.explore.runs import RunTask, Seen, do
+from xsim_py.report.failure_space import FailureSpace
 
 APPS, PROGRAMS = ROOT / "apps", ROOT / "tests" / "ulfm_programs"
 RESULT = re.compile(r"^(?!lost: ).*\b(result|state)\b|^right: ")
@@ -62,13 +57,21 @@ class Outcome(NamedTuple):
     digest: str
     time: int
 
-
-class Verdict(NamedTuple):
-    """A run and what is wrong with it, or nothing."""
-
-    deaths: tuple[Death | Moment, ...]
-    lost: bool
-    wrong: str
+    @classmethod
+    def of(cls, seen: Seen) -> "Outcome":
+        """Return what became of a run that was explored."""
+        lines = [text for _, text in seen.lines]
+        said = "\n".join([*lines, seen.said])
+        return cls(
+            frozenset(rank for rank, cause in seen.died if cause.startswith("injected")),
+            frozenset(line.partition("result ")[2] or line for line in lines if RESULT.search(line)),
+            LOST.search(said) is not None,
+            seen.ended,
+            seen.exit_status,
+            said,
+            seen.digest,
+            seen.virtual_time_ps,
+        )
 
 
 def nothing(dead: frozenset[int]) -> bool:
@@ -113,32 +116,29 @@ class Sweep(NamedTuple):
 
     def run(self, deaths: Iterable[Death | Moment] = (), *, shards: int = 1) -> Outcome:
         """Run the program with these deaths."""
-        stdout, stderr = io.StringIO(), io.StringIO()
-        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            result = simulate(
-                self.path,
-                ranks=self.ranks,
-                args=self.args,
-                machine="gige",
-                set={"spawn.universe": PLACES},
-                ft=True,
-                fail=[str(death) for death in deaths],
-                shards=shards,
-                stdout=stdout,
-                stderr=stderr,
-            )
-        lines = stdout.getvalue().splitlines()
-        said = "".join((stdout.getvalue(), stderr.getvalue(), str(result.report)))
-        return Outcome(
-            frozenset(each["rank"] for each in result.failures if each["cause"].startswith("injected")),
-            frozenset(line.partition("result ")[2] or line for line in lines if RESULT.search(line)),
-            LOST.search(said) is not None,
-            result.ended,
-            result.exit_status,
-            said,
-            str(result.digest),
-            result.virtual_time_ps,
-        )
+        return Outcome.of(do(RunTask({**self.options(), "fail": list(map(str, deaths)), "shards": shards})))
+
+    def options(self) -> dict[str, Any]:
+        """Return what `simulate` is told."""
+        return {
+            "program": str(self.path),
+            "ranks": self.ranks,
+            "args": self.args,
+            "machine": "gige",
+            "set": {"spawn.universe": PLACES},
+            "ft": True,
+        }
+
+    def explore(self, deaths: int = 2, budget: int | None = None) -> FailureSpace:
+        """Judge up to so many deaths at any calls, or as many as the budget allows of each number."""
+        told = {"deaths": deaths, "budget": budget, "victims": self.victims, "judge": self.judge}
+        return failures(**self.options(), **told, when=["before"])
+
+    def judge(self, right: Seen, seen: Seen) -> str:
+        """Return the class of a run: it survives where failures have done no more than to take data along."""
+        if not self.wrong(Outcome.of(right), Outcome.of(seen)):
+            return "survived"
+        return "stalled" if seen.ended == "stalled" else "aborted" if seen.ended == "aborted" else "wrong result"
 
     def wrong(self, right: Outcome, outcome: Outcome) -> str:
         """Return what is wrong with an outcome, if anything: all that failures may do is to take data along."""
@@ -165,33 +165,13 @@ class Sweep(NamedTuple):
         """Who is to die."""
         return range(self.ranks + self.newcomers)
 
-    def after(self, right: Outcome, *before: Death) -> Iterator[Verdict]:
-        """Judge each further death that comes in a run with those before, every rank and call by turns."""
-        for rank in self.victims:
-            for call in count(1) if rank not in {death.rank for death in before} else ():
-                deaths = (*before, Death(rank, call))
-                outcome = self.run(deaths)
-                if rank not in outcome.came:
-                    break
-                yield Verdict(deaths, outcome.lost, self.wrong(right, outcome))
-
-    def at_times(self, times: int) -> Iterator[Verdict]:
-        """Judge the death of each rank at each of so many times, evenly over the run without failures."""
+    def at_times(self, times: int) -> Iterator[tuple[Moment, str]]:
+        """Yield what is wrong with the death of each rank at each of so many times, evenly over the quiet run."""
         right = self.run()
         for rank in range(self.ranks):
             for number in range(times):
                 death = Moment(rank, right.time * number // times)
-                outcome = self.run([death])
-                yield Verdict((death,), outcome.lost, self.wrong(right, outcome))
-
-    def by_chance(self, pairs: int, rng: random.Random, calls: int) -> Iterator[Verdict]:
-        """Judge random pairs of deaths, the first before one of so many calls; the second may not come."""
-        right = self.run()
-        for _ in range(pairs):
-            first, second = rng.sample(self.victims, 2)
-            deaths = (Death(first, rng.randint(1, calls)), Death(second, rng.randint(1, 2 * calls)))
-            outcome = self.run(deaths)
-            yield Verdict(deaths, outcome.lost, self.wrong(right, outcome))
+                yield death, self.wrong(right, self.run([death]))
 
 
 def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
@@ -273,25 +253,10 @@ SWEEPS = [
 ]
 
 
-def verdicts(sweep: Sweep, options: argparse.Namespace) -> Iterator[list[Verdict]]:
-    """Judge what the options ask for, in processes that end soon: the dead of a run stay in memory."""
-    right = sweep.run()
-    with multiprocessing.Pool(1, maxtasksperchild=1) as pool:
-        (singles,) = pool.map(_listed, [partial(sweep.after, right)])
-        if options.singles:
-            yield singles
-        elif options.times:
-            yield from pool.map(_listed, [partial(sweep.at_times, options.times)])
-        elif options.pairs:
-            calls = max(single.deaths[0].call for single in singles)
-            tasks = [(50, random.Random(part), calls) for part in range(-(-options.pairs // 50))]
-            yield from pool.imap(_listed, [partial(sweep.by_chance, *task) for task in tasks])
-        else:
-            yield from pool.imap(_listed, [partial(sweep.after, right, single.deaths[0]) for single in singles])
-
-
-def _listed(judged: "partial[Iterator[Verdict]]") -> list[Verdict]:
-    return list(judged())
+def bad(space: FailureSpace) -> list[str]:
+    """Return the cases of a sweep that went wrong."""
+    cases = [case for case in space.cases if case.outcome != "survived"]
+    return [f"{' and '.join(case.fail)}: {case.outcome}: {case.said}" for case in cases]
 
 
 def main() -> None:
@@ -300,23 +265,26 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="PROGRAM")
     parser.add_argument("--singles", action="store_true")
     parser.add_argument("--times", type=int, default=0, metavar="N", help="every rank at each of N times")
-    parser.add_argument("--pairs", type=int, default=0, metavar="N")
+    parser.add_argument("--pairs", type=int, metavar="N")
     parser.add_argument("--ranks", type=int, metavar="N", help="how many ranks each program has")
     options = parser.parse_args()
-    bad = 0
+    wrong = 0
     for sweep in SWEEPS:
         if options.names and not {sweep.path.stem, str(sweep)} & {*options.names}:
             continue
         if options.ranks:
             sweep = sweep._replace(ranks=options.ranks)
-        begin, counted = time.time(), Counter[str]()
-        for verdict in (each for some in verdicts(sweep, options) for each in some):
-            counted["wrong" if verdict.wrong else "lost" if verdict.lost else "right"] += 1
-            if verdict.wrong:
-                bad += 1
-                print(f"{sweep}: {' and '.join(map(str, verdict.deaths))}: {verdict.wrong}", flush=True)
-        print(f"{sweep}: {dict(counted)}, {time.time() - begin:.0f} s", flush=True)
-    sys.exit(min(bad, 1))
+        begin = time.time()
+        if options.times:
+            judged = list(sweep.at_times(options.times))
+            found, told = [f"{death}: {what}" for death, what in judged if what], f"{len(judged):,} cases"
+        else:
+            space = sweep.explore(1 if options.singles else 2, options.pairs)
+            found, told = bad(space), f"{len(space.cases):,} cases, {space.never_came:,} could not come"
+        wrong += len(found)
+        print(*(f"{sweep}: {text}" for text in found), sep="\n", end="\n" * bool(found))
+        print(f"{sweep}: {told}, {len(found):,} wrong, {time.time() - begin:.0f} s", flush=True)
+    sys.exit(min(wrong, 1))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Programs that are to get over any failure do: a sample of the sweeps, and in a campaign every pair of deaths."""
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.cases import ROOT
-from tests.sweep_failures import SWEEPS, Death, Outcome, Sweep
+from tests.sweep_failures import SWEEPS, Death, Outcome, Sweep, bad
 
 CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 
 
 def sampled(sweep: Sweep) -> list[str]:
-    verdicts = sweep.by_chance(4, random.Random(str(sweep)), calls=15)
-    return [f"{verdict.deaths}: {verdict.wrong}" for verdict in verdicts if verdict.wrong]
+    return bad(sweep.explore(budget=2))
 
 
 def every_pair(sweep: Sweep) -> list[str]:
@@ -30,6 +28,7 @@ def every_pair(sweep: Sweep) -> list[str]:
 
 
 @pytest.mark.parametrize("sweep", SWEEPS, ids=str)
+@pytest.mark.usefixtures("in_this_process")
 def test_any_two_may_die_at_any_call(sweep: Sweep):
     assert (every_pair if CAMPAIGN else sampled)(sweep) == []
 
@@ -54,14 +53,13 @@ print("result", len(members))
 """
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_program_that_does_not_get_over_failures_is_found(tmp_path: Path):
     path = tmp_path / "unprotected.py"
     path.write_text(UNPROTECTED, encoding="utf-8")
-    sweep = Sweep(path, 3)
-    right = sweep.run()
-    singles, pairs = ([verdict.wrong for verdict in sweep.after(right, *before)] for before in ((), (Death(2, 1),)))
-    assert "{'2'} in place of {'3'}" in singles
-    assert [wrong.partition(":")[0] for wrong in pairs if wrong.startswith("aborted")]
+    found = bad(Sweep(path, 3).explore())
+    assert any("rank=2 before its 1st Barrier: wrong result" in each for each in found)
+    assert any(" and " in each and ": aborted: " in each for each in found)
 
 
 LOST = {"lost": True, "ended": "aborted", "status": 1, "results": frozenset()}

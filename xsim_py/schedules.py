@@ -80,8 +80,10 @@ class MadeChoice(NamedTuple):
     begun_ps: int
     alternatives: tuple[int, ...] = ()
     """What else could have been chosen, in a run that was watched."""
-    after: frozenset[tuple[int, int]] = frozenset()
-    """The choices that this one depends on: rank and number of each."""
+    bit: int = 0
+    """Stands for it in `after` of others."""
+    after: int = 0
+    """The bits of all choices that this one depends on."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -103,17 +105,21 @@ def pairs_of_map(forced: Mapping[tuple[int, int], int]) -> list[tuple[int, int]]
     return [(rank, forced.get((rank, number), FREE)) for rank in sorted(last) for number in range(last[rank] + 1)]
 
 
+def unchanged(choices: Iterable[MadeChoice], changed: MadeChoice) -> dict[tuple[int, int], int]:
+    """Return the choices that do not depend on one of them."""
+    return {
+        choice.key: choice.taken
+        for choice in choices
+        if choice.taken != FREE and not choice.after & changed.bit and choice.key != changed.key
+    }
+
+
 def otherwise(choices: Iterable[MadeChoice], changed: MadeChoice, taken: int) -> MatchSchedule:
     """Return the schedule of a watched run with one of its choices made otherwise.
 
     All choices that do not depend on that one stay as they were; those that do are free.
     """
-    kept = {
-        choice.key: choice.taken
-        for choice in choices
-        if choice.taken != FREE and changed.key not in choice.after and choice.key != changed.key
-    }
-    return MatchSchedule.of(pairs_of_map({**kept, changed.key: taken}), watch=True)
+    return MatchSchedule.of(pairs_of_map({**unchanged(choices, changed), changed.key: taken}), watch=True)
 
 
 def read_schedule(told: Any) -> MatchSchedule | None:

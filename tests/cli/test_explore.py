@@ -57,6 +57,13 @@ def test_schedules_are_written(race: str, tmp_path: Path, capsys: pytest.Capture
         assert main(["run", "-n", "3", "--quiet", "--schedule", str(path), race]) == 3
 
 
+def test_failures_are_drawn_beside_the_choices(race: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "wildcards", "-n", "3", "--failures", "2", "--fail", "rank=2@1s", race]) == 5
+    out = capsys.readouterr().out
+    assert out.count("\nwith rank=") == 2
+    assert out.count("communication-deterministic: ") == 3
+
+
 def test_failures_are_told_by_line_and_by_rank(race: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture, kept = str(tmp_path / "a.png"), str(tmp_path / "done")
     words = ["explore", "failures", "-n", "3", "--picture", picture, "--resume", kept, race]

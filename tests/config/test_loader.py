@@ -72,7 +72,10 @@ compute:
     found = errors(file, {"network.gap": "soon", "topology.foo.bar": "1", "name.x": "3", "mpi.poll_time": ""})
     assert found == [
         f"{file}:1:7: name: a list stands where text should",
-        f"{file}:2:1: latency: unknown key; did you mean network.latency or same_node.latency or storage.latency?",
+        (
+            f"{file}:2:1: latency: unknown key; did you mean "
+            "network.latency or network.noise.latency or same_node.latency or storage.latency?"
+        ),
         f"{file}:4:9: topology.type: 'tours' is not one of its values; did you mean torus?",
         f"{file}:5:13: topology.dims[1]: 0 is not a whole number from 1 to 2147483647",
         f"{file}:5:16: topology.dims[2]: 'a' is not a whole number from 1 to 2147483647",

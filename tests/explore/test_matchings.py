@@ -86,11 +86,16 @@ def test_results_are_equal_if_they_are_accepted() -> None:
 
 def test_where_there_are_more_than_the_budget_half_of_it_goes_to_chance() -> None:
     found = wildcards(gathers, ranks=6, budget=40, seed=1)
-    assert (found.runs, found.is_complete) == (40, False)
-    assert 20 < found.found <= 40 < factorial(5)
+    assert not found.is_complete
+    assert 20 < found.found < found.runs <= 40 < factorial(5)
     assert found == wildcards(gathers, ranks=6, budget=40, seed=1)
     chance = [tuple(choice for _, choice in each.schedule) for each in found.classes]
     assert any(order[0] != 1 for order in chance)
+
+
+def test_all_are_run_where_the_budget_just_has_them() -> None:
+    found = wildcards(gathers, ranks=5, budget=27)
+    assert (found.found, found.is_complete) == (24, True)
 
 
 def test_failures_are_drawn_beside() -> None:

@@ -195,6 +195,7 @@ class Access(Deed):
         "is_local",
         "is_passive",
         "latest",
+        "list_it",
         "pieces",
         "place",
         "rank",

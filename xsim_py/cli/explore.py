@@ -116,7 +116,14 @@ def _add_wildcards(ways: Any) -> list[Action]:
             help="so many runs at most; where there are more ways, half of them by chance (default: 1000)",
         ),
         add("--accept", metavar="REGEX", help="all results are equal in which some line of the output matches"),
-        add("--failures", type=positive, default=0, metavar="K", help="again with each of K failures, drawn by --seed"),
+        add(
+            "--failures",
+            type=positive,
+            default=0,
+            dest="points",
+            metavar="K",
+            help="again with each of K failures, drawn by --seed",
+        ),
         add("--out", metavar="DIR", help="write the schedule of each kind of outcome into a folder"),
     ]
 
@@ -153,18 +160,23 @@ def explore_failures(args: Namespace) -> int:
 
     arguments = _arguments(args)
     identity = {**arguments, "accept": args.accept, "here": args.here}
-    with ExplorationJournal.opened(args.resume, identity) as journal, _line(args) as line:
-        space = failures(
-            **arguments,
-            deaths=args.deaths,
-            accept=args.accept,
-            budget=args.budget,
-            jobs=args.jobs,
-            folder="." if args.here else None,
-            done=journal.done,
-            keep=journal.add,
-            progress=line.count,
-        )
+    with ExplorationJournal.opened(args.resume, identity) as journal:
+        try:
+            with _line(args) as line:
+                space = failures(
+                    **arguments,
+                    deaths=args.deaths,
+                    accept=args.accept,
+                    budget=args.budget,
+                    jobs=args.jobs,
+                    folder="." if args.here else None,
+                    done=journal.done,
+                    keep=journal.add,
+                    progress=line.count,
+                )
+        except KeyboardInterrupt:
+            advice = "--resume FILE keeps what is done" if args.resume is None else "the same command goes on from here"
+            raise KeyboardInterrupt(f"({advice})") from None
     if args.picture is not None:
         space.picture(args.picture)
     if args.json is not None:
@@ -210,7 +222,7 @@ def explore_wildcards(args: Namespace) -> int:
     with _line(args) as line:
         found = with_failures(
             **_arguments(args),
-            failures=args.failures,
+            failures=args.points,
             budget=args.budget,
             accept=args.accept,
             jobs=args.jobs,

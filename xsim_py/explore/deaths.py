@@ -8,13 +8,14 @@ recover has places, too. The deaths of a case are a set, so that a case which is
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from xsim_py import rng
 from xsim_py.errors import ConfigError
-from xsim_py.explore.runs import Call, Progress, Runner, RunTask, Seen, told
+from xsim_py.explore.runs import Call, Progress, Runner, RunTask, Seen, told, with_limit
 from xsim_py.failure.schedule import CallSite
 from xsim_py.report.failure_space import FailureSpace, JudgedCase, Place
 
@@ -62,6 +63,7 @@ def failures(
     deaths: int = 1,
     accept: str | None = None,
     when: Sequence[str] = WHEN,
+    victims: Collection[int] | None = None,
     jobs: int | None = None,
     budget: int | None = None,
     folder: str | None = None,
@@ -85,6 +87,8 @@ def failures(
         if it has the lines of the run without failures; lines that only dead ranks would have printed may be missing.
     when : sequence of str
         Where ranks die: ``before``, ``in`` (at half of its virtual duration) and ``after`` a call.
+    victims : collection of int, optional
+        Which ranks die; default: all, those too that the program starts.
     jobs : int, optional
         How many runs at once; default: as many as there are cores.
     budget : int, optional
@@ -111,13 +115,15 @@ def failures(
         options["ft"] = True
     verdict = judge or _judge(accept)
     with Runner(program, jobs) as runner:
+        began_s = time.perf_counter()
         right = runner.one(RunTask({**options, "fail": given}, True, folder))
         _refuse_bad(right, verdict)
-        search = _Search(runner, options, given, folder, verdict, right, done or {}, keep)
+        limited = with_limit(options, time.perf_counter() - began_s)
+        search = _Search(runner, limited, given, folder, verdict, right, done or {}, keep)
         found: list[DeathCase] = []
         last = [DeathCase((), right)]
         for number in range(1, deaths + 1):
-            cases = _drawn(_further(last, when), budget, int(options.get("seed") or 0), number)
+            cases = _drawn(_further(last, when, victims), budget, int(options.get("seed") or 0), number)
             last = list(search.run(cases, lists_calls=number < deaths, before=len(found), progress=progress))
             found += last
     judged = [_judged(case, case.seen, right, verdict) for case in found if case.seen is not None]
@@ -184,13 +190,14 @@ def sites(calls: Iterable[Call], when: Sequence[str] = WHEN) -> Iterator[Planned
             yield PlannedDeath(site, Place(call.rank, call.name, call.ordinal, call.place, moment))
 
 
-def _further(before: Iterable[DeathCase], when: Sequence[str]) -> Iterator[DeathCase]:
+def _further(before: Iterable[DeathCase], when: Sequence[str], victims: Collection[int] | None) -> Iterator[DeathCase]:
     """Yield the cases with one death more than those before, each set of deaths once."""
     known = set()
     for case in before:
         assert case.seen is not None
         dead = {death.site.rank for death in case.deaths}
-        for death in sites((call for call in case.seen.calls if call.rank not in dead), when):
+        left = [call for call in case.seen.calls if call.rank not in dead]
+        for death in sites((call for call in left if victims is None or call.rank in victims), when):
             deaths = (*case.deaths, death)
             key = frozenset(each.key for each in deaths)
             if key not in known:

@@ -10,6 +10,7 @@ probability of at least 1 / (n k^(d-1)).
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from xsim_py import rng
 from xsim_py.errors import ConfigError
 from xsim_py.explore.outcomes import KINDS, SeenOutcome, outcome_of
-from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told
+from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told, with_limit
 from xsim_py.explore.search import Branch, Key, MatchingTree
 from xsim_py.schedules import FREE, MadeChoice, MatchSchedule, Shake, otherwise, pairs_of, pairs_of_map
 
@@ -177,12 +178,16 @@ class _Exploration:
             self._progress(self._runs, self._runs + self.tree.left, others)
 
     def systematic(self, budget: int) -> None:
-        """Run all branches of the tree, or as many as half of the budget has where that is not enough."""
+        """Run all branches of the tree; stop from half of the budget on, once it is clear that there are more."""
+        began_s = time.perf_counter()
+        look, step = budget // 2, max(budget // 10, 1)
         under_way: dict[int, Branch] = {}
         came: dict[int, Seen] = {}
         while True:
-            half = budget // 2 if self.tree.count + self.tree.left > budget else budget
-            while len(under_way) < _AHEAD and self._runs + len(under_way) < half:
+            if self._runs >= look:
+                look += step
+                budget = self._runs if self.tree.has_more_than(budget - self._runs) else budget
+            while len(under_way) < _AHEAD and self._runs + len(under_way) < budget:
                 branch = self.tree.next()
                 if branch is None:
                     break
@@ -195,19 +200,30 @@ class _Exploration:
             while first not in came:
                 number, seen = next(results)
                 came[number] = seen
+            if not self._runs:
+                self._arguments = with_limit(self._arguments, time.perf_counter() - began_s)
             self._take(under_way.pop(first), came.pop(first))
 
     def by_chance(self, budget: int, seed: int) -> None:
-        """Spend what is left of the budget on random walks and PCT, by turns."""
+        """Spend what is left of the budget on random walks and PCT, by turns.
+
+        What they find is run again without their delays, which belong to no schedule and show in what a program prints.
+        """
         assert self._usual is not None
         span_ps = 2 * self._usual.virtual_time_ps + 1
-        for number in range(budget - self._runs):
+        for number in range((budget - self._runs) // 2):
             depth = 0 if number % 2 else 1 + number // 2 % _MOST_DEPTH
             drawn = rng.derive_seed(seed, "explore", number)
             shake = Shake(drawn, span_ps, depth, max(self._usual.messages, 1))
             self._runner.submit(self._task(MatchSchedule({}, watch=True, shake=shake)))
+        again: dict[int, Branch] = {}
         for _, seen in sorted(self._runner.results(), key=lambda result: result[0]):
-            self._take(Branch({}, ()), seen)
+            self._runs += 1
+            branch = Branch({choice.key: choice.taken for choice in seen.choices if choice.taken != FREE}, ())
+            if not self.tree.knows(branch) and branch not in again.values():
+                again[self._runner.submit(self._task(MatchSchedule.of(branch.pairs(), watch=True)))] = branch
+        for number, seen in sorted(self._runner.results(), key=lambda result: result[0]):
+            self._take(again[number], seen)
 
     # ------------------------------------------------------------------------------------------ what it comes to
 

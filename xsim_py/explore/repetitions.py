@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from xsim_py.errors import ConfigError
 from xsim_py.explore.outcomes import SeenOutcome, outcome_of
-from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told
+from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told, with_limit
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S
 
@@ -107,7 +108,9 @@ def noise(
     loud = plain | {f"network.noise.{name}": value for name, value in wanted.items()}
     found: dict[SeenOutcome, tuple[list[int], Seen]] = {}
     with Runner(program, jobs) as runner:
+        began_s = time.perf_counter()
         quiet = runner.one(RunTask({**arguments, "set": plain, "seed": first}, folder=folder))
+        arguments = dict(with_limit(arguments, time.perf_counter() - began_s))
         start = runner.submit(RunTask({**arguments, "set": loud, "seed": first}, folder=folder))
         for number in range(1, runs):
             runner.submit(RunTask({**arguments, "set": loud, "seed": first + number}, folder=folder))

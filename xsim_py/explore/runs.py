@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
 
 _LABEL: Final = re.compile(r"\[(\d+)\] ")
-_SAID: Final = 2000
+_LABELS: Final = re.compile(r"^\[[\d, -]+\] ", re.MULTILINE)
+_SAID: Final = 4000
+_LEAST_LIMIT_S: Final = 10.0
+_TIMES_LONGER: Final = 20
 _FUNCTION: Final = "xsim_py.explore.runs:do"
 
 
@@ -104,7 +107,7 @@ def seen(result: Result, stdout: str, stderr: str, *, lists_calls: bool = False)
         result.ended,
         result.exit_status,
         tuple(lines),
-        "\n".join(filter(None, [str(result.report).strip(), stderr.strip()[-_SAID:]]))[:_SAID],
+        "\n".join(filter(None, [str(result.report).strip(), _LABELS.sub("", stderr).strip()[-_SAID:]]))[:_SAID],
         str(result.digest),
         result.virtual_time_ps,
         tuple((each["rank"], each["cause"]) for each in result.failures),
@@ -138,6 +141,16 @@ def told(program: Any, kind: str | None, options: Mapping[str, Any]) -> dict[str
     if isinstance(program, str | Path) and kind in (None, "script"):
         program = str(Path(program).absolute())
     return {"program": program, "kind": kind, **options}
+
+
+def with_limit(arguments: Mapping[str, Any], took_s: float) -> Mapping[str, Any]:
+    """Return the arguments of further runs with a limit on the wall clock, for a program may poll for ever.
+
+    It is far above what the first run took. Functions have none: it could be that they are not run in the main thread.
+    """
+    if arguments.get("wall_limit") is not None or callable(arguments["program"]):
+        return arguments
+    return {**arguments, "wall_limit": max(_LEAST_LIMIT_S, _TIMES_LONGER * took_s)}
 
 
 class Runner:

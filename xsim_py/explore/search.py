@@ -13,11 +13,13 @@ keep redundant runs from being made; here the known runs themselves say what is 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
 
-from xsim_py.schedules import FREE, MadeChoice, pairs_of_map
+from xsim_py.schedules import FREE, MadeChoice, pairs_of_map, unchanged
 
+MOST_BRANCHES: Final = 1_000_000
 Key = tuple[int, int]
 """A choice: its rank, and its number there."""
 
@@ -34,8 +36,26 @@ class Branch(NamedTuple):
         return pairs_of_map(self.forced)
 
 
+class _Run(NamedTuple):
+    """A run that is known: how it came about, and what it has chosen."""
+
+    changes: tuple[tuple[Key, int], ...]
+    choices: Sequence[MadeChoice]
+
+    def branch(self, choice: MadeChoice, taken: int) -> Branch:
+        """Return the branch in which one choice is another one, and those that depend on it are free."""
+        kept = unchanged(self.choices, choice)
+        changes = tuple(change for change in self.changes if change[0] in kept)
+        return Branch({**kept, choice.key: taken}, (*changes, (choice.key, taken)))
+
+
 class MatchingTree:
     """The matchings that are known, and the branches that are still to be run.
+
+    Parameters
+    ----------
+    most : int
+        How many branches are kept at most: a run of a long program with many choices has more than can ever be run.
 
     Attributes
     ----------
@@ -45,18 +65,20 @@ class MatchingTree:
         How many branches turned out not to be possible.
     """
 
-    def __init__(self) -> None:
-        self._todo = deque([Branch({}, ())])
+    def __init__(self, most: int = MOST_BRANCHES) -> None:
+        self._most = most
+        self._is_cut = False
+        self._todo: deque[tuple[_Run, MadeChoice, int]] = deque()
+        self._begun = False
         self._known: set[frozenset[tuple[Key, int]]] = set()
-        self._covered: set[frozenset[tuple[Key, int]]] = set()
         self._runs: dict[tuple[Key, int], set[int]] = {}
         self.count = 0
         self.impossible = 0
 
     @property
     def is_done(self) -> bool:
-        """True if no branch is left."""
-        return not self._todo
+        """True if no branch is left, and none was left out."""
+        return self._begun and not self._todo and not self._is_cut
 
     @property
     def left(self) -> int:
@@ -65,17 +87,24 @@ class MatchingTree:
 
     def next(self) -> Branch | None:
         """Return the next branch that no known run has taken, if there is one."""
+        if not self._begun:
+            self._begun = True
+            return Branch({}, ())
         while self._todo:
-            branch = self._todo.popleft()
-            if not self._is_covered(branch):
+            run, choice, taken = self._todo.popleft()
+            branch = run.branch(choice, taken)
+            if not self.knows(branch):
                 return branch
         return None
 
-    def _is_covered(self, branch: Branch) -> bool:
-        items = frozenset(branch.forced.items())
-        if items in self._covered:
-            return True
-        sets = sorted((self._runs.get(item, set()) for item in items), key=len)
+    def has_more_than(self, count: int) -> bool:
+        """Return whether more branches are left than so many, of those that no known run has taken."""
+        new = (1 for run, choice, taken in self._todo if not self.knows(run.branch(choice, taken)))
+        return next(islice(new, max(count, 0), None), None) is not None
+
+    def knows(self, branch: Branch) -> bool:
+        """Return whether a known run has made these choices."""
+        sets = sorted((self._runs.get(item, set()) for item in branch.forced.items()), key=len)
         return bool(sets) and bool(set.intersection(*sets))
 
     def add(self, branch: Branch, choices: Sequence[MadeChoice]) -> bool:
@@ -91,32 +120,11 @@ class MatchingTree:
         for item in matching:
             self._runs.setdefault(item, set()).add(self.count)
         self.count += 1
-        self._cover(choices, made)
-        for further in _branches(branch, choices, made):
-            if frozenset(further.forced.items()) not in self._covered:
-                self._todo.append(further)
-        return True
-
-    def _cover(self, choices: Sequence[MadeChoice], made: Mapping[Key, int]) -> None:
-        """Note the beginnings of a run, which are found sooner than by asking for all runs with such choices."""
+        run = _Run(branch.changes, choices)
         for choice in choices:
-            if choice.alternatives:
-                self._covered.add(frozenset((_kept(choice, choices, made) | {choice.key: choice.taken}).items()))
-
-
-def _kept(choice: MadeChoice, choices: Sequence[MadeChoice], made: Mapping[Key, int]) -> dict[Key, int]:
-    """Return the choices that do not depend on one of them."""
-    return {
-        other.key: made[other.key]
-        for other in choices
-        if other.key in made and choice.key not in other.after and other.key != choice.key
-    }
-
-
-def _branches(branch: Branch, choices: Sequence[MadeChoice], made: Mapping[Key, int]) -> Iterator[Branch]:
-    for choice in choices:
-        if choice.alternatives:
-            kept = _kept(choice, choices, made)
-            changes = tuple(change for change in branch.changes if change[0] in kept)
-            for other in choice.alternatives:
-                yield Branch({**kept, choice.key: other}, (*changes, (choice.key, other)))
+            for taken in choice.alternatives:
+                if len(self._todo) >= self._most:
+                    self._is_cut = True
+                    return True
+                self._todo.append((run, choice, taken))
+        return True

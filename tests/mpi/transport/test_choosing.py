@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cases import Case, all_cases
+from tests.simulated import run_simulated
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
 from xsim_py.schedules import MatchSchedule, inline, pairs_of, text_of
@@ -59,6 +62,25 @@ def test_a_run_repeats_its_choices_to_the_bit(shards: int) -> None:
     assert run(collects, schedule=wanted, shards=shards).digest == first.digest
 
 
+CASES = [case for case in all_cases() if case.ranks <= 8]
+SAMPLE = CASES if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else CASES[::25]
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=str)
+def test_programs_of_all_kinds_repeat_themselves_by_their_choices(case: Case) -> None:
+    plain = run_simulated(case)[1]
+    watched = run_simulated(case, schedule=MatchSchedule({}, watch=True))[1]
+    told = {"schedule": pairs_of(watched.choices), "shards": 3, "trace": True}
+    assert plain.digest == watched.digest == run_simulated(case, **told)[1].digest
+
+
+def test_ranks_in_processes_of_their_own_choose_as_well() -> None:
+    wanted = [(0, 3), (0, 1)]
+    here = run(collects, schedule=wanted)
+    apart = run(collects, schedule=wanted, isolation="process:2")
+    assert (apart.digest, apart.choices) == (here.digest, here.choices)
+
+
 def test_choices_may_be_left_free_and_polls_wait_for_what_is_wanted() -> None:
     def polls() -> Any:
         from mpi4py import MPI
@@ -97,7 +119,8 @@ def test_what_else_a_choice_could_have_been_does_not_depend_on_it() -> None:
 
     first, second = run(chain, schedule=MatchSchedule({}, watch=True)).choices
     assert (first.alternatives, second.alternatives) == ((2,), (3,))
-    assert second.after == {first.key}
+    assert second.after & first.bit
+    assert not first.after & second.bit
 
 
 def test_a_file_has_what_a_command_line_has(tmp_path: Path) -> None:

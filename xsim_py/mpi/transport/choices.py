@@ -185,8 +185,10 @@ class Causes:
         sent = self.known.get(message)
         if sent is None:
             return
+        # What the receive depends on already, the next one does, too: it need not be looked at any more.
+        pending = self.pending[rank] = [each for each in self.pending.get(rank, ()) if not past & each.bit]
         past |= sent.past
-        for earlier in self.pending.get(rank, ()):
+        for earlier in pending:
             fits = earlier.cid == message.cid and earlier.tag in (message.tag, ANY_TAG)
             if earlier is not choice and earlier.serial < serial and fits:
                 past |= earlier.bit | earlier.past
@@ -258,10 +260,6 @@ def results(choosers: Sequence[Chooser], causes: Causes | None) -> list[MadeChoi
     found = []
     for chooser in choosers:
         for choice in chooser.made:
-            after: frozenset[tuple[int, int]] = frozenset()
-            if causes is not None:
-                past = [other for other in causes.choices if choice.past & other.bit and other is not choice]
-                after = frozenset((other.rank, other.number) for other in past)
             file, line = line_of(choice.place)
             found.append(
                 MadeChoice(
@@ -272,7 +270,8 @@ def results(choosers: Sequence[Chooser], causes: Causes | None) -> list[MadeChoi
                     f"{file}:{line}",
                     choice.begun_ps,
                     () if causes is None else causes.alternatives(choice),
-                    after,
+                    choice.bit,
+                    choice.past,
                 )
             )
     return found
