@@ -52,6 +52,8 @@ _VARYING = [
     (r"\b(version|xsim_py|version\":) \"?[0-9]+\.[0-9]+\.[0-9]+\w*", r"\1 <version>"),
     (r"[0-9.e-]+ s CPU, [0-9.e-]+ s wall, [0-9.]+ \w+ memory", "<cost>"),
     (r"\([0-9.]+ s here\)", "<cost>"),
+    (r"(passed|failed|error|skipped|deselected) in [0-9.]+s(?: \(\S+\))?", r"\1 in <cost>"),
+    (r"object at 0x[0-9a-f]+", "object at <address>"),
     (r"(\"(?:cpu_s|wall_s|peak_rss_bytes)\":) [0-9.e-]+", r"\1 <cost>"),
     (r" +[0-9.e-]+  (finished|aborted|stalled)$", r" <cost>  \1"),
     (r"^ [ ~]*[~^][ ~^]*\n", ""),  # marks below the lines of a traceback
@@ -144,6 +146,8 @@ def _prepare(folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "PYTHONUNBUFFERED": "1",  # the order of a terminal, where lines of both streams come as they are written
         "OMP_NUM_THREADS": "1",
+        "PYTEST_PLUGINS": "xsim_py.testing.plugin",  # as its entry point does it, also where that is of another folder
+        "PYTEST_ADDOPTS": "-p no:cacheprovider",
     }
 
 

@@ -293,7 +293,7 @@ class Job:
         numbers: Sequence[int],
     ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
-        self._make_shards(numbers, background, start_ps)
+        self.make_shards(numbers, background, start_ps)
         body = lifecycle.body(self._followed())
         vitals.mine.running = 1
         try:
@@ -403,7 +403,7 @@ class Job:
         given_back(complete)
         return complete
 
-    def _make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
+    def make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
         """Everything anew, as a launcher would start it."""
         self.machine.clear()
         self.variables = Variables(self.machine, self.ranks)
@@ -502,5 +502,5 @@ class Job:
         modules = sys.modules.copy()
         patches.at_end(lambda: sys.modules.update({**modules, **sys.modules}))
         separate(patches, self.program.programs, self.spec.process, (*PRIVATE, *watchers.PRIVATE), beside_mpi)
-        if self.isolation != 1:
+        if self.isolation != 1 and self.program.is_watched:
             shared_state.install(patches, self.program.start)

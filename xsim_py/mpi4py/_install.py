@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xsim_py.config import ResilienceSpec
     from xsim_py.process.ranks.rank import Rank
 
-__all__ = ["PRIVATE", "install_face", "measured_owners", "unfinalized"]
+__all__ = ["PRIVATE", "bind_tables", "install_face", "measured_owners", "unfinalized"]
 
 PRIVATE = ("mpi4py.futures", "mpi4py.util.pool")
 """The parts of mpi4py of which each process has its own: they keep its threads, and what its pools share."""
@@ -44,13 +44,18 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience:
     patches.set(package, "__name__", "mpi4py")  # under which ``from mpi4py import ...`` looks for modules
     sys.modules["mpi4py.MPI"] = MPI
     sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
-    per_process.bind(_own)
-    patches.at_end(lambda: per_process.bind(None))
+    bind_tables()
+    patches.at_end(lambda: per_process.bind(None) if current.host is None else None)
     options.heed_environment()
     if resilience is not None:  # most runs have none, and should start quickly
         from .resilience import install_resilience
 
         install_resilience(patches, resilience)
+
+
+def bind_tables() -> None:
+    """Let tables of one process be those of the rank that is running."""
+    per_process.bind(_own)
 
 
 def _take_out() -> dict[str, ModuleType]:

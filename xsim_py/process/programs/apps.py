@@ -71,6 +71,7 @@ class Apps:
     """
 
     namespace: dict[str, Any] | None = None
+    is_watched = True  # see `Program`
 
     def __init__(self, apps: Sequence[App]) -> None:
         self.start = os.getcwd()

@@ -6,6 +6,8 @@ rank's own copy of the module, as in processes that were started for it. A closu
 
 Arguments are handed over as they are, unless there are objects of private modules in them: those would not be instances
 of the rank's own classes, so each rank gets a copy. For values that ranks return it is the other way round.
+
+Who has more to say of what goes into ranks, as a test with its fixtures, gives a `FoundInRanks`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import io
 import pickle
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from pickle import dumps, loads  # as they are before a program puts others there
 from types import FunctionType, MethodType
 from typing import Any
@@ -24,12 +27,36 @@ _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, list, dic
 _CALLS = (partial, MethodType)  # what they hold counts
 
 
-class _Search(pickle.Pickler):
-    """Pickles what private modules have to do with; the rest it keeps as it is."""
+class FoundInRanks:
+    """A program that finds for itself, in each rank, what it calls of the rank's own modules.
 
-    def __init__(self, file: io.BytesIO, is_private: Callable[[str], bool]) -> None:
+    Attributes
+    ----------
+    home : Path
+        The modules below this folder are private.
+    again : bool
+        Whether ranks import what their host has imported from where that came; else they look for it anew.
+    """
+
+    home: Path
+    again: bool = True
+
+    def hand_over(self, is_private: Callable[[str], bool]) -> None:
+        """Keep what ranks are to have copies of, by `copy_of`; afterwards private modules are those of ranks."""
+        raise NotImplementedError
+
+    def __call__(self) -> Any:
+        """Run in a rank."""
+        raise NotImplementedError
+
+
+class _Search(pickle.Pickler):
+    """Pickles what private modules have to do with, and containers; the rest it keeps as it is."""
+
+    def __init__(self, file: io.BytesIO, is_private: Callable[[str], bool], also: tuple[type, ...]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self._is_private = is_private
+        self._also = also
         self.kept: list[Any] = []
         self.found = False
 
@@ -42,7 +69,7 @@ class _Search(pickle.Pickler):
         if self._is_private(module):
             self.found = True
             return None
-        if kind in _CALLS:
+        if kind in _CALLS or kind in self._also or kind is pickle.PickleBuffer:  # the last is what an array is made of
             return None
         self.kept.append(thing)
         return len(self.kept) - 1
@@ -72,7 +99,9 @@ class Copy:
         return _Finder(self).load()
 
 
-def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
+def copy_of(
+    thing: Any, is_private: Callable[[str], bool], *, always: bool = False, also: tuple[type, ...] = ()
+) -> Copy | None:
     """Return copies of something that has to do with private modules; None if it has not, or cannot be copied.
 
     Parameters
@@ -81,14 +110,18 @@ def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
         Anything.
     is_private : callable
         Whether a module of this name is private.
+    always : bool
+        Whether to copy it, with the containers in it, if it has nothing to do with private modules, too.
+    also : tuple of type
+        Objects of these classes are copied as containers are.
     """
     file = io.BytesIO()
-    search = _Search(file, is_private)
+    search = _Search(file, is_private, also)
     try:
         search.dump(thing)
     except Exception:  # whatever the program's own classes raise, too
         return None
-    return Copy(file.getvalue(), search.kept) if search.found else None
+    return Copy(file.getvalue(), search.kept) if search.found or always else None
 
 
 def given_back(result: Any) -> None:

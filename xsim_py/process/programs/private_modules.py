@@ -204,13 +204,15 @@ def separate(
     folders = {program.home for program in programs if program.home is not None}
     finder = PrivateModules(folders, packages, private=process.private, shared=process.share)
     finder.beside_mpi = beside_mpi
+    if beside_mpi:
+        _note_packages()
     sys_modules.use(finder)
     functions = [program for program in programs if program.function is not None]
     own = [program.hand_over(finder.is_private) for program in functions]
     if all(own):  # else one needs what its host has imported
         if functions:
             host_thread_locals.hide(patches)
-        taken = finder.take_out(again=bool(functions))
+        taken = finder.take_out(again=any(getattr(program.function, "again", True) for program in functions))
         patches.at_end(lambda: sys.modules.update(taken))
 
 
@@ -218,13 +220,35 @@ def _refers_to_mpi(top: str) -> bool:
     """Return whether the modules of an imported package hold something of mpi4py; to read its files takes longer."""
     if _modules[top].__name__.partition(".")[0] in (_MPI, _SIMULATOR):
         return False
-    named = [module for name, module in list(_modules.items()) if name.partition(".")[0] == top]
-    return any(
+    return any(map(_holds_mpi, _packages.get(top, ())))
+
+
+_packages: dict[str, list[Any]] = {}
+"""The modules of each package that were imported when the run began."""
+
+_without_mpi: dict[int, tuple[Any, int]] = {}
+"""Modules that had nothing of mpi4py, by their addresses, and how many names there were in each."""
+
+
+def _note_packages() -> None:
+    """Sort all modules by their packages: to search them anew for each package takes as long as a short run."""
+    _packages.clear()
+    for name, module in list(_modules.items()):
+        _packages.setdefault(name.partition(".")[0], []).append(module)
+
+
+def _holds_mpi(module: Any) -> bool:
+    names = getattr(module, "__dict__", {})
+    if _without_mpi.get(id(module)) == (module, len(names)):
+        return False
+    found = any(
         getattr(value, "__name__", "").partition(".")[0] == _MPI or type(value).__module__ == f"{_MPI}.MPI"
-        for module in named
-        for value in list(getattr(module, "__dict__", {}).values())
+        for value in list(names.values())
         if isinstance(value, ModuleType) or not isinstance(value, type)
     )
+    if not found:
+        _without_mpi[id(module)] = module, len(names)
+    return found
 
 
 def _found(finders: list[Any], name: str, path: Any, target: Any) -> tuple[ModuleSpec | None, Any]:

@@ -21,7 +21,7 @@ from xsim_py.process.python.private_sys import UncopiedList, set_flags
 from xsim_py.process.ranks.rank import Rank
 
 from . import shared_state
-from .called_functions import Copy, copy_of
+from .called_functions import Copy, FoundInRanks, copy_of
 from .private_modules import code_for
 
 _MOST_BYTES = 64 * MIB
@@ -139,10 +139,13 @@ class Program:
             raise ConfigError(f"program: {target!r} is no function, and kind callable needs one")
         self.function = target
         self.name = getattr(target, "__qualname__", repr(target))
-        self.home = _home(_innermost(target))
+        self.home = target.home if isinstance(target, FoundInRanks) else _home(_innermost(target))
 
     def hand_over(self, is_private: Callable[[str], bool]) -> bool:
         """Return whether each rank gets a copy of the function, as its module is private; keep what makes copies."""
+        if isinstance(self.function, FoundInRanks):
+            self.function.hand_over(is_private)
+            return True
         function = copy_of(self.function, is_private)
         self.copies = function, None if function is None else copy_of(self.args, is_private)
         return function is not None
@@ -182,6 +185,11 @@ class Program:
     def programs(self) -> Sequence[Program]:
         """This program alone; see `Apps`."""
         return (self,)
+
+    @property
+    def is_watched(self) -> bool:
+        """True if the result is to tell what ranks share without knowing, which takes time in each run."""
+        return not isinstance(self.function, FoundInRanks)
 
     @property
     def has_value(self) -> bool:

@@ -20,6 +20,9 @@ fiber: Fiber | None = None
 installed: Rank | None = None
 """The rank whose modules, streams and settings are in the interpreter now (see `context`)."""
 
+host: Fiber | None = None
+"""The fiber of this process itself while no run lasts, where it is a job of one rank; see `testing.alone`."""
+
 thread = 0
 """The operating system's thread in which the simulation runs; 0 in a process that one of its ranks has forked."""
 
@@ -55,15 +58,17 @@ def only_one() -> Iterator[None]:
         There is one already.
     """
     global fiber, thread
-    if here() is not None:
+    if here() is not None and fiber is not host:
         raise ConfigError("simulate() was called by a program that is being simulated itself")
     if not _simulating.acquire(blocking=False):
         raise ConfigError("simulate() is at work in another thread of this process; one run at a time")
-    thread = get_ident()
+    before, thread, fiber = thread, get_ident(), None
     try:
         yield
     finally:
-        fiber = None
+        fiber = host
+        if host is not None:
+            thread = before
         _simulating.release()
 
 

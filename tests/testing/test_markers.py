@@ -1,0 +1,111 @@
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testing.running import SUITES, run
+from xsim_py.testing.markers import WITHOUT_MPI, Wish, wish_of
+
+ALL = frozenset(("parallel", "mpi", "mpi(ranks)"))
+
+
+class Node:
+    """A test with these marks, the nearest first."""
+
+    def __init__(self, *marks: pytest.Mark) -> None:
+        self.marks = list(marks)
+
+    def iter_markers(self) -> list[pytest.Mark]:
+        return self.marks
+
+
+def wish(*marks: pytest.Mark, **options: Any) -> Wish | None:
+    return wish_of(Node(*marks), **{"usual": (), "foreign": ALL, "with_mpi": True, **options})
+
+
+def said(name: str, *args: Any, **kwargs: Any) -> pytest.Mark:
+    return pytest.Mark(name, args, kwargs, _ispytest=True)  # `pytest.mark` knows only those of this session
+
+
+@pytest.mark.parametrize(
+    ("mark", "ranks", "options"),
+    [
+        (said("ranks", 2, 3, 8), (2, 3, 8), {}),
+        (said("ranks", [2, 3], machine="shmem"), (2, 3), {"machine": "shmem"}),
+        (said("ranks"), (2,), {}),
+        (said("parallel"), (3,), {}),
+        (said("parallel", 4), (4,), {}),
+        (said("parallel", nprocs=5), (5,), {}),
+        (said("parallel", [1, 2]), (1, 2), {}),
+        (said("mpi", ranks=[2, 4], timeout=2, unit="m"), (2, 4), {"wall_limit": 120}),
+        (said("mpi", ranks=3), (3,), {}),
+        (said("mpi", min_size=4), (4,), {}),
+        (said("mpi"), (2,), {}),
+    ],
+)
+def test_a_mark_says_on_how_many_ranks(mark: pytest.Mark, ranks: tuple[int, ...], options: dict[str, Any]):
+    found = wish(mark)
+    assert found is not None
+    assert (found.ranks, found.options) == (ranks, options)
+
+
+def test_the_nearest_mark_counts_and_other_marks_do_not():
+    found = wish(said("slow"), said("ranks", 4), said("ranks", 2))
+    assert found is not None
+    assert found.ranks == (4,)
+    assert wish(said("slow")) is None
+
+
+@pytest.mark.parametrize(("name", "ranks"), [("ranks", (5, 6)), ("mpi", (5, 6)), ("parallel", (3,))])
+def test_what_the_command_line_says_holds_for_marks_that_leave_it_open(name: str, ranks: tuple[int, ...]):
+    found = wish(said(name), usual=(5, 6))
+    assert found is not None
+    assert found.ranks == ranks
+
+
+def test_without_its_option_a_test_of_pytest_mpi_is_skipped_and_one_of_the_others_is_not():
+    skipped, isolated = wish(said("mpi"), with_mpi=False), wish(said("mpi", ranks=2), with_mpi=False)
+    assert skipped is not None
+    assert isolated is not None
+    assert (skipped.skip, isolated.skip) == (WITHOUT_MPI, "")
+
+
+def test_marks_of_plugins_that_are_there_are_theirs():
+    for each in (said("parallel", 2), said("mpi"), said("mpi", ranks=2)):
+        assert wish(each, foreign=frozenset()) is None
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        said("ranks", "two"),
+        said("ranks", 0),
+        said("parallel", 2, 3),
+        said("parallel", size=2),
+        said("mpi", 2),
+        said("ranks", ()),
+    ],
+)
+def test_a_mark_that_says_something_else_is_refused(mark: pytest.Mark):
+    with pytest.raises(pytest.UsageError, match=mark.name):
+        wish(mark)
+
+
+def test_marks_and_fixtures_of_other_plugins_are_honoured(tmp_path: Path):
+    session = run(tmp_path, "--with-mpi", "--xsim-ranks", "5", suites=("marks",))
+    assert Counter(session.outcomes.values()) == {"PASSED": 8, "SKIPPED": 1}, session.text
+    assert {"test_parallel_on_several[nprocs=2]", "test_isolated[4]"} <= session.outcomes.keys()
+    assert "Test requires 6 MPI processes, only 5 MPI processes specified" in session.text
+
+
+def test_a_plugin_that_is_there_keeps_its_options_and_fixtures_and_skips_nothing_that_runs_on_ranks(tmp_path: Path):
+    (tmp_path / "pytest_mpi").mkdir()
+    shutil.copy(SUITES / "other_plugin.py", tmp_path / "pytest_mpi" / "__init__.py")
+    words = ("-p", "pytest_mpi", "-m", "mpi", "-k", "at_least or any")
+    variables = {"PYTHONPATH": f"{Path.cwd()}:{tmp_path}"}
+    asked = run(tmp_path, *words, "--xsim", "--xsim-ranks", "5", suites=("marks",), **variables)
+    assert asked.outcomes == {"test_at_least": "PASSED", "test_any": "PASSED"}, asked.text
+    quiet = run(tmp_path, *words, suites=("marks",), **variables)
+    assert quiet.text.count("by another plugin") == 2

@@ -1,0 +1,63 @@
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.testing.running import Session, run
+
+
+def test_all_that_pytest_has_works_on_ranks(tmp_path: Path):
+    session = run(tmp_path, suites=("ranks", "library"))
+    assert Counter(session.outcomes.values()) == {"PASSED": 21, "SKIPPED": 2, "XFAIL": 2}, session.text
+    assert "test_numbers[ranks64]" in session.outcomes
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return run(tmp_path_factory.mktemp("failing"), suites=("failing",))
+
+
+def test_each_failure_is_that_of_its_test(failing: Session):
+    assert failing.outcomes.pop("test_passes") == "PASSED"
+    assert set(failing.outcomes.values()) == {"FAILED"}, failing.text
+    assert len(failing.outcomes) == 12
+
+
+def test_a_rank_raises_while_others_wait_and_the_roll_call_says_where(failing: Session):
+    said = failing.of("test_one_raises")
+    assert ">           assert number == 5\nE           assert 1 == 5" in said
+    assert "raised on rank 1 of 4" in said
+    assert "ranks 0, 2-3, test_failing.py:13 in test_one_raises: comm.barrier()" in said
+    assert "[2] said by 2" in said
+
+
+def test_equal_exceptions_of_ranks_are_said_once(failing: Session):
+    said = failing.of("test_all_raise")
+    assert "raised on ranks 0-3 of 4" in said
+    assert said.count("assert comm.size == 5") == 1
+
+
+def test_different_exceptions_are_all_said(failing: Session):
+    said = failing.of("test_different")
+    assert "assert 0 == 5" in said
+    assert "Raised on rank 1" in said
+    assert "assert 2 == 5" in said
+
+
+def test_a_deadlock_is_a_failure_with_a_roll_call(failing: Session):
+    assert "cycle: rank 0 waits for rank 1 waits for rank 2 waits for rank 0" in failing.of("test_deadlock")
+    assert "collective mismatch on MPI_COMM_WORLD" in failing.of("test_mismatch")
+
+
+def test_who_polls_does_not_do_so_for_ever(failing: Session):
+    said = failing.of("test_polling")
+    assert "KeyError: 'first'" in said
+    assert "test_failing.py:40 in test_polling: while not comm.Iprobe()" in said
+
+
+def test_other_ends_of_the_job(failing: Session):
+    assert "rank 1 ended the job at 0 s: MPI.Comm.Abort(3)" in failing.of("test_abort")
+    assert "SystemExit: 3" in failing.of("test_exit")
+    assert "the wall limit was reached" in failing.of("test_late")
+    assert "MPI_ERR_RANK" in failing.of("test_error_of_mpi")
+    assert "ZeroDivisionError" in failing.of("test_teardown")

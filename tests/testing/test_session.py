@@ -1,0 +1,95 @@
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.testing.running import Session, run
+from xsim_py import simulate
+from xsim_py.testing.session import merged
+
+
+def test_a_suite_for_mpiexec_runs_unchanged_with_one_report(tmp_path: Path):
+    session = run(tmp_path, "--xsim-session", "4", suites=("together", "library"))
+    assert Counter(session.outcomes.values()) == {"PASSED": 6, "SKIPPED": 3, "XFAIL": 1}, session.text
+    assert session.status == 0
+    assert "6 passed, 3 skipped, 1 xfailed" in session.text
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return run(tmp_path_factory.mktemp("failing"), "--xsim-session", "4", suites=("together_failing",))
+
+
+def test_the_right_tests_have_failed(failing: Session):
+    passed = {"test_before", "test_after_a_failure", "test_where_the_others_were", "test_last"}
+    assert {name for name, outcome in failing.outcomes.items() if outcome == "PASSED"} == passed
+    assert Counter(failing.outcomes.values()) == {"PASSED": 4, "FAILED": 7}, failing.text
+
+
+def test_a_failure_says_on_which_ranks(failing: Session):
+    assert "FAILED test_together_failing.py::test_one_fails - rank 1 of 4: assert 1 != 1" in failing.text
+    assert "said by 1" in failing.of("test_one_fails")
+    assert "FAILED test_together_failing.py::test_all_fail_alike - ranks 0-3 of 4: assert 4 == 3" in failing.text
+    assert failing.of("test_all_fail_alike").count("assert comm.size == 3") == 1
+
+
+def test_who_waits_for_a_rank_that_has_failed_is_in_the_roll_call(failing: Session):
+    said = failing.of("test_one_raises_while_others_wait")
+    assert 'raise ValueError("alone")' in said
+    assert "on ranks 0-1, 3 of 4 ---" in said
+    assert "ranks 0-1, 3, test_together_failing.py:21 in test_one_raises_while_others_wait: comm.barrier()" in said
+
+
+def test_ends_of_the_job_are_failures_of_the_test_in_which_they_are(failing: Session):
+    assert "cycle: rank 0 waits for rank 1" in failing.of("test_deadlock")
+    assert "on ranks 1-3 of 4" in failing.of("test_who_is_ahead_is_not_to_blame")
+    assert "rank 3 ended the job" in failing.of("test_abort")
+    assert "os._exit(7)" in failing.of("test_exit")
+
+
+def test_the_options_of_pytest_hold_for_the_whole_session(tmp_path: Path):
+    words = ("--xsim-session", "3", "--junitxml=out.xml", "-p", "cacheprovider")
+    first = run(tmp_path, *words, "-x", "--xsim-shards", "2", suites=("together_failing",))
+    assert first.outcomes == {"test_before": "PASSED", "test_one_fails": "FAILED"}
+    assert (tmp_path / "out.xml").read_text().count("<testcase") == 2
+    again = run(tmp_path, *words, "--lf", suites=("together_failing",))
+    assert again.outcomes == {"test_one_fails": "FAILED"}
+
+
+def test_what_cannot_be_collected_is_said_once(tmp_path: Path):
+    lines = ("from mpi4py import MPI", "if MPI.COMM_WORLD.rank < 2:", "    raise ValueError")
+    (tmp_path / "test_broken.py").write_text("\n".join(lines))
+    session = run(tmp_path, "--xsim-session", "4")
+    assert "on ranks 0-1 of 4" in session.text
+    assert "1 error during collection" in session.text
+    assert session.status == pytest.ExitCode.INTERRUPTED
+
+
+def test_pytest_itself_as_the_program_prints_what_each_rank_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    lines = ("from mpi4py import MPI", "def test_it():", "    print('said', MPI.COMM_WORLD.rank)")
+    (tmp_path / "test_it.py").write_text("\n".join([*lines, "    assert MPI.COMM_WORLD.rank != 1"]))
+    options = ["-c", "/dev/null", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", str(tmp_path)]
+    result = simulate("pytest", kind="module", args=options, ranks=3, label=True)
+    out = capfd.readouterr().out
+    assert out.count("1 passed") == 2
+    assert "[1] said 1\n" in out
+    assert result.exit_status == 1
+
+
+def report(when: str, outcome: str, text: str | None = None) -> pytest.TestReport:
+    return pytest.TestReport("test", ("file", 1, "test"), {}, outcome, text, when)  # type: ignore[arg-type]
+
+
+def test_a_test_that_passes_on_one_rank_and_is_skipped_on_others_has_passed():
+    skipped = [report("setup", "skipped", "no"), report("teardown", "passed")]
+    passed = [report(when, "passed") for when in ("setup", "call", "teardown")]
+    assert merged({0: skipped, 1: passed}, 2) == passed
+    assert merged({0: skipped}, 2) == skipped
+
+
+def test_where_a_rank_has_not_been_set_up_the_others_have_not_passed():
+    failed = [report("setup", "failed", "error"), report("teardown", "passed")]
+    passed = [report(when, "passed") for when in ("setup", "call", "teardown")]
+    made = merged({0: passed, 1: failed}, 2)
+    assert [(each.when, each.outcome) for each in made] == [("setup", "failed"), ("teardown", "passed")]
+    assert made[0].longrepr == "on rank 1 of 2:\nerror"

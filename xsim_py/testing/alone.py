@@ -1,0 +1,107 @@
+"""A process without an MPI library is a simulated job of one rank as long as no run lasts.
+
+Test modules import mpi4py where pytest collects them, and look at ``COMM_WORLD`` there. Where no MPI library can be
+loaded, they find the simulated one: with one rank, as a real process has it that was started without an mpiexec.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from threading import get_ident
+from types import ModuleType
+from typing import Any
+
+_MPI = "mpi4py.MPI"
+_world: Any = None
+
+
+class StandIn(MetaPathFinder):
+    """Finds the simulated MPI where the real one cannot be loaded."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        """Return a specification of mpi4py's MPI that can be loaded, as `importlib.abc.MetaPathFinder` asks for it."""
+        if name != _MPI:
+            return None
+        for finder in sys.meta_path:
+            try:
+                spec = None if finder is self else finder.find_spec(name, path, target)
+            except (ImportError, RuntimeError):  # mpi4py looks for the library here
+                return ModuleSpec(name, _Loader(None))
+            if spec is not None:
+                spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+class _Loader(Loader):
+    """Loads the real MPI, or else the simulated one."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self._kept: Any = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        if self._real is not None:
+            try:
+                spec.loader, made = self._real, self._real.create_module(spec)
+                if made is not None:
+                    return made  # type: ignore[no-any-return]
+            except ImportError:  # a library that it was linked with is not there
+                spec.loader = self
+        self._real = None
+        _begin()
+        module: ModuleType = sys.modules["xsim_py.mpi4py.MPI"]
+        self._kept = {name: vars(module)[name] for name in ("__spec__", "__loader__")}
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self._real is not None:
+            self._real.exec_module(module)
+        else:
+            vars(module).update(self._kept)
+
+
+def _begin() -> None:
+    """Make this process a rank."""
+    global _world
+    if _world is not None:
+        return
+    from xsim_py.config import load_machine
+    from xsim_py.engine import INFINITY_PS
+    from xsim_py.errors import XsimError
+    from xsim_py.job import Job
+    from xsim_py.mpi4py._install import bind_tables
+    from xsim_py.parameters import read
+    from xsim_py.process.programs.program import Program
+    from xsim_py.process.ranks import current
+    from xsim_py.process.ranks.fiber import Fiber
+    from xsim_py.run import simulate
+
+    class Host(Fiber):
+        """Waits by running what is to happen: nobody else does."""
+
+        def park(self, reason: Any) -> None:
+            self.waiting = reason
+            kernel = self.rank.shard.kernel
+            current.fiber = None
+            try:
+                while self.waiting is not None:
+                    if (next_ps := kernel.next_ps()) == INFINITY_PS:
+                        self.waiting = None
+                        raise XsimError(f"there is one rank, which would wait for ever: {reason.describe()}")
+                    kernel.run_window(next_ps + 1)
+            finally:
+                current.fiber = self
+
+    told = {name: each.default for name, each in inspect.signature(simulate).parameters.items()}
+    program = Program(_begin, kind="callable", args=())
+    _world = Job(load_machine("shmem"), program, read({**told, "ranks": 1}))
+    _world.make_shards([0], (), 0)
+    rank = _world.shards[0].ranks[0]
+    rank.fiber = current.host = current.fiber = Host(rank, 0)
+    current.thread = get_ident()
+    bind_tables()

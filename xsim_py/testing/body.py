@@ -1,0 +1,210 @@
+"""The body of a test, as each of its virtual ranks runs it."""
+
+from __future__ import annotations
+
+import logging
+import unittest
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from _pytest.logging import LogCaptureHandler
+
+from xsim_py.process.lifecycle import announce
+from xsim_py.process.output.tracebacks import without_simulator
+from xsim_py.process.programs.called_functions import FoundInRanks
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import UNTIL, Fiber
+from xsim_py.units import PS_PER_S
+
+from .debugging import debugger_of
+from .handed_over import Copies, Snapshot, apply, cells_of
+from .rank_fixtures import Fixtures, Owner
+
+_PATIENCE_PS = 100 * PS_PER_S
+_STALLED = 3
+NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
+ENDS = (KeyboardInterrupt, pytest.exit.Exception)
+"""These end the whole session."""
+
+
+class Raised(NamedTuple):
+    """A rank has raised this, at this time."""
+
+    clock_ps: int
+    rank: int
+    error: BaseException
+
+
+class Body(FoundInRanks):
+    """Runs the body of one test in each rank, and keeps what the ranks raise.
+
+    A rank that raises comes to its end quietly. The others go on: what they raise is of interest, too, and if they
+    wait for that rank, the run stalls, and its report says where. Only who polls would do so for ever: the job is ended
+    when a hundred seconds of virtual time have passed.
+
+    Parameters
+    ----------
+    item : pytest.Function
+        The test, set up outside but for the fixtures `inside`.
+    inside : collection of str
+        The fixtures that are set up in each rank, in the order in which the test asks for them.
+    snapshot : Snapshot
+        Of the program's modules before any test.
+    """
+
+    def __init__(self, item: Any, inside: Sequence[str], snapshot: Snapshot) -> None:
+        self.home = Path(item.config.rootpath)
+        self.raised: list[Raised] = []
+        self.passed = 0
+        self._item = item
+        self._inside = inside
+        self._snapshot = snapshot
+        self._names = _names_of(item)
+        shared = [handler for handler in logging.getLogger().handlers if isinstance(handler, LogCaptureHandler)]
+        self._log = shared, logging.getLogger().level
+
+    def hand_over(self, is_private: Callable[[str], bool]) -> None:
+        """Keep what the ranks are to have copies of."""
+        item = self._item
+        defs = item._fixtureinfo.name2fixturedefs
+        closures = {
+            name: cells_of(defs[name][-1].func) for name in self._inside if name.startswith(("_xunit", "_unittest"))
+        }
+        left_out = {*self._inside, "request"}
+        values = {name: value for name, value in item.funcargs.items() if name not in left_out}
+        instance = {} if item.cls is None else vars(item.instance)
+        self._changes = Copies(self._snapshot.changes(is_private), is_private)
+        self._outside = Copies(
+            {
+                **{("value", name): value for name, value in values.items()},
+                **{("closure", name): cells for name, cells in closures.items()},
+                **{("instance", name): value for name, value in instance.items()},
+            },
+            is_private,
+        )
+
+    def __call__(self) -> None:
+        """Run in the rank that is running."""
+        noted = len(self.raised)
+        with self._noting():
+            for handler in self._log[0]:
+                logging.getLogger().addHandler(handler)
+            logging.getLogger().setLevel(self._log[1])
+            self._run()
+        self.passed += noted == len(self.raised)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Keep what is raised in this block, and go on after it."""
+        fiber = current.running()
+        try:
+            yield
+        except BaseException as error:
+            without_simulator(error)
+            self.raised.append(Raised(fiber.clock_ps, fiber.rank.number, error))
+            if len(self.raised) == 1:
+                self._debug(error)
+                _limit_patience(fiber, error)
+            # Who quits a debugger leaves it suspended, and for this rank only.
+            self._item.config.pluginmanager.getplugin("capturemanager").resume_global_capture()
+
+    def _run(self) -> None:
+        module = import_module(self._names[0])
+        apply(self._changes.get())
+        outside = self._outside.get()
+        owner = self._owner(module, {name: value for (kind, name), value in outside.items() if kind == "instance"})
+        closures = {name: value for (kind, name), value in outside.items() if kind == "closure"}
+        values = {name: value for (kind, name), value in outside.items() if kind == "value"}
+        # What ends the fixtures may wait for others, who wait for this rank: what it has raised is known before.
+        with ExitStack() as stack, self._noting():
+            fixtures = Fixtures(self._item, owner, values, closures, stack)
+            for name in self._inside:
+                fixtures.value(name)
+            if isinstance(owner.instance, unittest.TestCase):
+                _run_test_case(owner.instance)
+                return
+            names = self._item._fixtureinfo.argnames
+            owner.function(**{name: fixtures.value(name) for name in names})
+
+    def _debug(self, error: BaseException) -> None:
+        debugger = debugger_of(self._item.config)
+        if debugger is not None and not isinstance(error, NO_FAILURES):
+            try:
+                debugger.start(self._item, error)
+            except pytest.exit.Exception as quitting:
+                self._item.session.shouldstop = str(quitting)
+
+    def _owner(self, module: Any, attributes: dict[str, Any]) -> Owner:
+        """Return the rank's own module, class, instance and function of the test."""
+        owner: Any = module
+        for name in self._names[1:-1]:
+            owner = getattr(owner, name)
+        if self._item.cls is None:
+            return Owner(module=module, cls=None, instance=None, function=getattr(module, self._names[-1]))
+        name = self._names[-1]
+        instance = owner(name) if issubclass(owner, unittest.TestCase) else owner()
+        new = vars(instance).keys() if isinstance(instance, unittest.TestCase) else ()
+        vars(instance).update({each: value for each, value in attributes.items() if each not in new})
+        return Owner(module=module, cls=owner, instance=instance, function=getattr(instance, name))
+
+
+def _names_of(item: Any) -> list[str]:
+    """Return the name of a test's module, and then those by which its function is found there."""
+    inner = [] if item.cls is None else item.cls.__qualname__.split(".")
+    return [item.module.__name__, *inner, getattr(item, "originalname", None) or item.name]
+
+
+def _limit_patience(fiber: Fiber, error: BaseException) -> None:
+    """Have the job ended if others go on for long after the first that has raised."""
+    rank, said = fiber.rank, f"rank {fiber.rank.number} raised {type(error).__name__}"
+    time_ps = fiber.clock_ps + _PATIENCE_PS
+
+    def look(_: object) -> None:
+        shard = rank.shard
+        if not shard.alone or any(other.exit_status is None and other.fiber.waiting is UNTIL for other in shard.ranks):
+            announce(rank, time_ps, _STALLED, said, mismatch=True)
+
+    rank.key += 1
+    rank.shard.kernel.post(time_ps, rank.key, look, None)
+
+
+class _Result(unittest.TestResult):
+    """Keeps the first exception of a `unittest.TestCase` as it is, where others keep a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def _take(self, error: BaseException) -> None:
+        if self.error is None or isinstance(self.error, pytest.skip.Exception):
+            self.error = error
+
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - unittest's name
+        self._take(err[1])
+
+    addFailure = addError  # noqa: N815
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
+        if err is not None:
+            self._take(err[1])
+
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
+        self._take(pytest.skip.Exception(reason, _use_item_location=True))
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+        self._take(pytest.xfail.Exception(""))
+
+    def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: N802
+        self._take(pytest.fail.Exception("Unexpected success", pytrace=False))
+
+
+def _run_test_case(test: unittest.TestCase) -> None:
+    """Run a test of `unittest` with its ``setUp`` and ``tearDown``, and raise what it has raised."""
+    result = _Result()
+    test(result)
+    if result.error is not None:
+        raise result.error

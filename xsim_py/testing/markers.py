@@ -1,0 +1,118 @@
+"""Tests say by their marks on how many ranks they run: by ours, or by those of the other plugins for MPI.
+
+=====================================  ==============================================================================
+``ranks(2, 3, 8, machine="torus3d")``  on each of these numbers; what is named goes to `xsim_py.simulate`
+``parallel``, ``parallel([2, 3])``     mpi-pytest's: three ranks, or each of these numbers
+``mpi(ranks=[2, 4], timeout=10)``      pytest-isolate-mpi's: each of these numbers, and so long on the wall clock
+``mpi``, ``mpi(min_size=2)``           pytest-mpi's: with ``--with-mpi`` on as many as it asks for, else skipped
+=====================================  ==============================================================================
+
+The two plugins that have a mark `mpi` are told apart by its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pytest
+
+_PARAMETER = "_xsim_ranks"
+
+DEFAULT_RANKS = 2
+_DEFAULT_PARALLEL = 3  # of mpi-pytest
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+_NO_TEXT = "the mark {} takes {}"
+
+WITHOUT_MPI = "need --with-mpi option to run"
+TOO_FEW = "Test requires {} MPI processes, only {} MPI processes specified, skipping test"
+
+
+class Wish(NamedTuple):
+    """The numbers of ranks on which a test wants to run, and how.
+
+    Attributes
+    ----------
+    ranks : tuple of int
+        Each is a test of its own.
+    options : dict
+        What `xsim_py.simulate` is told besides.
+    parameter : str
+        The parameter of a test that runs on several numbers, by the name that the mark's own plugin gives it.
+    label : str
+        What stands before the number in a test's name, where there are several.
+    least : int or None
+        With fewer ranks it is skipped, and it runs on more; None where it is for these numbers alone.
+    skip : str
+        Why it is not run at all; usually empty.
+    """
+
+    ranks: tuple[int, ...]
+    options: dict[str, Any]
+    parameter: str = _PARAMETER
+    label: str = "ranks"
+    least: int | None = None
+    skip: str = ""
+
+    def numbers(self, item: Any) -> tuple[int, ...]:
+        """Return the numbers of ranks of one of the tests that were made of it; of `unittest` there is only one."""
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        return (params[self.parameter],) if self.parameter in params else self.ranks
+
+
+def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_mpi: bool) -> Wish | None:
+    """Return what the marks of a test say; None if none of them is about ranks.
+
+    Parameters
+    ----------
+    node : pytest.Item or the definition of a test function
+        Its nearest mark counts, so that one of a class or module holds for all that say nothing.
+    usual : tuple of int
+        For tests that leave the number open; empty if nobody has said one.
+    foreign : frozenset of str
+        The marks of other plugins that are ours to heed.
+    with_mpi : bool
+        Whether tests of pytest-mpi are to be run.
+    """
+    for mark in node.iter_markers():
+        if mark.name == "ranks":
+            return Wish(_numbers(mark, mark.args or usual or (DEFAULT_RANKS,)), dict(mark.kwargs))
+        if mark.name == "parallel" and mark.name in foreign:
+            return _parallel(mark)
+        if mark.name == "mpi" and "ranks" in mark.kwargs and "mpi(ranks)" in foreign:
+            return _isolated(mark)
+        if mark.name == "mpi" and "ranks" not in mark.kwargs and "mpi" in foreign:
+            return _at_least(mark, usual, with_mpi)
+    return None
+
+
+def _parallel(mark: pytest.Mark) -> Wish:
+    if len(mark.args) + len(mark.kwargs) > 1 or mark.kwargs.keys() - {"nprocs"}:
+        raise pytest.UsageError(_NO_TEXT.format("parallel", "one number of ranks, or a list of some"))
+    told = mark.args or tuple(mark.kwargs.values()) or (_DEFAULT_PARALLEL,)
+    return Wish(_numbers(mark, told), {}, parameter="_nprocs", label="nprocs=")
+
+
+def _isolated(mark: pytest.Mark) -> Wish:
+    options: dict[str, Any] = {}
+    if mark.kwargs.get("timeout") is not None:
+        options["wall_limit"] = mark.kwargs["timeout"] * _UNITS[mark.kwargs.get("unit", "s")]
+    return Wish(_numbers(mark, (mark.kwargs["ranks"],)), options, parameter="mpi_ranks", label="")
+
+
+def _at_least(mark: pytest.Mark, usual: tuple[int, ...], with_mpi: bool) -> Wish:
+    if mark.args:
+        raise pytest.UsageError(_NO_TEXT.format("mpi", "no positional arguments"))
+    least = mark.kwargs.get("min_size") or 1
+    ranks = usual or (max(least, DEFAULT_RANKS),)
+    return Wish(ranks, {}, least=least, skip="" if with_mpi else WITHOUT_MPI)
+
+
+def _numbers(mark: pytest.Mark, told: Iterable[Any]) -> tuple[int, ...]:
+    """Return the numbers of ranks among a mark's arguments: some, or one list of some."""
+    told = tuple(told)
+    if len(told) == 1 and isinstance(told[0], Iterable) and not isinstance(told[0], str):
+        told = tuple(told[0])
+    if not told or not all(isinstance(number, int) and number > 0 for number in told):
+        raise pytest.UsageError(_NO_TEXT.format(mark.name, f"numbers of ranks, not {', '.join(map(repr, told))}"))
+    return told

@@ -1,0 +1,178 @@
+"""The plugin of a session that one rank runs: it tells the job what becomes of each test, and prints nothing."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from _pytest import unraisableexception
+from _pytest.assertion import util
+from _pytest.debugging import pytestPDB
+
+from xsim_py.process.lifecycle import abort_job, stop_mismatch
+from xsim_py.process.ranks import current, private_state
+from xsim_py.process.ranks.fiber import Parked
+from xsim_py.units import PS_PER_S
+
+from .session import Job
+
+_FIRST_NAP_PS = PS_PER_S // 1_000_000
+_PATIENCE_PS = 100 * PS_PER_S
+_OWN_OF_ASSERTIONS = ("_reprcompare", "_assertion_pass", "_config")
+_OWN_OF_DEBUGGER = ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")
+_NOT_OF_RANKS = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}
+
+
+class _Holding(Parked):
+    """The reason of a rank that waits until the others have left a test."""
+
+    def __init__(self, test: str) -> None:
+        self.place = f"after {test}"
+
+    def describe(self) -> str:
+        """Return one line for the roll-call."""
+        return "it has failed there, and waits for the others"
+
+
+class _Terminal:
+    """Stands for the terminal of the session that the user has started; what a rank reports is not printed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._shown: Any = config.pluginmanager.getplugin("terminalreporter")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("pytest_"):
+            raise AttributeError(name)
+        return getattr(self._shown, name)
+
+
+class Member:
+    """Looks after the session of one rank.
+
+    Parameters
+    ----------
+    job : Job
+        Is told of everything.
+    rank : int
+        Whose session it is.
+    outer : pytest.Config
+        That of the session which the user has started.
+    """
+
+    def __init__(self, job: Job, rank: int, outer: pytest.Config) -> None:
+        self._job = job
+        self._rank = rank
+        self._outer = outer
+        self._failed = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Have what is one in a process of pytest one in this rank, and leave files to the outer session."""
+        own_state()
+        looks: Any = getattr(unraisableexception, "gc_collect_iterations_key", None)
+        if looks is not None:  # each rank would look through all objects of all, for what its own have not said
+            config.stash[looks] = 0
+        for name, value in _NOT_OF_RANKS.items():
+            if hasattr(config.option, name):
+                setattr(config.option, name, value)
+        base: Any = getattr(self._outer, "_tmp_path_factory", None)
+        if base is not None:
+            with current.outside():
+                config.option.basetemp = str(base.getbasetemp() / f"rank-{self._rank}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out what earlier starts of the ranks have done."""
+        items[:] = [item for item in items if item.nodeid not in self._job.done]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tell what there is to do."""
+        self._job.collected(self._rank, [item.nodeid for item in session.items])
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Tell what could not be collected."""
+        if not report.passed:
+            self._job.collect_report(self._rank, report)
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Tell what is left out, once."""
+        if self._rank == 0 and not self._job.done:
+            self._job.controller.tell_deselected(items)
+
+    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
+        """Tell of a warning."""
+        if warning_message.category.__name__ != "CovDisabledWarning":
+            self._job.controller.warn(warning_message, when, nodeid, location)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell of a phase of a test."""
+        self._failed |= report.failed
+        self._job.reported(self._rank, report)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """Tell of the beginning and of the end of a test, and wait for the others after a failure."""
+        self._failed = False
+        self._job.begun(self._rank, item.nodeid, item.location)
+        result = yield
+        self._job.left(self._rank, item.nodeid)
+        if self._failed:
+            self._hold(item.nodeid)
+        if self._job.stops:
+            abort_job(0, "no more tests are wanted")
+        return result
+
+    def _hold(self, test: str) -> None:
+        """Wait until the others have left a test; end the job if they wait for this rank."""
+        fiber, nap_ps = current.running(), _FIRST_NAP_PS
+        end_ps = fiber.clock_ps + _PATIENCE_PS
+        self._job.holding.add(fiber)
+        try:
+            while self._job.waits_for(self._rank, test):
+                if self._nothing_happens(fiber) or fiber.clock_ps > end_ps:
+                    if self._job.is_inside(self._rank, test):
+                        said = f"rank {self._rank} has failed, and others wait"
+                        stop_mismatch(said, _Holding(test))
+                    return
+                fiber.sleep(nap_ps)
+                nap_ps *= 2
+        finally:
+            self._job.holding.discard(fiber)
+
+    def _nothing_happens(self, fiber: Any) -> bool:
+        """Return whether nothing is to happen in any shard, but that ranks that hold look again."""
+        return not any(
+            entry[2] not in self._job.holding
+            for kernel in fiber.rank.shard.control.kernels
+            for entries in kernel.due.values()
+            for entry in entries
+        )
+
+
+class Quiet:
+    """Takes away what a session shows and leaves behind, as soon as it is there."""
+
+    def __init__(self, outer: pytest.Config) -> None:
+        self._outer = outer
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Put the outer session's terminal in the place of the rank's, and let the rank read the cache only."""
+        manager = config.pluginmanager
+        manager.unregister(name="terminalreporter")
+        manager.register(_Terminal(self._outer), "terminalreporter")
+        cache: Any = getattr(config, "cache", None)
+        if cache is not None:
+            cache.set = lambda key, value: None
+
+
+def own_state() -> None:
+    """Give the running rank what pytest keeps once for a process."""
+    rank = current.rank()
+    for name in _OWN_OF_ASSERTIONS:
+        private_state.own_attribute(rank, util, name)
+    for name in _OWN_OF_DEBUGGER:
+        if hasattr(pytestPDB, name):
+            setting = private_state.Setting(partial(getattr, pytestPDB, name), partial(setattr, pytestPDB, name))
+            private_state.touch(rank, f"pytestPDB.{name}", setting)

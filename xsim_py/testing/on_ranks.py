@@ -1,0 +1,120 @@
+"""A test on virtual ranks, as pytest sees it: one call that returns, or raises what a rank has raised."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from xsim_py.run import simulate
+from xsim_py.units import format_time, spans
+
+from .body import ENDS, NO_FAILURES, Body
+from .handed_over import Snapshot, cells_of, speaks_of_mpi
+from .markers import Wish
+
+OTHERS = pytest.StashKey[list[tuple[str, str]]]()
+"""What the ranks have raised that the report of a test does not show: titles and tracebacks."""
+
+_IN_RANKS: Any = "set up in each rank"
+
+
+def prepare(items: Sequence[tuple[Any, Wish]], options: dict[str, Any]) -> None:
+    """Have these tests run on ranks; called when all tests have been collected.
+
+    Parameters
+    ----------
+    items : sequence of (pytest.Function, Wish)
+        The tests, and what they say.
+    options : dict
+        What `simulate` is told, unless a test says otherwise.
+    """
+    snapshot = Snapshot({item.cls for item, _ in items if item.cls is not None})
+    for item, wish in items:
+        item.runtest = partial(_run_all, item, wish.numbers(item), {**options, **wish.options}, snapshot)
+
+
+def keep_inside(item: Any) -> None:
+    """Have the fixtures of a test that look at MPI left to its ranks; called before its fixtures are set up."""
+    for name in _inside(item):
+        item.funcargs[name] = _IN_RANKS
+
+
+def _inside(item: Any) -> list[str]:
+    """Return the fixtures that are set up in ranks: those that speak of MPI, and all that ask for one of these."""
+    defs = item._fixtureinfo.name2fixturedefs
+    found = {name for name, each in defs.items() if any(map(_speaks, each))}
+    more = True
+    while more:
+        asking = {name for name, each in defs.items() if any(found.intersection(one.argnames) for one in each)}
+        more = bool(asking - found)
+        found |= asking
+    return [name for name in item.fixturenames if name in found]
+
+
+def _speaks(fixturedef: Any) -> bool:
+    # Those of pytest that call ``setup_class`` and the like have the functions in their closures.
+    return speaks_of_mpi(fixturedef.func) or any(map(speaks_of_mpi, cells_of(fixturedef.func)))
+
+
+def _run_all(item: Any, numbers: Sequence[int], options: dict[str, Any], snapshot: Snapshot) -> None:
+    for ranks in numbers:
+        _run(item, ranks, options, snapshot)
+
+
+def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> None:
+    """Run the body of a test, and raise the first exception of a rank as it is."""
+    body = Body(item, _inside(item), snapshot)
+    result = simulate(body, ranks=ranks, label=ranks > 1, **options)
+    try:
+        if result.ended == "interrupted":
+            raise KeyboardInterrupt
+        findings = [str(finding) for finding in getattr(result, "findings", ())]
+        failure = _failure(item, body, ranks, result.report if result.ended != "finished" else "")
+        if failure is None and findings:
+            failure = pytest.fail.Exception("\n".join(findings), pytrace=False)
+        elif findings and failure is not None and not isinstance(failure, NO_FAILURES):
+            failure.add_note("\n".join(findings))
+        if failure is not None:
+            raise failure
+    finally:
+        body.raised.clear()
+        failure = None
+
+
+def _failure(item: Any, body: Body, ranks: int, report: str) -> BaseException | None:
+    """Return what a test is to raise, with a note on which ranks it was, and who waits where."""
+    raised = sorted(body.raised, key=lambda each: each[:2])
+    ends = next((each.error for each in raised if isinstance(each.error, ENDS)), None)
+    if ends is not None:
+        return ends
+    failed = [each for each in raised if not isinstance(each.error, NO_FAILURES)]
+    if not failed:
+        if report:
+            quiet = [f"rank {each.rank}: {each.error}" for each in raised]
+            return pytest.fail.Exception("\n".join([report, *quiet]), pytrace=False)
+        expected = [each.error for each in raised if isinstance(each.error, pytest.xfail.Exception)]
+        return next(iter(expected or [] if body.passed else [each.error for each in raised]), None)
+    first = failed[0]
+    groups: dict[str, list[int]] = {}
+    for each in failed:
+        groups.setdefault(_text(each.error), []).append(each.rank)
+    alike = groups.pop(_text(first.error))
+    when = format_time(first.clock_ps, digits=None)
+    note = f"raised on {_named(alike)} of {ranks}, at {when}"
+    first.error.add_note(f"{note}\n{report}" if report else note)
+    item.stash[OTHERS] = [(f"Raised on {_named(others)}", text) for text, others in groups.items()]
+    return first.error
+
+
+def _named(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {spans(sorted(ranks))}"
+
+
+def _text(error: BaseException) -> str:
+    """Return the traceback of an exception as it is on all ranks: without addresses of objects."""
+    return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", "".join(traceback.format_exception(error)))

@@ -1,0 +1,253 @@
+"""The plugin itself, which pytest loads wherever xsim_py is installed.
+
+It does nothing, and imports next to nothing, unless a test has a mark about ranks, or asks for `comm`, or an option
+``--xsim...`` is given: what runs tests is imported then.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .alone import StandIn
+from .markers import DEFAULT_RANKS, TOO_FEW, Wish, wish_of
+
+_UNDER_MPI = {
+    "mpi_skip": pytest.mark.skip(reason="test does not work under mpi"),
+    "mpi_break": pytest.mark.skip(reason="test does not work under mpi"),
+    "mpi_xfail": pytest.mark.xfail(reason="test fails under mpi"),
+}
+_LAUNCHED = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE")
+_ON_RANKS = pytest.StashKey[bool]()
+_STATE = pytest.StashKey["_State"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add our options, and those of the other plugins that are not there."""
+    if not any(type(finder) is StandIn for finder in sys.meta_path):
+        sys.meta_path.insert(0, StandIn())
+    group = parser.getgroup("xsim", "MPI code on virtual ranks (xsim_py)")
+    add = group.addoption
+    add("--xsim", action="store_true", help="run tests with the marks of other plugins for MPI on virtual ranks, too")
+    add("--xsim-session", metavar="N", type=int, help="run the whole session on each of N ranks, with one report")
+    add("--xsim-ranks", metavar="N[,N...]", help="numbers of ranks for tests that do not say how many (default: 2)")
+    add("--xsim-machine", metavar="MACHINE", help="the simulated machine: a preset or a YAML file (default: gige)")
+    add("--xsim-seed", metavar="S", help="seed of every random stream")
+    add("--xsim-shards", metavar="K", help="in how many parts to simulate; the results are the same")
+    add("--xsim-fail", metavar="SPEC", action="append", help="a process that dies: 'rank=1 before its 2nd Allreduce'")
+    add("--xsim-check", action="store_true", help="a finding of the checks is a failure of the test")
+    if not _others().speaks_with_mpi:
+        add("--with-mpi", action="store_true", help="run tests that are marked mpi, as pytest-mpi does")
+        add("--only-mpi", action="store_true", help="run nothing but tests that are marked mpi, as pytest-mpi does")
+
+
+class _Others:
+    """The other plugins for MPI that are installed."""
+
+    def __init__(self) -> None:
+        spec = find_spec("pytest_mpi")
+        folder = next(iter(spec.submodule_search_locations or ()), None) if spec is not None else None
+        # The packages of mpi-pytest and of pytest-mpi have one name.
+        is_mpi_pytest = folder is not None and Path(folder, "parallel_assert.py").exists()
+        self.marks = frozenset(
+            (["parallel"] if is_mpi_pytest else ["mpi"] if folder is not None else [])
+            + (["mpi(ranks)"] if find_spec("pytest_isolate_mpi") is not None else [])
+        )
+
+    @property
+    def speaks_with_mpi(self) -> bool:
+        """True if another plugin has ``--with-mpi`` and the fixtures that belong to it."""
+        return "mpi" in self.marks
+
+    @property
+    def has_comm(self) -> bool:
+        """True if another plugin has the fixture `comm`."""
+        return "mpi(ranks)" in self.marks
+
+
+_known: _Others | None = None
+
+
+def _others() -> _Others:
+    global _known
+    if _known is None:
+        _known = _Others()
+    return _known
+
+
+class _State:
+    """The options of one session, read."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        get = config.getoption
+        others = _others()
+        asked = any(value for name, value in vars(config.option).items() if name.startswith("xsim"))
+        self.foreign = frozenset(("parallel", "mpi", "mpi(ranks)")) - (frozenset() if asked else others.marks)
+        if (get("xsim") or get("xsim_session")) and not get("--only-mpi"):
+            config.option.with_mpi = True  # also where it is another plugin that looks at it
+        self.with_mpi = bool(get("--with-mpi") or get("--only-mpi"))
+        try:
+            self.usual = tuple(int(word) for word in (get("xsim_ranks") or "").split(",") if word)
+            if any(number < 1 for number in self.usual):
+                raise ValueError
+        except ValueError:
+            raise pytest.UsageError(f"--xsim-ranks: {get('xsim_ranks')!r} are no numbers of ranks") from None
+        named = {"machine": "xsim_machine", "seed": "xsim_seed", "shards": "xsim_shards", "fail": "xsim_fail"}
+        self.options = {name: get(option) for name, option in named.items() if get(option)}
+        if get("xsim_check"):
+            self.options["check"] = True
+        self.on_ranks: list[tuple[pytest.Item, Wish]] = []
+
+    def wish(self, node: Any, fixturedefs: Any) -> Wish | None:
+        """Return what a test says of ranks, also by asking for our `comm`."""
+        wish = wish_of(node, usual=self.usual, foreign=self.foreign, with_mpi=self.with_mpi)
+        comm = fixturedefs.get("comm")
+        if wish is None and comm and comm[-1].func.__module__.startswith("xsim_py."):
+            return Wish(self.usual or (DEFAULT_RANKS,), {}, least=1)
+        return wish
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marks, and bring the fixtures that no other plugin has."""
+    config.stash[_STATE] = _State(config)
+    others = _others()
+    config.addinivalue_line("markers", "ranks(n, ..., **options): run the test's body on n virtual ranks (xsim_py)")
+    if "parallel" not in others.marks:
+        config.addinivalue_line("markers", "parallel(nprocs): run on so many ranks, as mpi-pytest does (default: 3)")
+    if not others.marks & {"mpi", "mpi(ranks)"}:
+        config.addinivalue_line("markers", "mpi(ranks=, timeout=, min_size=): run on ranks, as other plugins do")
+    if not others.speaks_with_mpi:
+        for name in _UNDER_MPI:
+            config.addinivalue_line("markers", f"{name}: with --with-mpi, as in pytest-mpi")
+    from .fixtures import CommFixtures, FileNameFixture, FolderFixtures
+
+    register = config.pluginmanager.register
+    if not others.has_comm:
+        register(CommFixtures(), "xsim_comm")
+    if not others.has_comm and not others.speaks_with_mpi:
+        register(FolderFixtures(), "xsim_folders")
+    if not others.speaks_with_mpi:
+        register(FileNameFixture(), "xsim_file_name")
+    ranks = config.getoption("xsim_session")
+    if ranks is not None and not _is_in_rank():
+        if ranks < 1:
+            raise pytest.UsageError(f"--xsim-session: {ranks} is no number of ranks")
+        if getattr(config.option, "numprocesses", None):
+            raise pytest.UsageError("--xsim-session: all ranks live in one process; leave out -n")
+        from .session import Controller
+
+        register(Controller(config, ranks, config.stash[_STATE].options), "xsim_session")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each number of ranks."""
+    wish = metafunc.config.stash[_STATE].wish(metafunc.definition, metafunc._arg2fixturedefs)
+    if wish is None or (len(wish.ranks) == 1 and wish.parameter != "mpi_ranks"):
+        return
+    owned = {"_nprocs": "parallel", "mpi_ranks": "mpi(ranks)"}.get(wish.parameter)
+    if owned not in _others().marks:  # else that plugin does the same
+        if wish.parameter not in metafunc.fixturenames:
+            metafunc.fixturenames.append(wish.parameter)
+        metafunc.parametrize(wish.parameter, wish.ranks, ids=[f"{wish.label}{number}" for number in wish.ranks])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Find the tests that run on ranks, and those that are skipped."""
+    state = config.stash[_STATE]
+    size = _world_size()
+    for item in items:
+        if not _others().speaks_with_mpi:
+            _mark_as_pytest_mpi_does(item)
+        if not isinstance(item, pytest.Function):
+            continue
+        wish = state.wish(item, item._fixtureinfo.name2fixturedefs)
+        if wish is None:
+            continue
+        numbers = wish.numbers(item) if size is None else (size,)
+        if wish.skip:
+            item.add_marker(pytest.mark.skip(reason=wish.skip))
+        elif wish.least is not None and min(numbers) < wish.least:
+            item.add_marker(pytest.mark.skip(reason=TOO_FEW.format(wish.least, min(numbers))))
+        elif size is None:
+            item.stash[_ON_RANKS] = True
+            state.on_ranks.append((item, wish))
+        elif wish.least is None and size not in wish.numbers(item):
+            said = " or ".join(map(str, wish.numbers(item)))
+            item.add_marker(pytest.mark.skip(reason=f"for {said} ranks, and there are {size}"))
+
+
+def _mark_as_pytest_mpi_does(item: pytest.Item) -> None:
+    get = item.config.getoption
+    if get("--with-mpi"):
+        for name, mark in _UNDER_MPI.items():
+            if name in item.keywords:
+                item.add_marker(mark)
+    elif get("--only-mpi") and "mpi" not in item.keywords:
+        item.add_marker(pytest.mark.skip(reason="test does not use mpi"))
+
+
+def _is_in_rank() -> bool:
+    current: Any = sys.modules.get("xsim_py.process.ranks.current")  # or nothing can be simulated
+    return current is not None and current.here() not in (None, current.host)
+
+
+def _world_size() -> int | None:
+    """Return how many ranks run this session together; None if it is alone, and may have ranks of its own."""
+    if _is_in_rank() or any(name in os.environ for name in _LAUNCHED):
+        size: int = import_module("mpi4py.MPI").COMM_WORLD.size  # the simulated one, or the real one
+        return size
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Prepare the tests that run on ranks: all others are collected, too, and none has begun."""
+    state = session.config.stash[_STATE]
+    chosen = set(session.items)
+    on_ranks = [(item, wish) for item, wish in state.on_ranks if item in chosen]
+    if on_ranks and not session.config.getoption("collectonly"):
+        from .on_ranks import prepare
+
+        for item, _ in on_ranks:
+            _hide_marks(item)
+        prepare(on_ranks, state.options)
+
+
+def _hide_marks(item: Any) -> None:
+    """Let other plugins find none of their marks at a test that is ours to run; they would skip it, or run mpiexec."""
+    if _others().marks:
+        shown = item.iter_markers
+
+        def iter_markers(name: str | None = None) -> Iterator[pytest.Mark]:
+            return (mark for mark in shown(name) if mark.name not in ("parallel", "mpi"))
+
+        item.iter_markers = iter_markers
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave the fixtures that look at MPI to the ranks."""
+    if item.stash.get(_ON_RANKS, False):
+        from .on_ranks import keep_inside
+
+        keep_inside(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Show what the other ranks have raised."""
+    report = yield
+    if call.when == "call" and item.stash.get(_ON_RANKS, False):
+        from .on_ranks import OTHERS
+
+        report.sections += item.stash.get(OTHERS, [])
+    return report

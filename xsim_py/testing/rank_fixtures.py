@@ -1,0 +1,235 @@
+"""The fixtures of a test inside of one rank: those that look at MPI, and those of pytest that each process has.
+
+Fixtures have been set up outside, once. Those that use `comm`, that name something of mpi4py's, or that ask for one of
+these, are set up here, and torn down when the body is over. A rank has its own `capsys`, `monkeypatch` and the like.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from _pytest.capture import CaptureFixture
+from _pytest.logging import LogCaptureFixture, LogCaptureHandler
+from _pytest.recwarn import WarningsRecorder
+
+from xsim_py.process.ranks import current, private_state
+
+from .handed_over import Found, rebound
+
+_NOTHING: Any = object()
+
+
+_Base: Any = pytest.MonkeyPatch  # which is final for type checkers
+
+
+class _MonkeyPatch(_Base):  # type: ignore[misc]
+    """A `pytest.MonkeyPatch` by which a rank changes for itself what all ranks share."""
+
+    def setattr(self, target: Any, name: Any, value: Any = _NOTHING, raising: bool = True) -> None:
+        if value is _NOTHING:
+            super().setattr(target, name, raising=raising)
+            return
+        _make_private(target, name)
+        super().setattr(target, name, value, raising)
+
+    def delattr(self, target: Any, name: Any = _NOTHING, raising: bool = True) -> None:
+        if name is _NOTHING:
+            super().delattr(target, raising=raising)
+            return
+        _make_private(target, name)
+        super().delattr(target, name, raising)
+
+
+def _make_private(owner: Any, name: str) -> None:
+    """Let what the running rank puts under a name of an object hold for this rank."""
+    rank = current.rank()
+    if isinstance(owner, ModuleType):
+        if rank.modules is None or rank.modules.get(owner.__name__) is not owner:
+            private_state.own_attribute(rank, owner, name)
+    elif isinstance(owner, type) and not rank.has_made(owner):
+        setting = private_state.Setting(partial(_own, owner, name), partial(_put, owner, name))
+        private_state.touch(rank, f"{owner.__module__}.{owner.__qualname__}.{name}", setting)
+
+
+def _own(owner: type, name: str) -> Any:
+    return vars(owner).get(name, _NOTHING)
+
+
+def _put(owner: type, name: str, value: Any) -> None:
+    if value is not _NOTHING:
+        setattr(owner, name, value)
+    elif name in vars(owner):
+        delattr(owner, name)
+
+
+def _log_fixture(item: Any, handler: LogCaptureHandler) -> LogCaptureFixture:
+    """Return a `caplog` with a handler of its own, where pytest has that of the test in mind."""
+    # A class for it alone: pytest has made its own final, and keeps the handler with the test.
+    kind: Any = type("LogCaptureFixture", (LogCaptureFixture,), {"handler": handler})
+    made: LogCaptureFixture = kind(item, _ispytest=True)
+    return made
+
+
+@contextmanager
+def _capturing(shared: CaptureFixture[Any]) -> Iterator[CaptureFixture[Any]]:
+    options: dict[str, Any] = {"config": shared._config} if getattr(shared, "_config", None) else {}
+    own = CaptureFixture(shared.captureclass, shared.request, _ispytest=True, **options)
+    own._start()
+    try:
+        yield own
+    finally:
+        own.close()
+
+
+@contextmanager
+def _logging(shared: LogCaptureFixture) -> Iterator[LogCaptureFixture]:
+    own, root = _log_fixture(shared._item, LogCaptureHandler()), logging.getLogger()
+    root.addHandler(own.handler)
+    try:
+        yield own
+    finally:
+        root.removeHandler(own.handler)
+        own._finalize()
+
+
+@contextmanager
+def _patching(_: Any) -> Iterator[pytest.MonkeyPatch]:
+    own: pytest.MonkeyPatch = _MonkeyPatch()
+    try:
+        yield own
+    finally:
+        own.undo()
+
+
+@contextmanager
+def _recording(_: Any) -> Iterator[WarningsRecorder]:
+    with WarningsRecorder(_ispytest=True) as own:
+        yield own
+
+
+_OWN: Mapping[type, Callable[[Any], Any]] = {
+    CaptureFixture: _capturing,
+    LogCaptureFixture: _logging,
+    pytest.MonkeyPatch: _patching,
+    WarningsRecorder: _recording,
+}
+"""The fixtures of pytest itself of which each rank has its own."""
+
+
+class _Request:
+    """The ``request`` of a test or fixture in one rank: that of the test, but for what the rank has for itself."""
+
+    def __init__(self, fixtures: Fixtures, name: str | None, scope: str, index: int) -> None:
+        self._fixtures = fixtures
+        self._index = index
+        self.fixturename = name
+        self.scope = scope
+        self.module, self.cls = fixtures.owner.module, fixtures.owner.cls
+        self.instance, self.function = fixtures.owner.instance, fixtures.owner.function
+        param = _NOTHING if name is None else fixtures.param(name)
+        if param is not _NOTHING:
+            self.param = param
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fixtures.item._request, name)
+
+    def addfinalizer(self, finalizer: Callable[[], object]) -> None:
+        """Call a function when the body is over."""
+        self._fixtures.stack.callback(finalizer)
+
+    def getfixturevalue(self, name: str) -> Any:
+        """Return the value of a fixture of this rank."""
+        return self._fixtures.value(name, self._index - 1 if name == self.fixturename else -1)
+
+
+class Owner(SimpleNamespace):
+    """The rank's own module, class, instance and function of the test."""
+
+    module: Any
+    cls: Any
+    instance: Any
+    function: Any
+
+
+class Fixtures:
+    """The fixtures of a test in one rank.
+
+    Parameters
+    ----------
+    item : pytest.Function
+        The test.
+    owner : Owner
+        Of this rank.
+    outside : dict
+        The values of fixtures that were set up outside.
+    closures : dict
+        What stands in the closures of those of pytest's own fixtures that call ``setup_class`` and the like.
+    stack : ExitStack
+        Is left when the body is over.
+    """
+
+    def __init__(
+        self, item: Any, owner: Owner, outside: dict[str, Any], closures: dict[str, list[Any]], stack: ExitStack
+    ) -> None:
+        self.item = item
+        self.owner = owner
+        self.stack = stack
+        self._closures = closures
+        self._values: dict[tuple[str, int], Any] = {}
+        for name, value in outside.items():
+            make = next((make for kind, make in _OWN.items() if isinstance(value, kind)), None)
+            self._values[name, -1] = value if make is None else stack.enter_context(make(value))
+
+    def param(self, name: str) -> Any:
+        """Return the parameter of a fixture, if it has one."""
+        callspec = getattr(self.item, "callspec", None)
+        return _NOTHING if callspec is None else callspec.params.get(name, _NOTHING)
+
+    def value(self, name: str, index: int = -1) -> Any:
+        """Return the value of a fixture, which is set up now if it has not been; `index` tells those of one name."""
+        key = name, index
+        if name == "request":
+            return _Request(self, None, "function", -1)
+        if key not in self._values:
+            defs = self.item._fixtureinfo.name2fixturedefs.get(name) or self._found(name)
+            if not defs or -index > len(defs):
+                raise pytest.UsageError(f"fixture {name!r} is not there on ranks")
+            self._values[key] = self._set_up(defs[index], index)
+        return self._values[key]
+
+    def _found(self, name: str) -> Any:
+        return self.item.session._fixturemanager.getfixturedefs(name, self.item)
+
+    def _set_up(self, fixturedef: Any, index: int) -> Any:
+        request = _Request(self, fixturedef.argname, fixturedef.scope, index)
+        arguments = {
+            name: request if name == "request" else request.getfixturevalue(name) for name in fixturedef.argnames
+        }
+        function = self._function(fixturedef)
+        if not inspect.isgeneratorfunction(inspect.unwrap(function)):
+            return function(**arguments)
+        steps = function(**arguments)
+        value = next(steps)
+        self.stack.callback(next, steps, None)
+        return value
+
+    def _function(self, fixturedef: Any) -> Any:
+        """Return the function of a fixture: the rank's own, bound to what the rank has for that."""
+        function = fixturedef.func
+        if fixturedef.argname in self._closures:
+            return rebound(function, self._closures[fixturedef.argname])
+        bound = getattr(function, "__self__", None)
+        if bound is None:
+            return Found(function).get()
+        if isinstance(bound, type):
+            return Found(function.__func__).get().__get__(self.owner.cls)
+        if isinstance(self.item.instance, type(bound)):
+            return Found(function.__func__).get().__get__(self.owner.instance)
+        return function  # of a plugin

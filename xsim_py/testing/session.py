@@ -1,0 +1,365 @@
+"""A whole session of pytest on each rank, as ``mpiexec -n 4 pytest`` has it, and one report of all.
+
+Each rank runs pytest by itself, with `member` in it, which tells here what becomes of each test. When all ranks that
+have a test are done with it, this session is told of it as if it had run it itself: so its terminal, its exit status,
+``-x``, ``--lf`` and the files that it writes are those of one session.
+
+A rank that has failed in a test waits until the others have left that test: on a real MPI it would go on, and its next
+calls would meet the wrong ones of the others. If then nobody can go on any more, or the job comes to an early end in
+another way, the test in which that happened has failed on those ranks, with the roll-call; and the tests that are left
+are run by ranks that are started anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py.process.programs.called_functions import FoundInRanks
+from xsim_py.process.ranks import current
+from xsim_py.run import simulate
+from xsim_py.units import spans
+
+_PHASES = ("setup", "call", "teardown")
+_MOST_SECTIONS = 8
+_FINDINGS = "findings of the checks"
+_AFTER_ALL = "the session on {} ranks"
+
+
+class _Test:
+    """What is known of one test: the reports of each rank, and those on which it did not come to its end."""
+
+    def __init__(self) -> None:
+        self.reports: dict[int, list[Any]] = {}
+        self.location: tuple[str, int | None, str] = ("", None, "")
+        self.left: set[int] = set()
+
+
+class Job:
+    """One start of the ranks, and what they say of themselves.
+
+    Parameters
+    ----------
+    controller : Controller
+        Of the session.
+    ranks : int
+        How many they are.
+    done : set of str
+        The tests that earlier starts have come to the end of.
+    """
+
+    def __init__(self, controller: Controller, ranks: int, done: set[str]) -> None:
+        self.controller = controller
+        self.ranks = ranks
+        self.done = done
+        self.holding: set[Any] = set()
+        """The fibers of ranks that have failed in a test, and wait for the others."""
+        self.at: dict[int, str] = {}
+        """Where a rank is in a test, its name."""
+        self.stops = False
+        self._tests: dict[str, _Test] = {}
+        self._order: dict[str, int] = {}
+        self._collected: dict[int, set[str]] = {}
+        self._collect_reports: dict[str, dict[int, Any]] = {}
+
+    def waits_for(self, rank: int, test: str) -> bool:
+        """Return whether another rank is still to do, or in the middle of, a test that this one is done with."""
+        left = self._tests[test].left
+        return any(test in tests and other not in left for other, tests in self._collected.items() if other != rank)
+
+    def is_inside(self, rank: int, test: str) -> bool:
+        """Return whether another rank is in the middle of a test."""
+        return any(other != rank and at == test for other, at in self.at.items())
+
+    # ------------------------------------------------------------------------------------------ what members tell
+
+    def collected(self, rank: int, tests: list[str]) -> None:
+        """Take down the tests that a rank is going to do."""
+        self._collected[rank] = set(tests)
+        for test in tests:
+            self._order.setdefault(test, len(self._order))
+        if len(self._collected) == self.ranks:
+            self.controller.count(self._order, self.ranks)
+            self._say_of_collection()
+            self._say_of_all()
+
+    def collect_report(self, rank: int, report: Any) -> None:
+        """Take a report of what could not be collected."""
+        self._collect_reports.setdefault(report.nodeid, {})[rank] = report
+
+    def begun(self, rank: int, test: str, location: tuple[str, int | None, str]) -> None:
+        """Take down that a rank has begun with a test."""
+        self.at[rank] = test
+        self._tests.setdefault(test, _Test()).location = location
+
+    def reported(self, rank: int, report: Any) -> None:
+        """Take what has become of one phase of a test on one rank."""
+        self._tests[report.nodeid].reports.setdefault(rank, []).append(report)
+
+    def left(self, rank: int, test: str) -> None:
+        """Take down that a rank is done with a test."""
+        self.at.pop(rank, None)
+        self._tests[test].left.add(rank)
+        if len(self._collected) == self.ranks:
+            self._say_of(test)
+
+    # ------------------------------------------------------------------------------------------- what is made of it
+
+    def end(self, report: str) -> str | None:
+        """Say what is left to be said; return the test in which the job came to an early end, if it was in one."""
+        self._say_of_collection()
+        culprit = self._culprit(report) if report else None
+        if culprit is not None:
+            self._blame(culprit, report)
+        if report == "":
+            self._say_of_all(whole=False)
+        elif culprit is None:
+            text = f"{report}\n(no test was under way)"
+            made = pytest.CollectReport(_AFTER_ALL.format(self.ranks), "failed", text, [])
+            self.controller.tell_collected([made])
+        return culprit
+
+    def _culprit(self, report: str) -> str | None:
+        """Return the test of the rank that has ended the job; or else the first one in which any rank still was."""
+        who = re.match(r"rank (\d+) ended the job", report)
+        if who is not None and int(who[1]) in self.at:
+            return self.at[int(who[1])]
+        return min(self.at.values(), key=lambda test: self._order.get(test, -1), default=None)
+
+    def _blame(self, test: str, report: str) -> None:
+        """Let a test have failed on the ranks that are in it; and on all, if it ended the job without."""
+        known = self._tests[test]
+        for rank in [rank for rank, at in self.at.items() if at == test]:
+            done = {each.when for each in known.reports.get(rank, ())}
+            when = next((phase for phase in _PHASES if phase not in done), "teardown")
+            made = pytest.TestReport(test, known.location, {}, "failed", report, when)  # type: ignore[arg-type]
+            known.reports.setdefault(rank, []).append(made)
+        self._tell(test)
+
+    def _say_of_all(self, *, whole: bool = True) -> None:
+        for test in sorted(self._tests, key=lambda test: self._order.get(test, -1)):
+            self._say_of(test, whole=whole)
+
+    def _say_of(self, test: str, *, whole: bool = True) -> None:
+        """Tell of a test if all ranks that have it are done with it."""
+        known = self._tests[test]
+        if test in self.done or (whole and self.waits_for(-1, test)) or not known.left:
+            return
+        self._tell(test)
+
+    def _tell(self, test: str) -> None:
+        self.done.add(test)
+        known = self._tests[test]
+        self.controller.tell(test, known.location, merged(known.reports, self.ranks))
+        self.stops = self.controller.stops
+
+    def _say_of_collection(self) -> None:
+        reports, self._collect_reports = self._collect_reports, {}
+        self.controller.tell_collected(
+            _one_of(each, self.ranks) for name, each in reports.items() if name not in self.controller.collected
+        )
+
+
+def merged(reports: dict[int, list[Any]], ranks: int) -> list[Any]:
+    """Return the reports of one test, a phase each, from those of its ranks.
+
+    Parameters
+    ----------
+    reports : dict
+        Those of each rank, in order.
+    ranks : int
+        Of the whole job.
+    """
+    failed = any(each.failed for mine in reports.values() for each in mine)
+    if not failed:
+        best = min(reports, key=lambda rank: (_standing(reports[rank]), rank))
+        return reports[best]
+    found: list[Any] = []
+    for phase in _PHASES:
+        phases = {rank: each for rank, mine in reports.items() for each in mine if each.when == phase}
+        if phases and not (found and found[0].failed and phase == "call"):
+            found.append(_one_of(phases, ranks))
+    return found
+
+
+def _standing(reports: list[Any]) -> int:
+    """Rank what has become of a test: expected to fail and did, passed, skipped."""
+    if any(each.skipped and hasattr(each, "wasxfail") for each in reports):
+        return 0
+    return 1 if any(each.passed and each.when == "call" for each in reports) else 2
+
+
+def _one_of(reports: dict[int, Any], ranks: int) -> Any:
+    """Return one report that says what all ranks say, equal texts once."""
+    failed = {rank: each for rank, each in sorted(reports.items()) if each.failed}
+    if not failed:
+        return reports[min(reports)]
+    groups: dict[str, list[int]] = {}
+    for rank, each in failed.items():
+        groups.setdefault(alike(str(each.longrepr)), []).append(rank)
+    # What was raised stands before a roll-call, which is a text.
+    shown = sorted(groups.values(), key=lambda group: isinstance(failed[group[0]].longrepr, str))
+    report = copy(failed[shown[0][0]])
+    named = f"{_named(shown[0])} of {ranks}"
+    if hasattr(report.longrepr, "addsection"):
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is not None:
+            crash.message = f"{named}: {crash.message}"
+        report.longrepr.addsection(f"on {named}", "")
+    else:
+        report.longrepr = f"on {named}:\n{report.longrepr}"
+    told = [(f"on {_named(group)} of {ranks}", str(failed[group[0]].longrepr)) for group in shown[1:]]
+    held = [(f"{title}, rank {group[0]}", text) for group in shown for title, text in failed[group[0]].sections]
+    report.sections = [*told, *held[:_MOST_SECTIONS]]
+    return report
+
+
+def alike(text: str) -> str:
+    """Return a text without what differs from rank to rank though it means nothing: addresses of objects."""
+    return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
+
+
+def _named(ranks: list[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {spans(sorted(ranks))}"
+
+
+class _Member(FoundInRanks):
+    """Runs pytest in each rank."""
+
+    again = False
+
+    def __init__(self, job: Job, config: pytest.Config) -> None:
+        self.home = Path(config.rootpath)
+        self._job = job
+        self._config = config
+        self._arguments = [str(word) for word in config.invocation_params.args]
+        if getattr(config.option, "cov_source", None):
+            self._arguments.append("--no-cov")
+
+    def hand_over(self, is_private: Any) -> None:
+        """Give ranks nothing: they begin as new processes do."""
+
+    def __call__(self) -> None:
+        """Run pytest in the rank that is running."""
+        from .member import Member, Quiet
+
+        rank = current.rank_number()
+        plugins = [Member(self._job, rank, self._config), Quiet(self._config)]
+        status = pytest.main(list(self._arguments), plugins=plugins)
+        self._job.controller.statuses.add(int(status))
+
+
+class Controller:
+    """Takes the place of the collection and of the loop over tests in the session that the user has started."""
+
+    def __init__(self, config: pytest.Config, ranks: int, options: dict[str, Any]) -> None:
+        self._config = config
+        self._ranks = ranks
+        self._options = options
+        self._session: Any = None
+        self.collected: set[str] = set()
+        self.statuses: set[int] = set()
+        self.warned: set[Any] = set()
+        self.told: set[str] = set()
+        self.errors = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> bool:
+        """Collect nothing here: the ranks do."""
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: Any) -> bool:
+        """Run the ranks' sessions, and start them anew as long as tests are left."""
+        self._session = session
+        done: set[str] = set()
+        while True:
+            job = Job(self, self._ranks, done)
+            with self._uncaptured():
+                result = simulate(_Member(job, self._config), ranks=self._ranks, label=True, **self._options)
+            if result.ended == "interrupted":
+                raise KeyboardInterrupt
+            if findings := [str(finding) for finding in getattr(result, "findings", ())]:
+                found = pytest.CollectReport(_FINDINGS, "failed", "\n".join(findings), [])
+                self.tell_collected([found])
+            stopped = self.stops
+            culprit = None if stopped else job.end("" if result.ended == "finished" else result.report)
+            if culprit is None or self.stops:
+                break
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        if self.errors and not self._config.option.continue_on_collection_errors:
+            raise session.Interrupted(f"{self.errors} error{'s' * (self.errors > 1)} during collection")
+        if self.statuses & {pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR}:
+            raise session.Interrupted("the sessions of ranks were interrupted")
+        return True
+
+    @contextmanager
+    def _uncaptured(self) -> Iterator[None]:
+        """Let ranks have what there was before this session began to capture: they do it for themselves."""
+        manager: Any = self._config.pluginmanager.getplugin("capturemanager")
+        manager.suspend_global_capture(in_=True)
+        try:
+            yield
+        finally:
+            manager.resume_global_capture()
+
+    @property
+    def stops(self) -> bool:
+        """True if no more tests are wanted, as after the first failure with ``-x``."""
+        return bool(self._session.shouldfail or self._session.shouldstop)
+
+    def count(self, tests: Iterable[str], ranks: int) -> None:
+        """Say how many tests there are, when all ranks have collected them."""
+        if self._session.testscollected:
+            return
+        names = list(tests)
+        self._session.testscollected = len(names)
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        if terminal is not None:
+            with current.outside():
+                for name in names if self._config.option.collectonly else ():
+                    terminal.write_line(name)
+                if self._config.get_verbosity() >= 0:
+                    terminal.write_line(f"{len(names)} tests on {ranks} virtual ranks")
+
+    def tell(self, test: str, location: tuple[str, int | None, str], reports: Iterable[Any]) -> None:
+        """Tell this session of a test."""
+        hook = self._config.hook
+        self.told.add(test)
+        with current.outside():
+            self._session.testscollected = max(self._session.testscollected, len(self.told))
+            hook.pytest_runtest_logstart(nodeid=test, location=location)
+            for report in reports:
+                hook.pytest_runtest_logreport(report=report)
+            hook.pytest_runtest_logfinish(nodeid=test, location=location)
+
+    def tell_collected(self, reports: Iterable[Any]) -> None:
+        """Tell this session of what could not be collected."""
+        with current.outside():
+            for report in reports:
+                self.collected.add(report.nodeid)
+                self.errors += report.failed
+                self._config.hook.pytest_collectreport(report=report)
+
+    def tell_deselected(self, items: list[Any]) -> None:
+        """Tell this session of tests that the first rank has left out."""
+        with current.outside():
+            self._config.hook.pytest_deselected(items=items)
+
+    def warn(self, message: Any, when: str, nodeid: str, location: Any) -> None:
+        """Tell this session of a warning, once."""
+        key = str(message.message), message.category, nodeid
+        if key not in self.warned:
+            self.warned.add(key)
+            said = {"warning_message": message, "when": when, "nodeid": nodeid, "location": location}
+            with current.outside():
+                self._config.hook.pytest_warning_recorded.call_historic(kwargs=said)
