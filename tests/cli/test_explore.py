@@ -47,6 +47,18 @@ def test_the_command_that_is_told_repeats_the_run(race: str, capsys: pytest.Capt
     assert "a message from rank 1" in capsys.readouterr().err
 
 
+def test_files_are_found_although_runs_stand_elsewhere(
+    race: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("topology: {type: switch}\nnetwork: {latency: 5us}\n")
+    Path("dead.csv").write_text("rank,time\n2,1ms\n")
+    fail = ["--fail", "trace=dead.csv"]
+    assert main(["explore", "wildcards", "-n", "3", "--machine", "mine.yaml", *fail, "race.py"]) == 5
+    assert "(race.py:7)" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
 def test_schedules_are_written(race: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
     assert main(["explore", "wildcards", "-n", "3", "--quiet", "--json", "-", "--out", out, race]) == 5

@@ -102,6 +102,12 @@ def test_a_budget_draws_the_same_cases_again() -> None:
     assert len(drawn[0]) == 5
 
 
+def test_a_failure_may_happen_in_all_runs() -> None:
+    space = failures(shrinks, ranks=3, accept="right", fail="rank=2@0", when=["before"], budget=4)
+    assert space.counts() == {"survived": 4, "wrong result": 0, "aborted": 0, "stalled": 0}
+    assert all("rank=2" not in each for case in space.cases for each in case.fail)
+
+
 def test_a_judge_decides_in_place_of_the_usual_one() -> None:
     space = failures(alone, ranks=2, judge=lambda right, seen: CLASSES[0] if seen == right else CLASSES[1])
     assert space.counts()["wrong result"] == len(space.cases)

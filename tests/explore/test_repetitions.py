@@ -32,7 +32,7 @@ def test_another_outcome_is_told_with_its_seeds() -> None:
 
 
 def test_a_machine_may_have_noise_of_its_own() -> None:
-    entries = {"network.noise.latency": 3.0}
+    entries = ["network.noise.latency=3.0"]
     own = noise(ring, ranks=3, runs=2, set=entries)
     assert own.noise == {}
     assert own.times_ps == noise(ring, ranks=3, runs=2, latency=3.0).times_ps

@@ -10,8 +10,8 @@ from tests.testing.running import SUITES, run
 
 CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 PARTS = range(8 if CAMPAIGN else 1)
-COUNT = 1250 if CAMPAIGN else 40
-SESSIONS = 100 if CAMPAIGN else 6
+COUNT = 1250 if CAMPAIGN else 20
+SESSIONS = 100 if CAMPAIGN else 3
 
 
 @pytest.mark.parametrize("part", PARTS)

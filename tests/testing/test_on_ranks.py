@@ -8,7 +8,7 @@ from tests.testing.running import Session, run
 
 def test_all_that_pytest_has_works_on_ranks(tmp_path: Path):
     session = run(tmp_path, suites=("ranks", "library"))
-    assert Counter(session.outcomes.values()) == {"PASSED": 21, "SKIPPED": 2, "XFAIL": 2}, session.text
+    assert Counter(session.outcomes.values()) == {"PASSED": 22, "SKIPPED": 2, "XFAIL": 2}, session.text
     assert "test_numbers[ranks64]" in session.outcomes
 
 
@@ -20,7 +20,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Session:
 def test_each_failure_is_that_of_its_test(failing: Session):
     assert failing.outcomes.pop("test_passes") == "PASSED"
     assert set(failing.outcomes.values()) == {"FAILED"}, failing.text
-    assert len(failing.outcomes) == 12
+    assert len(failing.outcomes) == 14
 
 
 def test_a_rank_raises_while_others_wait_and_the_roll_call_says_where(failing: Session):
@@ -61,3 +61,5 @@ def test_other_ends_of_the_job(failing: Session):
     assert "the wall limit was reached" in failing.of("test_late")
     assert "MPI_ERR_RANK" in failing.of("test_error_of_mpi")
     assert "ZeroDivisionError" in failing.of("test_teardown")
+    assert "async functions are not tests that run on ranks" in failing.of("test_async")
+    assert "rank 7 does not exist; there are 2, 0 to 1" in failing.of("test_a_rank_that_is_not_there")

@@ -45,10 +45,6 @@ def test_a_test_on_four_ranks_costs_milliseconds(tmp_path: Path):
 
 
 def test_a_wrong_option_is_refused(tmp_path: Path):
-    for words, said in (
-        (("--xsim-ranks", "two"), "--xsim-ranks: 'two' are no numbers of ranks"),
-        (("--xsim-session", "0"), "--xsim-session: 0 is no number of ranks"),
-    ):
-        session = run(tmp_path, *words)
-        assert session.status == pytest.ExitCode.USAGE_ERROR
-        assert said in session.text
+    session = run(tmp_path, "--xsim-session", "0")
+    assert session.status == pytest.ExitCode.USAGE_ERROR
+    assert "--xsim-session: 0 is no number of ranks" in session.text

@@ -52,7 +52,7 @@ def test_the_options_of_pytest_hold_for_the_whole_session(tmp_path: Path):
     first = run(tmp_path, *words, "-x", "--xsim-shards", "2", suites=("together_failing",))
     assert first.outcomes == {"test_before": "PASSED", "test_one_fails": "FAILED"}
     assert (tmp_path / "out.xml").read_text().count("<testcase") == 2
-    again = run(tmp_path, *words, "--lf", suites=("together_failing",))
+    again = run(tmp_path, *words, "--lf", "-k", "test_", suites=("together_failing",))
     assert again.outcomes == {"test_one_fails": "FAILED"}
 
 

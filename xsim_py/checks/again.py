@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
 
 _MOST_SHOWN = 80
-_LEAST_S = 1.0
+_LEAST_S = 0.3
 """For so long other matches are tried at least; and else as long as the first run has taken."""
 
 Once = Callable[..., "Result"]

@@ -12,10 +12,10 @@ from .signatures import LIKE_BYTES, described, of_elements, same
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .monitor import Call, Monitor
+    from .monitor import Monitor, MpiCall
 
 
-def fits(monitor: Monitor, call: Call, buf: Any) -> None:
+def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
     """Find a receive of more elements than there is memory for, which goes well as long as the messages are short."""
     if not isinstance(buf, list | tuple):
         return  # as many as there are
@@ -33,7 +33,14 @@ def fits(monitor: Monitor, call: Call, buf: Any) -> None:
 
 
 def subarray(
-    monitor: Monitor, call: Call, fiber: Fiber, datatype: Any, sizes: Any, subsizes: Any, starts: Any, order: int = 0
+    monitor: Monitor,
+    call: MpiCall,
+    fiber: Fiber,
+    datatype: Any,
+    sizes: Any,
+    subsizes: Any,
+    starts: Any,
+    order: int = 0,
 ) -> None:
     """Find a part of an array that is not inside of it (MPI 4.1, 5.1.3)."""
     for axis, (size, part, start) in enumerate(zip(sizes, subsizes, starts, strict=False)):
@@ -42,7 +49,7 @@ def subarray(
             monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
 
-def of_target(monitor: Monitor, call: Call, origin: Any, core: Any, count: int) -> None:
+def of_target(monitor: Monitor, call: MpiCall, origin: Any, core: Any, count: int) -> None:
     """Find elements of a window that are not of the types that are written to them or read from them."""
     mine, theirs = of_elements(origin.datatype, origin.count), of_elements(core, count)
     if not same(mine, theirs) and not LIKE_BYTES.issuperset(name for name, _ in mine + theirs):

@@ -22,7 +22,7 @@ from .touches import LOAD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .monitor import Call, Monitor, RankState
+    from .monitor import Monitor, MpiCall, RankState
     from .requests import RequestRecord
 
 _POISON = 0xA5
@@ -193,17 +193,17 @@ def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
     return False
 
 
-def lent(monitor: Monitor, call: Call, buf: Any) -> Used | None:
+def lent(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
     """Return the guard of a send buffer, which must not be written from now on."""
     return _use(monitor, call, buf, reads=True)
 
 
-def awaited(monitor: Monitor, call: Call, buf: Any) -> Used | None:
+def awaited(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
     """Return the guard of a receive buffer, which must be left alone from now on."""
     return _use(monitor, call, buf, reads=False)
 
 
-def _use(monitor: Monitor, call: Call, buf: Any, *, reads: bool) -> Used | None:
+def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | None:
     parsed = _parsed(buf, writable=False)  # it may be read-only just because another request uses it
     if parsed is None:
         return None
@@ -214,7 +214,7 @@ def _use(monitor: Monitor, call: Call, buf: Any, *, reads: bool) -> Used | None:
     return used if used.parsed is not None else None
 
 
-def overlapping(monitor: Monitor, call: Call, buf: Any, *, reads: bool = False) -> None:
+def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> None:
     """Find the requests whose buffers a blocking call would use."""
     if call.rank.buffers:
         parsed = _parsed(buf, writable=False)
@@ -222,7 +222,7 @@ def overlapping(monitor: Monitor, call: Call, buf: Any, *, reads: bool = False) 
             _check_apart(monitor, call, buf, _pieces(parsed), reads=reads)
 
 
-def apart(monitor: Monitor, call: Call, sendbuf: Any, recvbuf: Any) -> None:
+def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
     if not call.rank.buffers:
         mine, theirs = (buf[0] if isinstance(buf, list | tuple) and buf else buf for buf in (sendbuf, recvbuf))
@@ -237,7 +237,7 @@ def apart(monitor: Monitor, call: Call, sendbuf: Any, recvbuf: Any) -> None:
     _check_apart(monitor, call, recvbuf, _pieces(received), reads=False)
 
 
-def _check_apart(monitor: Monitor, call: Call, buf: Any, pieces: list[tuple[int, int]], *, reads: bool) -> None:
+def _check_apart(monitor: Monitor, call: MpiCall, buf: Any, pieces: list[tuple[int, int]], *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; two may read it."""
     for other in call.rank.buffers:
         if not (reads and other.reads) and overlap(pieces, other.pieces) and other.record is not None:

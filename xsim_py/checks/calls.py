@@ -19,7 +19,7 @@ from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
 from . import arguments, collectives, ordering, point_to_point, requests, resources, rma
-from .monitor import Call, Monitor, watched
+from .monitor import Monitor, MpiCall, watched
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -149,7 +149,7 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     return None
 
 
-def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
+def _ended(monitor: Monitor, call: MpiCall, args: Any, result: Any) -> None:
     """Take note of what a call has made."""
     if call.name in _POLLS:
         monitor.polls = True
@@ -166,7 +166,7 @@ def _ended(monitor: Monitor, call: Call, args: Any, result: Any) -> None:
             resources.made(call, result[0])
 
 
-def _failed(monitor: Monitor, call: Call, error: BaseException) -> None:
+def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
     """Take note of what a call has refused, unless it was known before that it had to be."""
     if monitor.has_noted(call.place, call.rank.number):
         return

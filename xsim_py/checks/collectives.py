@@ -23,7 +23,7 @@ from .signatures import Signature, described, of_buffer, of_elements, same
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .monitor import After, Call, Monitor
+    from .monitor import After, Monitor, MpiCall
 
 SUM = INSTANCES["SUM"]
 _MOST_BLOCKS = 1024
@@ -47,7 +47,7 @@ class MembersCalls:
         self.calls: dict[int, CollectiveCall] = {}
 
 
-def enter(monitor: Monitor, call: Call, comm: Any, said: CollectiveCall) -> None:
+def enter(monitor: Monitor, call: MpiCall, comm: Any, said: CollectiveCall) -> None:
     """Compare what a rank says of its next collective on a communicator with what others have said."""
     try:
         core = comm._comm()
@@ -57,7 +57,7 @@ def enter(monitor: Monitor, call: Call, comm: Any, said: CollectiveCall) -> None
         meet(monitor, call, core, said)
 
 
-def meet(monitor: Monitor, call: Call, core: Any, said: CollectiveCall) -> None:
+def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall) -> None:
     """Compare what a rank says of its next collective on its side of a communicator with what others have said."""
     group = (core.cid, core.ranks[0])
     number = call.rank.collectives.get(group, 0)
@@ -314,7 +314,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a blocking collective."""
     spelled = "Barrier" if name == "barrier" else name
 
-    def follow(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> None:
+    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         call.collective = said
         enter(monitor, call, comm, said)
@@ -324,7 +324,14 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
 
 def _uses(
-    monitor: Monitor, call: Call, comm: Any, name: str, one: Any = None, other: Any = None, *args: Any, **kwargs: Any
+    monitor: Monitor,
+    call: MpiCall,
+    comm: Any,
+    name: str,
+    one: Any = None,
+    other: Any = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> list[buffers.Used]:
     """Return the guards of the buffers of a nonblocking collective."""
     found: list[buffers.Used | None] = []
@@ -341,7 +348,7 @@ def _uses(
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a nonblocking collective."""
 
-    def follow(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
+    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         enter(monitor, call, comm, said)
         call.rank.steps.append(([said], [], True))

@@ -31,7 +31,7 @@ _MOST_DETAILS = 8
 _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
 
 
-class Call:
+class MpiCall:
     """An MPI call that a rank is in.
 
     Attributes
@@ -155,7 +155,7 @@ class Monitor:
         self.wildcards = False
         self.polls = False
         self.ranks: dict[int, RankState] = {}
-        self.inside: dict[Fiber, Call] = {}
+        self.inside: dict[Fiber, MpiCall] = {}
         self.sending: dict[Fiber, list[MessageSide]] = {}  # what a call is about to begin, in order
         self.receiving: dict[Fiber, list[MessageSide]] = {}
         self.under_way: dict[Message, MessageSide] = {}
@@ -284,8 +284,8 @@ def watched(
     name: str,
     function: Callable[..., Any],
     advice: Callable[..., After | None] | None,
-    ended: Callable[[Monitor, Call, Any, Any], None],
-    failed: Callable[[Monitor, Call, BaseException], None],
+    ended: Callable[[Monitor, MpiCall, Any, Any], None],
+    failed: Callable[[Monitor, MpiCall, BaseException], None],
 ) -> Callable[..., Any]:
     """Return a method that tells the monitor of each call of the program.
 
@@ -317,7 +317,7 @@ def watched(
             state.fiber = fiber
         if state.buffers or state.exposed:
             lines.pause()
-        inside[fiber] = made = Call(state, owner, name, place_of(frame))
+        inside[fiber] = made = MpiCall(state, owner, name, place_of(frame))
         after = None
         try:
             if advice is not None:

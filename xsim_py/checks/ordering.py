@@ -19,7 +19,7 @@ from .sides import CollectiveCall, MessageSide
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from .monitor import Call, Monitor, RankState
+    from .monitor import Monitor, MpiCall, RankState
 
 
 # ------------------------------------------------------------------------------------- a run that has come to a stop
@@ -39,7 +39,7 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
         return
     if not calls:
         incomplete(monitor)
-    groups: dict[tuple[Any, str], list[Call]] = {}
+    groups: dict[tuple[Any, str], list[MpiCall]] = {}
     for call in calls:
         groups.setdefault((monitor.where(call.place), call.title), []).append(call)
     listed = [
@@ -52,11 +52,11 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
             monitor.note(CALL_ORDERING, call.place, f"{title} waits for ever", call.rank.number, *others)
 
 
-def _pending(calls: Iterable[Call]) -> Iterable[MessageSide]:
+def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:
     return (transfer for call in calls for transfer in _sides(call) if transfer.sends)
 
 
-def _sides(call: Call) -> list[MessageSide]:
+def _sides(call: MpiCall) -> list[MessageSide]:
     """Return the messages for which a call waits; of one that completes requests those of all that are active."""
     if call.waits_for or not call.name.lower().startswith("wait"):
         return call.waits_for

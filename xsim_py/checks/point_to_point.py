@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.message import Message
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .monitor import After, Call, Monitor
+    from .monitor import After, Monitor, MpiCall
 
 
 def _send(
-    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, signature: Signature | None, dest: Any, tag: Any
+    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, signature: Signature | None, dest: Any, tag: Any
 ) -> MessageSide | None:
     """Begin to follow a message; None for one to PROC_NULL."""
     if dest == PROC_NULL:
@@ -40,7 +40,7 @@ def _send(
 
 
 def _receive(
-    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, signature: Signature | None, source: Any, tag: Any
+    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, signature: Signature | None, source: Any, tag: Any
 ) -> MessageSide | None:
     """Begin to follow a receive; None for one from PROC_NULL."""
     if source == PROC_NULL:
@@ -60,7 +60,7 @@ def core_of(comm: Any) -> Any:
         return None
 
 
-def _waits(call: Call, one: MessageSide | None, other: MessageSide | None = None) -> None:
+def _waits(call: MpiCall, one: MessageSide | None, other: MessageSide | None = None) -> None:
     """Take down that the call waits for these messages, which it has just begun."""
     known = [] if one is None else [one]
     if other is not None:
@@ -69,13 +69,13 @@ def _waits(call: Call, one: MessageSide | None, other: MessageSide | None = None
     call.rank.steps.append((known, known, True))
 
 
-def send_buffer(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
+def send_buffer(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
     """Follow ``Send`` and its relatives."""
     buffers.overlapping(monitor, call, buf, reads=True)
     _waits(call, _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag))
 
 
-def send_object(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
+def send_object(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
     """Follow ``send`` and its relatives."""
     if type(obj) is np.ndarray:
         buffers.overlapping(monitor, call, obj, reads=True)
@@ -84,7 +84,7 @@ def send_object(monitor: Monitor, call: Call, fiber: Fiber, comm: Any, obj: Any,
 
 def receive_buffer(
     monitor: Monitor,
-    call: Call,
+    call: MpiCall,
     fiber: Fiber,
     comm: Any,
     buf: Any,
@@ -100,7 +100,7 @@ def receive_buffer(
 
 def receive_object(
     monitor: Monitor,
-    call: Call,
+    call: MpiCall,
     fiber: Fiber,
     comm: Any,
     buf: Any = None,
@@ -114,7 +114,7 @@ def receive_object(
 
 def probe(
     monitor: Monitor,
-    call: Call,
+    call: MpiCall,
     fiber: Fiber,
     comm: Any,
     source: int = ANY_SOURCE,
@@ -147,7 +147,7 @@ def _fits(message: Message, side: MessageSide) -> bool:
 
 
 def begin_send_buffer(
-    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0
+    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0
 ) -> After | None:
     """Follow ``Isend`` and its relatives, whose buffer must not be written before they are complete."""
     transfer = _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag)
@@ -156,14 +156,14 @@ def begin_send_buffer(
 
 
 def begin_send_object(
-    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0
+    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0
 ) -> After | None:
     """Follow ``isend`` and its relatives."""
     return _begun(monitor, call, _send(monitor, call, fiber, comm, PICKLE, dest, tag), None)
 
 
 def begin_receive_buffer(
-    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
     """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
     arguments.fits(monitor, call, buf)
@@ -173,13 +173,19 @@ def begin_receive_buffer(
 
 
 def begin_receive_object(
-    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    monitor: Monitor,
+    call: MpiCall,
+    fiber: Fiber,
+    comm: Any,
+    buf: Any = None,
+    source: int = ANY_SOURCE,
+    tag: int = ANY_TAG,
 ) -> After | None:
     """Follow ``irecv``."""
     return _begun(monitor, call, _receive(monitor, call, fiber, comm, PICKLE, source, tag), None)
 
 
-def _begun(monitor: Monitor, call: Call, transfer: MessageSide | None, used: buffers.Used | None) -> After:
+def _begun(monitor: Monitor, call: MpiCall, transfer: MessageSide | None, used: buffers.Used | None) -> After:
     transfers = [] if transfer is None else [transfer]
     call.rank.steps.append((transfers, [], True))
 
@@ -198,7 +204,7 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
 
     def follow(
         monitor: Monitor,
-        call: Call,
+        call: MpiCall,
         fiber: Fiber,
         comm: Any,
         sendbuf: Any,
@@ -220,7 +226,7 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
 
 def send_receive_replace(
     monitor: Monitor,
-    call: Call,
+    call: MpiCall,
     fiber: Fiber,
     comm: Any,
     buf: Any,
@@ -241,20 +247,20 @@ def _pickled(_: Any) -> Signature:
 
 
 def prepare_send(
-    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0
+    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0
 ) -> After | None:
     """Follow ``Send_init`` and its relatives; each start begins a message."""
     return _prepared(monitor, call, comm, buf, dest, tag, sends=True)
 
 
 def prepare_receive(
-    monitor: Monitor, call: Call, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
     """Follow ``Recv_init``."""
     return _prepared(monitor, call, comm, buf, source, tag, sends=False)
 
 
-def _prepared(monitor: Monitor, call: Call, comm: Any, buf: Any, peer: int, tag: int, *, sends: bool) -> After:
+def _prepared(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, peer: int, tag: int, *, sends: bool) -> After:
     def prepared(request: Any) -> None:
         record = of_request(monitor, call, request)
         if record is not None and peer != PROC_NULL:
@@ -263,18 +269,18 @@ def _prepared(monitor: Monitor, call: Call, comm: Any, buf: Any, peer: int, tag:
     return prepared
 
 
-def start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
+def start(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
     """Follow ``Start`` of a persistent request."""
     _start(monitor, call, fiber, request)
 
 
-def start_all(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, requests: Any) -> None:
+def start_all(monitor: Monitor, call: MpiCall, fiber: Fiber, cls: Any, requests: Any) -> None:
     """Follow ``Startall``."""
     for request in requests:
         _start(monitor, call, fiber, request)
 
 
-def _start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
+def _start(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
     record: RequestRecord | None = call.rank.requests.get(id(request._impl))
     if record is None or not record.persistent:
         return
@@ -303,7 +309,7 @@ def _start(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
 def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
     """Return what follows ``Message.Recv`` and its relatives."""
 
-    def follow(monitor: Monitor, call: Call, fiber: Fiber, message: Any, *buf: Any, **named: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, message: Any, *buf: Any, **named: Any) -> After | None:
         envelope = message._impl
         signature = signature_of(buf[0] if buf else named.get("buf"))
         place = call.place

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
     from .buffers import Used
-    from .monitor import Call, Monitor, RankState
+    from .monitor import Monitor, MpiCall, RankState
     from .sides import CollectiveCall, MessageSide
 
 
@@ -73,7 +73,7 @@ class RequestRecord:
         self.comm: Any = None
 
 
-def of_request(monitor: Monitor, call: Call, request: Any) -> RequestRecord | None:
+def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord | None:
     """Return the record of a request that a call has returned, made where it is new; None of a null request."""
     if not isinstance(request, Request) or request._impl is request._null:
         return None
@@ -87,7 +87,7 @@ def of_request(monitor: Monitor, call: Call, request: Any) -> RequestRecord | No
     return record
 
 
-def completed(monitor: Monitor, state: RankState, task: Any, call: Call | None) -> None:
+def completed(monitor: Monitor, state: RankState, task: Any, call: MpiCall | None) -> None:
     """Take note that a request has been completed, in a call of the program or in what stands for one."""
     record = state.requests.get(id(task))
     if record is None:
@@ -102,7 +102,7 @@ def completed(monitor: Monitor, state: RankState, task: Any, call: Call | None) 
         del state.requests[id(task)]
 
 
-def free(monitor: Monitor, call: Call, fiber: Fiber, request: Any) -> None:
+def free(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
     """Follow ``Request.Free``."""
     record = call.rank.requests.pop(id(request._impl), None)
     if record is None:
@@ -129,20 +129,20 @@ def _never_started(monitor: Monitor, state: RankState, record: RequestRecord) ->
     monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
 
 
-def wait(monitor: Monitor, call: Call, fiber: Fiber, request: Any, status: Any = None) -> None:
+def wait(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any, status: Any = None) -> None:
     """Follow ``Wait``, which returns at once where nothing was started: no mistake, if that comes later."""
     record = call.rank.requests.get(id(request._impl))
     if record is not None and not record.started:
         record.waited_for = True
 
 
-def wait_all(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, requests: Any, statuses: Any = None) -> None:
+def wait_all(monitor: Monitor, call: MpiCall, fiber: Fiber, cls: Any, requests: Any, statuses: Any = None) -> None:
     """Follow ``Waitall``."""
     for request in requests:
         wait(monitor, call, fiber, request)
 
 
-def outlived(monitor: Monitor, call: Call, comm: Any) -> None:
+def outlived(monitor: Monitor, call: MpiCall, comm: Any) -> None:
     """Find the requests that are in progress on a communicator which a call is about to free."""
     for record in call.rank.requests.values():
         task = record.task

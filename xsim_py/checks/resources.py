@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.call_sites import Place
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .monitor import After, Call, Monitor, RankState
+    from .monitor import After, Monitor, MpiCall, RankState
 
 KINDS: dict[type, str] = {
     Comm: "communicator",
@@ -57,7 +57,7 @@ class _Made:
         self.count = 0
 
 
-def made(call: Call, result: Any) -> None:
+def made(call: MpiCall, result: Any) -> None:
     """Take note of an object that a call has returned, if it is one that must be freed.
 
     What stands behind an attribute, such as `comm.group`, is not: nobody sees that a call has made it.
@@ -84,7 +84,7 @@ def _is_predefined(impl: Any) -> bool:
     return id(impl) in _constants[1] or getattr(impl, "is_predefined", False)
 
 
-def free(monitor: Monitor, call: Call, fiber: Fiber, handle: Any, *args: Any) -> After | None:
+def free(monitor: Monitor, call: MpiCall, fiber: Fiber, handle: Any, *args: Any) -> After | None:
     """Follow ``Free`` and its relatives."""
     if not isinstance(handle, Handle):  # `File.Delete` is a function of the class
         return None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .monitor import After, Call, Monitor, RankState
+    from .monitor import After, Monitor, MpiCall, RankState
 
 SUM = INSTANCES["SUM"]
 _MOST_ACCESSES = 2000
@@ -94,7 +94,7 @@ class Exposed:
         self._last = (how, place, pieces, len(state.steps))
 
 
-def _of(call: Call, win: Any) -> OpenWindow | None:
+def _of(call: MpiCall, win: Any) -> OpenWindow | None:
     """Return what is kept of a window; None of a null one."""
     if win._impl is win._null:
         return None
@@ -109,7 +109,7 @@ def _of(call: Call, win: Any) -> OpenWindow | None:
 
 
 def _access(
-    monitor: Monitor, call: Call, win: Any, how: str, parsed: Any, target: int, where: Any, op: Any = None
+    monitor: Monitor, call: MpiCall, win: Any, how: str, parsed: Any, target: int, where: Any, op: Any = None
 ) -> Access | None:
     """Take note of an access that begins now; None where it goes nowhere."""
     mine = _of(call, win)
@@ -143,14 +143,14 @@ def _access(
     return access
 
 
-def _list(monitor: Monitor, call: Call, mine: OpenWindow, target: int, access: Access) -> None:
+def _list(monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access: Access) -> None:
     """Count an access that the library has accepted."""
     call.rank.steps.append(([access], [], True))
     mine.open.setdefault(target, []).append(access)
     monitor.accesses.setdefault((mine.key, target), []).append(access)
 
 
-def _latest(monitor: Monitor, call: Call, win: Any, target: int) -> dict[int, Access]:
+def _latest(monitor: Monitor, call: MpiCall, win: Any, target: int) -> dict[int, Access]:
     """Return the last accumulation of each rank at a target: who fetches a value knows of what has made it."""
     mine = _of(call, win)
     found: dict[int, Access] = monitor.signals.setdefault((mine.key if mine else None, "latest", target), {})
@@ -164,7 +164,7 @@ def _parsed(buf: Any) -> Any:
         return None
 
 
-def _guarded(monitor: Monitor, call: Call, access: Access | None, used: buffers.Used | None) -> After | None:
+def _guarded(monitor: Monitor, call: MpiCall, access: Access | None, used: buffers.Used | None) -> After | None:
     """Have the buffer of the origin guarded until the access is complete, where the call succeeds."""
     if access is None:
         return None
@@ -186,7 +186,7 @@ class _Unnamed:
     persistent = False
     task = None
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: MpiCall) -> None:
         self.used: list[buffers.Used] = []
         self.title = call.title
         self.place = call.place
@@ -195,7 +195,7 @@ class _Unnamed:
 def _writes(how: str) -> Callable[..., After | None]:
     def follow(
         monitor: Monitor,
-        call: Call,
+        call: MpiCall,
         fiber: Fiber,
         win: Any,
         origin: Any,
@@ -215,7 +215,7 @@ def _writes(how: str) -> Callable[..., After | None]:
 
 
 def _reads(
-    monitor: Monitor, call: Call, fiber: Fiber, win: Any, origin: Any, target_rank: int, target: Any = None
+    monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, origin: Any, target_rank: int, target: Any = None
 ) -> After | None:
     parsed = _parsed(origin)
     if parsed is None:
@@ -226,7 +226,7 @@ def _reads(
 
 def _fetches(
     monitor: Monitor,
-    call: Call,
+    call: MpiCall,
     fiber: Fiber,
     win: Any,
     origin: Any,
@@ -255,7 +255,7 @@ def _see(access: Access) -> None:
 
 def _fetches_one(
     monitor: Monitor,
-    call: Call,
+    call: MpiCall,
     fiber: Fiber,
     win: Any,
     origin: Any,
@@ -269,7 +269,7 @@ def _fetches_one(
 
 def _swaps(
     monitor: Monitor,
-    call: Call,
+    call: MpiCall,
     fiber: Fiber,
     win: Any,
     origin: Any,
@@ -284,7 +284,7 @@ def _swaps(
 # ------------------------------------------------------------------------------------------------ synchronisation
 
 
-def _complete(call: Call, accesses: Iterable[Access]) -> None:
+def _complete(call: MpiCall, accesses: Iterable[Access]) -> None:
     """Take note that accesses are complete."""
     done = list(accesses)
     for access in done:
@@ -299,7 +299,7 @@ def _completing(
 ) -> Callable[..., After | None]:
     """Return what follows a call that completes the accesses to some targets."""
 
-    def follow(monitor: Monitor, call: Call, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
         mine = _of(call, win)
         if mine is None:
             return None
@@ -322,7 +322,7 @@ def _completing(
 def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> Callable[..., After | None]:
     """Return what follows a call after which the buffers of the origin are free again."""
 
-    def follow(monitor: Monitor, call: Call, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
         mine = _of(call, win)
         if mine is None:
             return None
@@ -351,7 +351,7 @@ def _every(mine: OpenWindow, _: Any) -> Iterable[int]:
     return {*mine.open, *mine.locks}
 
 
-def _fence(monitor: Monitor, call: Call, fiber: Fiber, win: Any, assertion: int = 0) -> After | None:
+def _fence(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, assertion: int = 0) -> After | None:
     mine = _of(call, win)
     if mine is None:
         return None
@@ -377,7 +377,13 @@ def _fence(monitor: Monitor, call: Call, fiber: Fiber, win: Any, assertion: int 
 
 
 def _lock(
-    monitor: Monitor, call: Call, fiber: Fiber, win: Any, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0
+    monitor: Monitor,
+    call: MpiCall,
+    fiber: Fiber,
+    win: Any,
+    rank: int,
+    lock_type: int = LOCK_EXCLUSIVE,
+    assertion: int = 0,
 ) -> After | None:
     mine = _of(call, win)
 
@@ -393,7 +399,7 @@ def _lock(
     return done
 
 
-def _sync(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> None:
+def _sync(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any) -> None:
     """Follow ``Sync``: who looks at its own memory in a loop knows of what others have accumulated there."""
     mine = _of(call, win)
     if mine is None:
@@ -413,21 +419,21 @@ def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: in
     return found
 
 
-def _post(monitor: Monitor, call: Call, fiber: Fiber, win: Any, group: Any, assertion: int = 0) -> None:
+def _post(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
         _give(monitor, call, mine, "Post", _places(mine, group))
         mine.exposed_to = _places(mine, group)
 
 
-def _start(monitor: Monitor, call: Call, fiber: Fiber, win: Any, group: Any, assertion: int = 0) -> None:
+def _start(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
         _await(monitor, call, mine, "Post", _places(mine, group))
         mine.started = _places(mine, group)
 
 
-def _completes(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> After | None:
+def _completes(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any) -> After | None:
     mine = _of(call, win)
     if mine is None:
         return None
@@ -443,7 +449,7 @@ def _completes(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> After | 
     return done
 
 
-def _waits(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> After | None:
+def _waits(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any) -> After | None:
     mine = _of(call, win)
     if mine is None:
         return None
@@ -455,7 +461,7 @@ def _waits(monitor: Monitor, call: Call, fiber: Fiber, win: Any) -> After | None
     return done
 
 
-def _give(monitor: Monitor, call: Call, mine: OpenWindow, kind: str, dests: list[int]) -> None:
+def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> None:
     me = mine.window.comm.me
     signals = [_signal(monitor, mine, kind, me, dest) for dest in dests]
     for signal in signals:
@@ -463,7 +469,7 @@ def _give(monitor: Monitor, call: Call, mine: OpenWindow, kind: str, dests: list
     call.rank.steps.append((list(signals), [], True))
 
 
-def _await(monitor: Monitor, call: Call, mine: OpenWindow, kind: str, sources: list[int]) -> None:
+def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> None:
     me = mine.window.comm.me
     call.rank.steps.append(([], [_signal(monitor, mine, kind, source, me) for source in sources], False))
 
@@ -476,7 +482,7 @@ def _places(mine: OpenWindow, group: Any) -> list[int]:
         return []
 
 
-def _created(monitor: Monitor, call: Call, fiber: Fiber, cls: Any, *args: Any, **kwargs: Any) -> After:
+def _created(monitor: Monitor, call: MpiCall, fiber: Fiber, cls: Any, *args: Any, **kwargs: Any) -> After:
     def done(win: Any) -> None:
         mine = _of(call, win)
         if mine is not None:  # collective: whatever came before at any member happened before

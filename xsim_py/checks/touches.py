@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOAD, STORE = "load", "store"
 
-MOST_EVENTS = 300_000
+MOST_EVENTS = 100_000
 
 _LOOKING = frozenset(
     (
@@ -74,7 +74,7 @@ _GROUPS = {
 """What instructions do, in the words of this file."""
 
 
-class Guard(Protocol):
+class GuardedMemory(Protocol):
     """Memory that a rank must not touch, or not unnoticed.
 
     Attributes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -199,7 +200,7 @@ def _print_failures(space: FailureSpace, args: Namespace) -> None:
     print(space.text())
     for name, case in space.smallest().items():
         place = case.places[-1]
-        print(f"\n{name}, the smallest of {counts[name]:,}: {' and '.join(case.fail)} ({place.line})")
+        print(f"\n{name}, the smallest of {counts[name]:,}: {' and '.join(case.fail)} ({_from_here(place.line)})")
         _print_said(case.said)
         print(f"  repeat it: {_command(args, [word for text in case.fail for word in ('--fail', text)])}")
 
@@ -208,7 +209,12 @@ def _print_said(said: str) -> None:
     lines = said.splitlines()
     more = [f"... {len(lines) - _SAID_LINES:,} more lines"] if len(lines) > _SAID_LINES else []
     for line in [*lines[:_SAID_LINES], *more]:
-        print(f"  | {line}")
+        print(f"  | {_from_here(line)}")
+
+
+def _from_here(text: str) -> str:
+    """Return a text with the files of this folder by their names alone: runs stand elsewhere, and have whole paths."""
+    return text.replace(os.path.join(os.getcwd(), ""), "")
 
 
 # -------------------------------------------------------------------------------------------------------- wildcards
@@ -246,9 +252,8 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
 
     if found.fail:
         print(f"\nwith {found.fail}:")
-    one = found.found == 1
-    all_told = f"which {'is' if one else 'are'} all" if found.is_complete else "and there are more"
-    print(f"{found.found:,} matching{'s' * (not one)}, {all_told}")
+    all_told = f"which {'is' if found.found == 1 else 'are'} all" if found.is_complete else "and there are more"
+    print(f"{_matchings(found.found)}, {all_told}")
     answer = {True: "yes, here", False: "no, here", None: "perhaps"}[found.is_deterministic]
     print(f"communication-deterministic: {answer}")
     usual = found.classes[0]
@@ -261,12 +266,16 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
             continue
         first = alike[0]
         different = f", {len(alike):,} different ones" if len(alike) > 1 else ""
-        print(f"\n{said}: {sum(each.matchings for each in alike):,} matchings{different}; the least that leads to one:")
+        print(f"\n{said}: {_matchings(sum(each.matchings for each in alike))}{different}; the least that leads to one:")
         for line in explained(first.difference) or ["the schedule below"]:
-            print(f"  {line}")
+            print(f"  {_from_here(line)}")
         _print_said(_difference(usual, first) if kind == "result" else first.seen.said)
         fail = [word for text in filter(None, [found.fail]) for word in ("--fail", text)]
         print(f"  repeat it: {_command(args, ['--schedule', inline(first.least), *fail])}")
+
+
+def _matchings(count: int) -> str:
+    return f"{count:,} {'matching' if count == 1 else 'matchings'}"
 
 
 def _difference(usual: OutcomeClass, other: OutcomeClass) -> str:

@@ -110,7 +110,7 @@ def failures(
     if unknown := set(when) - set(WHEN):
         raise ConfigError(f"when: {unknown.pop()!r} is not one of {', '.join(WHEN)}")
     options = told(program, kind, {**options, "ranks": ranks})
-    given = list(options.pop("fail", ()))
+    given = options.pop("fail")
     if options.get("ft") is None and options.get("restart") is None:
         options["ft"] = True
     verdict = judge or _judge(accept)

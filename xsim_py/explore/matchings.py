@@ -138,7 +138,7 @@ def with_failures(program: Any, *, failures: int = 0, **options: Any) -> list[Ma
             usual = runner.one(RunTask(arguments, lists_calls=True, folder=options.get("folder")))
         places = [str(death.site) for death in sites(usual.calls, ("before", "after"))]
         draws = rng.stream(int(options.get("seed") or 0), "explore", "points")
-        given = list(options.get("fail") or ())
+        given = arguments["fail"]
         drawn = sorted(draws.sample(places, min(failures, len(places))), key=places.index)
         found += [wildcards(program, **{**options, "fail": [*given, fail]})._replace(fail=fail) for fail in drawn]
     return found

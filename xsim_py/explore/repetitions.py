@@ -99,12 +99,11 @@ def noise(
         raise ConfigError(f"accept: {accept!r} is not a regular expression: {error}") from None
     given = {"latency": latency, "bandwidth": bandwidth, "nodes": nodes, "sigma": sigma}
     wanted = {name: value for name, value in given.items() if value is not None}
-    spec = load_machine(options.get("machine", "gige"), overrides=dict(options.get("set") or {}))
+    arguments = told(program, kind, {**options, "ranks": ranks})
+    plain, first = arguments.pop("set"), int(arguments.pop("seed", 0) or 0)
+    spec = load_machine(arguments.get("machine", "gige"), overrides=plain)
     if not wanted and (spec.network is None or spec.network.noise is None):
         wanted = {"latency": LATENCY}
-    first = int(options.pop("seed", 0) or 0)
-    plain = dict(options.pop("set", None) or {})
-    arguments = told(program, kind, {**options, "ranks": ranks})
     loud = plain | {f"network.noise.{name}": value for name, value in wanted.items()}
     found: dict[SeenOutcome, tuple[list[int], Seen]] = {}
     with Runner(program, jobs) as runner:

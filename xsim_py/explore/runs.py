@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import tempfile
 from collections import deque
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from xsim_py.atomic_files import scratch_folder
 from xsim_py.errors import ConfigError
+from xsim_py.input_files import is_file
+from xsim_py.parameters import assignment
 from xsim_py.workers import Crash, Pool, cores
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 _LABEL: Final = re.compile(r"\[(\d+)\] ")
 _LABELS: Final = re.compile(r"^\[[\d, -]+\] ", re.MULTILINE)
+_TRACE: Final = re.compile(r"^(\s*trace\s*=\s*)(.+)$")
 _SAID: Final = 4000
 _LEAST_LIMIT_S: Final = 10.0
 _TIMES_LONGER: Final = 20
@@ -137,7 +141,18 @@ def standing(folder: str | None) -> Iterator[None]:
 
 
 def told(program: Any, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `simulate`; a script is named by its whole path, for runs stand in other folders."""
+    """Return the arguments of `simulate`, with failures as a list and entries of the machine as a mapping.
+
+    Files are named by their whole paths, for runs stand in other folders.
+    """
+    fail, entries = options.get("fail") or (), options.get("set") or {}
+    machine = options.get("machine", "gige")
+    options = {
+        **options,
+        "machine": os.path.abspath(machine) if isinstance(machine, str | Path) and is_file(machine) else machine,
+        "fail": [_TRACE.sub(_whole, text) for text in ([fail] if isinstance(fail, str) else fail)],
+        "set": dict(entries) if isinstance(entries, Mapping) else dict(map(assignment, entries)),
+    }
     if isinstance(program, str | Path) and kind in (None, "script"):
         program = str(Path(program).absolute())
     return {"program": program, "kind": kind, **options}
@@ -151,6 +166,10 @@ def with_limit(arguments: Mapping[str, Any], took_s: float) -> Mapping[str, Any]
     if arguments.get("wall_limit") is not None or callable(arguments["program"]):
         return arguments
     return {**arguments, "wall_limit": max(_LEAST_LIMIT_S, _TIMES_LONGER * took_s)}
+
+
+def _whole(match: re.Match[str]) -> str:
+    return match[1] + os.path.abspath(match[2])
 
 
 class Runner:

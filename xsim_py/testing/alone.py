@@ -19,12 +19,18 @@ _MPI = "mpi4py.MPI"
 _world: Any = None
 
 
+def is_in_rank() -> bool:
+    """Return whether a virtual rank of a run is running."""
+    current: Any = sys.modules.get("xsim_py.process.ranks.current")  # or nothing can be simulated
+    return current is not None and current.here() not in (None, current.host)
+
+
 class StandIn(MetaPathFinder):
     """Finds the simulated MPI where the real one cannot be loaded."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         """Return a specification of mpi4py's MPI that can be loaded, as `importlib.abc.MetaPathFinder` asks for it."""
-        if name != _MPI:
+        if name != _MPI or is_in_rank():
             return None
         for finder in sys.meta_path:
             try:

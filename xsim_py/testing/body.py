@@ -128,7 +128,9 @@ class Body(FoundInRanks):
                 _run_test_case(owner.instance)
                 return
             names = self._item._fixtureinfo.argnames
-            owner.function(**{name: fixtures.value(name) for name in names})
+            result = owner.function(**{name: fixtures.value(name) for name in names})
+            if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
+                pytest.fail("async functions are not tests that run on ranks", pytrace=False)
 
     def _debug(self, error: BaseException) -> None:
         debugger = debugger_of(self._item.config)

@@ -15,7 +15,7 @@ from xsim_py.process.ranks import current, private_state
 from xsim_py.process.ranks.fiber import Parked
 from xsim_py.units import PS_PER_S
 
-from .session import Job
+from .session import SessionJob
 
 _FIRST_NAP_PS = PS_PER_S // 1_000_000
 _PATIENCE_PS = 100 * PS_PER_S
@@ -52,7 +52,7 @@ class Member:
 
     Parameters
     ----------
-    job : Job
+    job : SessionJob
         Is told of everything.
     rank : int
         Whose session it is.
@@ -60,7 +60,7 @@ class Member:
         That of the session which the user has started.
     """
 
-    def __init__(self, job: Job, rank: int, outer: pytest.Config) -> None:
+    def __init__(self, job: SessionJob, rank: int, outer: pytest.Config) -> None:
         self._job = job
         self._rank = rank
         self._outer = outer

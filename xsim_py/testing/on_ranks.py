@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from xsim_py.errors import ConfigError
 from xsim_py.run import simulate
 from xsim_py.units import format_time, spans
 
 from .body import ENDS, NO_FAILURES, Body
-from .handed_over import Snapshot, cells_of, speaks_of_mpi
+from .handed_over import Snapshot
 from .markers import Wish
+from .rank_fixtures import looks_at_mpi
 
 OTHERS = pytest.StashKey[list[tuple[str, str]]]()
 """What the ranks have raised that the report of a test does not show: titles and tracebacks."""
@@ -47,18 +49,13 @@ def keep_inside(item: Any) -> None:
 def _inside(item: Any) -> list[str]:
     """Return the fixtures that are set up in ranks: those that speak of MPI, and all that ask for one of these."""
     defs = item._fixtureinfo.name2fixturedefs
-    found = {name for name, each in defs.items() if any(map(_speaks, each))}
+    found = {name for name, each in defs.items() if any(map(looks_at_mpi, each))}
     more = True
     while more:
         asking = {name for name, each in defs.items() if any(found.intersection(one.argnames) for one in each)}
         more = bool(asking - found)
         found |= asking
     return [name for name in item.fixturenames if name in found]
-
-
-def _speaks(fixturedef: Any) -> bool:
-    # Those of pytest that call ``setup_class`` and the like have the functions in their closures.
-    return speaks_of_mpi(fixturedef.func) or any(map(speaks_of_mpi, cells_of(fixturedef.func)))
 
 
 def _run_all(item: Any, numbers: Sequence[int], options: dict[str, Any], snapshot: Snapshot) -> None:
@@ -69,7 +66,10 @@ def _run_all(item: Any, numbers: Sequence[int], options: dict[str, Any], snapsho
 def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> None:
     """Run the body of a test, and raise the first exception of a rank as it is."""
     body = Body(item, _inside(item), snapshot)
-    result = simulate(body, ranks=ranks, label=ranks > 1, **options)
+    try:
+        result = simulate(body, ranks=ranks, label=ranks > 1, **options)
+    except ConfigError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     try:
         if result.ended == "interrupted":
             raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from .alone import StandIn
+from .alone import StandIn, is_in_rank
 from .markers import DEFAULT_RANKS, TOO_FEW, Wish, wish_of
 
 _UNDER_MPI = {
@@ -127,17 +127,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if not others.speaks_with_mpi:
         for name in _UNDER_MPI:
             config.addinivalue_line("markers", f"{name}: with --with-mpi, as in pytest-mpi")
-    from .fixtures import CommFixtures, FileNameFixture, FolderFixtures
+    from .fixtures import plugin_of
 
     register = config.pluginmanager.register
     if not others.has_comm:
-        register(CommFixtures(), "xsim_comm")
+        register(plugin_of("comm", "mpi_ranks"), "xsim_comm")
     if not others.has_comm and not others.speaks_with_mpi:
-        register(FolderFixtures(), "xsim_folders")
+        register(plugin_of("mpi_tmp_path", "mpi_tmpdir"), "xsim_folders")
     if not others.speaks_with_mpi:
-        register(FileNameFixture(), "xsim_file_name")
+        register(plugin_of("mpi_file_name"), "xsim_file_name")
     ranks = config.getoption("xsim_session")
-    if ranks is not None and not _is_in_rank():
+    if ranks is not None and not is_in_rank():
         if ranks < 1:
             raise pytest.UsageError(f"--xsim-session: {ranks} is no number of ranks")
         if getattr(config.option, "numprocesses", None):
@@ -195,14 +195,9 @@ def _mark_as_pytest_mpi_does(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.skip(reason="test does not use mpi"))
 
 
-def _is_in_rank() -> bool:
-    current: Any = sys.modules.get("xsim_py.process.ranks.current")  # or nothing can be simulated
-    return current is not None and current.here() not in (None, current.host)
-
-
 def _world_size() -> int | None:
     """Return how many ranks run this session together; None if it is alone, and may have ranks of its own."""
-    if _is_in_rank() or any(name in os.environ for name in _LAUNCHED):
+    if is_in_rank() or any(name in os.environ for name in _LAUNCHED):
         size: int = import_module("mpi4py.MPI").COMM_WORLD.size  # the simulated one, or the real one
         return size
     return None

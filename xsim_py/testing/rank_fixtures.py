@@ -21,7 +21,8 @@ from _pytest.recwarn import WarningsRecorder
 
 from xsim_py.process.ranks import current, private_state
 
-from .handed_over import Found, rebound
+from .fixtures import NAMES
+from .handed_over import Found, cells_of, rebound, speaks_of_mpi
 
 _NOTHING: Any = object()
 
@@ -149,6 +150,16 @@ class _Request:
         return self._fixtures.value(name, self._index - 1 if name == self.fixturename else -1)
 
 
+def looks_at_mpi(fixturedef: Any) -> bool:
+    """Return whether a fixture looks at MPI by itself, and not only by others that it names as its arguments."""
+    function = fixturedef.func
+    # Those of pytest that call ``setup_class`` and the like have the functions in their closures.
+    if speaks_of_mpi(function) or any(map(speaks_of_mpi, cells_of(function))):
+        return True
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and "getfixturevalue" in code.co_names and not set(NAMES).isdisjoint(code.co_consts)
+
+
 class Owner(SimpleNamespace):
     """The rank's own module, class, instance and function of the test."""
 
@@ -198,14 +209,24 @@ class Fixtures:
         if name == "request":
             return _Request(self, None, "function", -1)
         if key not in self._values:
-            defs = self.item._fixtureinfo.name2fixturedefs.get(name) or self._found(name)
-            if not defs or -index > len(defs):
-                raise pytest.UsageError(f"fixture {name!r} is not there on ranks")
-            self._values[key] = self._set_up(defs[index], index)
+            defs = self._defs(name)
+            if self._is_inside(name):
+                self._values[key] = self._set_up(defs[index], index)
+            else:  # somebody asks for it only now, and it is one for all ranks
+                with current.outside():
+                    self._values[key] = self.item._request.getfixturevalue(name)
         return self._values[key]
 
-    def _found(self, name: str) -> Any:
-        return self.item.session._fixturemanager.getfixturedefs(name, self.item)
+    def _defs(self, name: str) -> Any:
+        known = self.item._fixtureinfo.name2fixturedefs.get(name)
+        return known or self.item.session._fixturemanager.getfixturedefs(name, self.item) or ()
+
+    def _is_inside(self, name: str) -> bool:
+        """Return whether a fixture is one of each rank."""
+        return any(
+            looks_at_mpi(each) or any(self._is_inside(one) for one in each.argnames if one not in (name, "request"))
+            for each in self._defs(name)
+        )
 
     def _set_up(self, fixturedef: Any, index: int) -> Any:
         request = _Request(self, fixturedef.argname, fixturedef.scope, index)

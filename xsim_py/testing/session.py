@@ -33,7 +33,7 @@ _AFTER_ALL = "the session on {} ranks"
 
 
 class _Test:
-    """What is known of one test: the reports of each rank, and those on which it did not come to its end."""
+    """A test, with what each rank has reported of it, and the ranks that are done with it."""
 
     def __init__(self) -> None:
         self.reports: dict[int, list[Any]] = {}
@@ -41,7 +41,7 @@ class _Test:
         self.left: set[int] = set()
 
 
-class Job:
+class SessionJob:
     """One start of the ranks, and what they say of themselves.
 
     Parameters
@@ -234,7 +234,7 @@ class _Member(FoundInRanks):
 
     again = False
 
-    def __init__(self, job: Job, config: pytest.Config) -> None:
+    def __init__(self, job: SessionJob, config: pytest.Config) -> None:
         self.home = Path(config.rootpath)
         self._job = job
         self._config = config
@@ -280,7 +280,7 @@ class Controller:
         self._session = session
         done: set[str] = set()
         while True:
-            job = Job(self, self._ranks, done)
+            job = SessionJob(self, self._ranks, done)
             with self._uncaptured():
                 result = simulate(_Member(job, self._config), ranks=self._ranks, label=True, **self._options)
             if result.ended == "interrupted":

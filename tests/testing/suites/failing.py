@@ -76,5 +76,16 @@ def test_teardown(comm, request):
     request.addfinalizer(lambda: 1 / comm.rank)
 
 
+@pytest.mark.ranks(2)
+@pytest.mark.filterwarnings("ignore:coroutine")
+async def test_async(comm):
+    pass
+
+
+@pytest.mark.ranks(2, fail="rank=7@1s")
+def test_a_rank_that_is_not_there(comm):
+    pass
+
+
 def test_passes():
     pass

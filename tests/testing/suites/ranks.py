@@ -44,6 +44,11 @@ def hidden():
     return MPI.COMM_WORLD.size
 
 
+@pytest.fixture
+def asked_for_late(request):
+    return request.getfixturevalue("comm").size
+
+
 @pytest.fixture(params=["x", "y"])
 def letter(request, comm):
     return request.param, request.node.name, comm.rank
@@ -66,6 +71,13 @@ def test_fixtures(comm, k, array, grid, number, hidden, letter):
     comm.barrier()
     assert array[0] == comm.rank == number and hidden == 4 and isinstance(grid, library.Grid)
     assert letter[0] in "xy" and letter[2] == comm.rank
+
+
+@pytest.mark.ranks(3)
+def test_fixtures_that_are_asked_for_late(asked_for_late, request):
+    assert asked_for_late == 3
+    assert [*request.getfixturevalue("tmp_path").iterdir()] == []
+    assert request.getfixturevalue("number") in range(3)
 
 
 @pytest.mark.ranks(4)
