@@ -1,4 +1,4 @@
-"""`xsim check` runs a program both ways and says where they part."""
+"""`xsim check` reports mistakes in the use of MPI; or runs a program both ways and says where they part."""
 
 import os
 import subprocess
@@ -10,10 +10,56 @@ import pytest
 from tests.cli.helpers import FakeSimulator
 from tests.report.helpers import make_result
 from xsim_py.cli import check, main
+from xsim_py.errors import FOUND
+from xsim_py.findings import CALL_ORDERING, MESSAGE_RACE, Finding
 from xsim_py.process.output.simulator_descriptors import apart
 from xsim_py.trace import Trace
 
 CHECK = ["check", "--against-isolation", "-n", "4"]
+
+
+MISTAKE = Finding(CALL_ORDERING, "a.py", 3, "Comm.Recv waits for ever", (0, 2), ("b.py:4: another call",))
+RACE = Finding(MESSAGE_RACE, "a.py", 5, "a race", (1,), is_mistake=False)
+
+
+def test_prints_the_findings_and_nothing_else(simulator: FakeSimulator, capsys):
+    simulator.result.take_findings([MISTAKE, RACE])
+    assert main(["check", "-n", "2", "prog.py"]) == FOUND
+    out, err = capsys.readouterr()
+    assert out == "from the program\n"
+    assert err.splitlines() == [
+        "a.py:3: CallOrdering: Comm.Recv waits for ever",
+        "    ranks 0, 2",
+        "    b.py:4: another call",
+        "a.py:5: MessageRace: a race",
+        "    rank 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["check"], True),
+        (["check", "--races"], "races"),
+        (["run", "--check"], True),
+        (["run", "--check=races"], "races"),
+        (["run"], False),
+    ],
+)
+def test_asks_for_checks_and_a_race_alone_is_no_mistake(simulator: FakeSimulator, words: list[str], asked: bool | str):
+    simulator.result.take_findings([RACE])
+    assert main([*words, "-n", "2", "prog.py", "--check"]) == 0
+    (call,) = simulator.calls
+    assert (call.check, call.args) == (asked, ["--check"])
+
+
+@pytest.mark.parametrize(("ended", "status"), [("stalled", 5), ("aborted", 5), ("wall limit", 4), ("interrupted", 130)])
+def test_findings_come_before_a_stall_and_after_what_cut_the_run_short(
+    simulator: FakeSimulator, ended: str, status: int
+):
+    simulator.result = make_result(ended=ended, exit_status={"stalled": 3, "aborted": 1}.get(ended, status))
+    simulator.result.take_findings([MISTAKE])
+    assert main(["check", "-n", "2", "prog.py"]) == status
 
 
 @pytest.fixture
@@ -81,6 +127,7 @@ def test_interrupt_ends_it(by_way, simulator: FakeSimulator):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["check", "-n", "2"], "which program?"),
         ([*CHECK], "which program?"),
         ([*CHECK, "--compute", "measured", "prog.py"], "--compute measured"),
     ],

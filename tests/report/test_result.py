@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.helpers import SUMMARY, make_result
-from xsim_py.errors import ConfigError, InternalError
+from xsim_py.errors import FOUND, ConfigError, InternalError
+from xsim_py.findings import CALL_ORDERING, MESSAGE_RACE, Finding
 from xsim_py.report import Result
 
 
@@ -57,6 +58,31 @@ def test_loads_what_it_wrote(tmp_path, tables: bool):
     loaded = Result.load(tmp_path / "r.json")
     assert loaded.tables == (result.tables if tables else {})
     assert loaded.to_dict(tables=False) == result.to_dict(tables=False)
+
+
+FOUND_HERE = (
+    Finding(CALL_ORDERING, "a.py", 3, "Comm.Recv waits for ever", (0, 2), ("b.py:4: rank 1 in Comm.Barrier",)),
+    Finding(MESSAGE_RACE, "a.py", 5, "a race", is_mistake=False),
+)
+
+
+@pytest.mark.parametrize("findings", [FOUND_HERE, FOUND_HERE[1:], ()])
+def test_json_of_a_checked_run_has_its_findings(tmp_path, findings: tuple[Finding, ...]):
+    result = make_result()
+    result.take_findings(findings)
+    result.to_json(tmp_path / "r.json", tables=False)
+    loaded = Result.load(tmp_path / "r.json")
+    assert loaded.findings == findings
+    assert loaded.exit_status == (FOUND if findings == FOUND_HERE else 0)
+    assert loaded.to_dict(tables=False) == result.to_dict(tables=False)
+    assert "findings" in result.to_dict(tables=False)
+
+
+def test_refuses_findings_that_are_none(tmp_path):
+    whole = {**make_result().to_dict(tables=False), "findings": [{"category": "x"}]}
+    (tmp_path / "r.json").write_text(json.dumps(whole))
+    with pytest.raises(ConfigError, match="not a result"):
+        Result.load(tmp_path / "r.json")
 
 
 def test_csv_is_a_file_a_table(tmp_path):

@@ -85,6 +85,8 @@ class Result:
         What a callable returned on each rank, in memory only: no file holds it.
     findings : tuple of Finding
         What a checked run has found, by file and line.
+    is_checked : bool
+        Whether the run was checked: then JSON has the findings, too.
     trace : Trace or None
         Every call, message and mark of a run that was traced, in memory only; see `to_perfetto` and `timeline`.
     choices : list of MadeChoice
@@ -138,11 +140,13 @@ class Result:
         self.values: list[Any] = []
         self.trace: Trace | None = None
         self.findings: tuple[Finding, ...] = ()
+        self.is_checked = False
         self.choices: list[MadeChoice] = []
 
     def take_findings(self, findings: Iterable[Finding]) -> None:
         """Take what the checks have found: it comes before the program's own exit status, and that of a stall."""
         self.findings = tuple(findings)
+        self.is_checked = True
         mistakes = any(finding.is_mistake for finding in self.findings)
         if mistakes and self.ended in ("finished", "aborted", "stalled") and self.exit_status != NOT_WRITTEN:
             self.exit_status = self.summary["exit_status"] = FOUND
@@ -203,6 +207,8 @@ class Result:
             "warnings": self.warnings,
             "report": self.report,
         }
+        if self.is_checked:
+            whole["findings"] = [finding._asdict() for finding in self.findings]
         if tables:
             whole["tables"] = {name: table.to_dict() for name, table in self.tables.items()}
         return whole
@@ -298,6 +304,13 @@ class Result:
             raise ConfigError("the run was not traced: simulate(..., trace=True) records what this needs")
         return self.trace
 
+    def _load_findings(self, listed: Iterable[Mapping[str, Any]]) -> None:
+        from xsim_py.findings import Finding
+
+        lists = ("ranks", "details")
+        found = [{**each, **{name: tuple(each[name]) for name in lists}} for each in listed]
+        self.findings, self.is_checked = tuple(Finding(**each) for each in found), True
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a result that `to_json` wrote.
@@ -316,7 +329,10 @@ class Result:
             listed = whole.get("tables", {}).items()
             tables = [Table.from_dict(name, table) for name, table in listed]
             said = {name: whole[name] for name in ("report", "warnings", "machine", "program")}
-            return cls(summary, tables=tables, **said)
+            result = cls(summary, tables=tables, **said)
+            if "findings" in whole:
+                result._load_findings(whole["findings"])
+            return result
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
