@@ -243,6 +243,7 @@ class LineWatch:
         self._monitor = monitor
         self._usable = _gettrace() is None
         self._events = 0
+        self._tracer = self._line  # one object, not a new method each time
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
@@ -254,15 +255,15 @@ class LineWatch:
         if not self._usable or _gettrace() not in (None, self._entered):  # the program may trace itself
             return
         _settrace(self._entered)
+        frame.f_trace_opcodes = True  # for the rest of the line that has made the call
         outer: FrameType | None = frame
-        while outer is not None:
+        while outer is not None and outer.f_trace is not self._tracer:  # whoever has called that one has it, too
             if of_program(outer.f_code.co_filename):
-                outer.f_trace = self._line
-                outer.f_trace_opcodes = frame is outer  # the rest of the line that has made the call
+                outer.f_trace = self._tracer
             outer = outer.f_back
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._line if of_program(frame.f_code.co_filename) else None
+        return self._tracer if of_program(frame.f_code.co_filename) else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
         self._events += 1
@@ -275,7 +276,7 @@ class LineWatch:
             touches = _of_code(frame.f_code)[1].get(frame.f_lasti)
             if touches:
                 self._look(touches, frame)
-        return self._line
+        return self._tracer
 
     def _look(self, touches: tuple[Touch, ...], frame: FrameType) -> None:
         fiber = current.here()
