@@ -301,7 +301,8 @@ class Safe:
     def close(self) -> None:
         """Receive no more."""
         if self.request is not None:
-            self.request.cancel()
+            self.request.Cancel()
+            self.request.Wait()
             self.request = None
 
 
@@ -310,7 +311,10 @@ Discover = Callable[[int], Block]
 
 def living_group(comm: MPI.Comm, ranks: Sequence[int], found: Block) -> MPI.Group:
     """Return those who are alive as a group, in its order."""
-    return comm.Get_group().Incl([rank for place, rank in enumerate(ranks) if place in found.alive])
+    everybody = comm.Get_group()
+    living = everybody.Incl([rank for place, rank in enumerate(ranks) if place in found.alive])
+    everybody.Free()
+    return living
 
 
 def meet(comm: MPI.Comm) -> float:
@@ -386,7 +390,11 @@ def main() -> None:
         raise SystemExit(2)
     ranks = range(size)
     dead = {*options.die, *random.Random(options.seed).sample(ranks, int(size * options.dead / 100))}
-    own = world.Create(world.Get_group().Incl(ranks))  # no message of a discovery meets one of the program
+    everybody = world.Get_group()
+    group = everybody.Incl(ranks)
+    own = world.Create(group)  # no message of a discovery meets one of the program
+    group.Free()
+    everybody.Free()
     if own:
         own.Set_errhandler(MPI.ERRORS_RETURN)
     met = meet(world)
@@ -410,7 +418,11 @@ def main() -> None:
     if safe:
         safe.close()
     what = f"{options.variant}, {world.size} ranks, {world.size - living.size} dead, a group of {size}"
-    if not print_report(living, what, found, took):
+    right = print_report(living, what, found, took)
+    living.Free()
+    if own and not dead:  # all of its members have to take part
+        own.Free()
+    if not right:
         raise SystemExit(1)
 
 

@@ -119,8 +119,8 @@ def incomplete(monitor: Monitor) -> None:
 def unreceived(monitor: Monitor) -> None:
     """Find the messages that nobody has received."""
     for send in (*monitor.under_way.values(), *monitor.kept.values()):
-        text = f"a message of {send.name} to rank {send.peer}, tag {send.tag}, is never received"
-        monitor.note(CALL_ORDERING, send.place, text, send.rank)
+        text = f"a message of {send.name} is never received"
+        monitor.note(CALL_ORDERING, send.place, text, send.rank, f"to rank {send.peer}, tag {send.tag}")
 
 
 # ------------------------------------------------------------------------------------ a run that has been buffered
