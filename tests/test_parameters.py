@@ -29,7 +29,7 @@ def asked(**told: Any) -> RunParameters:
 
 def test_what_is_not_said_is_none_or_empty():
     assert asked() == RunParameters(
-        1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, False, False, False, (), ()
+        1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, False, False, False, False, (), (), None
     )
 
 
@@ -127,7 +127,7 @@ def test_the_guide_has_every_option_and_every_parameter():
     """An option is a parameter of the same name, or something that the result does."""
     table = [row for row in rows(ROOT / "docs" / "guides" / "python-api.md", "Parameters") if row[0].startswith("`")]
     told = {row[0].split("`")[1].split()[0]: row[1] for row in table if row[0].startswith("`--")}
-    options = {option for option in options_of(add_run_parser) if option.startswith("--")}
+    options = {option.partition("=")[0] for option in options_of(add_run_parser) if option.startswith("--")}
     assert set(told) == options - {"--help", "--ft"}
     named = {option.removeprefix("--no-").removeprefix("--").replace("-", "_"): text for option, text in told.items()}
     parameters = set(inspect.signature(simulate).parameters)
