@@ -28,7 +28,7 @@ help:
 	@echo 'make campaign  the property tests, and spoilt inputs, with many more random cases (an hour or so)'
 	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
 	@echo "make conformance  mpi4py's own tests on virtual ranks, beside the real MPIs that are there (hours)"
-	@echo 'make clients   tests of public packages on virtual ranks, beside a real mpiexec (hours)'
+	@echo 'make clients   tests of public packages on virtual ranks, beside a real mpiexec, and their known bugs (hours)'
 	@echo 'make clean     remove what the others made'
 
 $(BIN)/python:
@@ -95,7 +95,8 @@ clients: $(VENV)/installed-test
 	    echo 'installing libfftw3-dev'; \
 	    $$([ "$$(id -u)" = 0 ] || echo sudo -n) apt-get install -qq -y --no-install-recommends libfftw3-dev >/dev/null || true; \
 	fi
-	@$(BIN)/python -m tests.clients --write
+	@$(BIN)/python -m tests.clients --write; clients=$$?; \
+	$(BIN)/python -m tests.clients.rediscovery --write && exit $$clients
 
 clean:
 	rm -rf $(VENV) $(OPENMPI) .clients .conformance demo-out build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

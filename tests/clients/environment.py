@@ -44,7 +44,7 @@ class Environment:
     def tests(self) -> Path | None:
         """The folder with the client's tests; none if they are installed with it, or not there."""
         if self.client.sdist:
-            return self._fetched(self.client.sdist)
+            return self.fetched(self.client.sdist)
         folder = self._checkouts / self.client.name
         return folder if self.client.checkout and folder.is_dir() else None
 
@@ -59,29 +59,29 @@ class Environment:
 
     def versions(self) -> dict[str, str]:
         """What is installed."""
-        said = self._pip("list", "--format", "json", "--disable-pip-version-check")
+        said = self.pip("list", "--format", "json", "--disable-pip-version-check")
         return {package["name"]: package["version"] for package in json.loads(said)}
 
     def _install(self) -> None:
         subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], check=True)
-        self._pip("install", *MPI, *self.client.requires, "--editable", str(ROOT))
+        self.pip("install", *MPI, *self.client.requires, "--editable", str(ROOT))
         if self.client.without_dependencies:
-            self._pip("install", "--no-deps", *self.client.without_dependencies)
+            self.pip("install", "--no-deps", *self.client.without_dependencies)
 
-    def _fetched(self, requirement: str) -> Path:
+    def fetched(self, requirement: str) -> Path:
         folder = self.folder / "sdist" / requirement
         if not folder.is_dir():
             name = requirement.partition("==")[0]
             fetched = self.folder / "fetched"
             shutil.rmtree(fetched, ignore_errors=True)
-            self._pip("download", "--no-deps", "--no-binary", name, requirement, "--dest", str(fetched))
+            self.pip("download", "--no-deps", "--no-binary", name, requirement, "--dest", str(fetched))
             with tarfile.open(next(fetched.glob("*.tar.gz"))) as archive:
                 archive.extractall(fetched, **_CHECKED)
             folder.parent.mkdir(exist_ok=True)
             next(path for path in fetched.iterdir() if path.is_dir()).rename(folder)
         return folder
 
-    def _pip(self, *words: str) -> str:
+    def pip(self, *words: str) -> str:
         done = subprocess.run(
             [str(self.bin / "python"), "-m", "pip", *words], capture_output=True, text=True, check=False
         )

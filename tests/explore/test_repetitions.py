@@ -9,6 +9,8 @@ import pytest
 from tests.explore.test_matchings import expects_order, ring
 from xsim_py import simulate
 from xsim_py.explore import noise
+from xsim_py.explore.outcomes import outcome_of
+from xsim_py.explore.runs import Seen
 
 
 def test_times_are_those_of_the_seeds() -> None:
@@ -36,3 +38,11 @@ def test_a_machine_may_have_noise_of_its_own() -> None:
     own = noise(ring, ranks=3, runs=2, set=entries)
     assert own.noise == {}
     assert own.times_ps == noise(ring, ranks=3, runs=2, latency=3.0).times_ps
+
+
+def test_when_a_rank_has_ended_makes_no_other_deadlock() -> None:
+    seen = [
+        Seen("stalled", 3, (), "\n".join([f"stalled at {time}: nothing", f"ended already: rank 2 (at {time})"]))
+        for time in ("20.04 us", "28.344 ms")
+    ]
+    assert len({outcome_of()(each) for each in seen}) == 1

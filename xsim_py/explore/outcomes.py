@@ -11,7 +11,7 @@ from xsim_py.explore.runs import Seen
 KINDS: Final = ("result", "exception", "deadlock", "finding")
 """How a run can end. Two results are different outcomes where something else was printed or returned."""
 
-_TIME: Final = re.compile(r"(?<= )at [\d.,]+ ?(?:[munp]?s)(?: to [\d.,]+ ?[munp]?s)?")
+_TIME: Final = re.compile(r" \(at [\d.,]+ ?[munp]?s\)|(?<= )at [\d.,]+ ?[munp]?s(?: to [\d.,]+ ?[munp]?s)?")
 _BLANKS: Final = re.compile(r" +")
 
 
