@@ -163,6 +163,8 @@ class Doors:
             living = [line for line in self.lines[side] if not line.gone]
             if END in received:
                 raise recovery.Lost(received[END] or f"window {self.window + side}, which ended before the others")
+            if living and living[0].last > number:  # numbers ascend: it is too old, for this window has begun anew
+                raise recovery.Lost(f"window {self.window}, of which no checkpoint is left")
             if living:
                 self._take(side, living[0])
             elif not self.join([side]):

@@ -223,6 +223,26 @@ def test_a_window_of_which_all_have_died_is_said_once_to_be_lost(window: int):
     assert (run.out, run.err, run.status) == (f"lost: window {window}, of which no process answers\n", "", 1)
 
 
+SHORT = ("--walkers", 2, "--rounds", 1, "--checks", 4, "--steps", 2, "--tolerance", 99, "--ln-f", 9)
+
+
+@pytest.mark.parametrize(("window", "call"), [(0, "7th"), (1, "8th")])
+def test_new_processes_without_a_checkpoint_do_not_wait_for_what_is_long_over(window: int, call: str):
+    """A process dies near the end, and the other one before it has given the data back."""
+    first = 2 * window
+    fail = [f"rank={first + 1} before its {call} sendrecv", f"rank={first} before its 4th bcast"]
+    run = simulated("wang_landau.py", *SHORT, ranks=4, fail=fail, ft=True, set=ROOM)
+    assert run.out.splitlines()[2:] == [f"lost: window {window}, of which no checkpoint is left"]
+    assert (run.err, run.status) == ("", 1)
+
+
+def test_new_processes_without_a_checkpoint_begin_anew_if_neighbours_have_not_gone_far():
+    fail = [f"rank={rank} before its {call}" for rank, call in ((0, "2nd bcast"), (1, "4th sendrecv"))]
+    runs = [simulated("wang_landau.py", *SHORT, ranks=4, fail=each, ft=True, set=ROOM) for each in ((), fail)]
+    assert state(runs[0]) == state(runs[1])
+    assert runs[1].out.count("replaced") == 2
+
+
 def test_a_checkpoint_that_is_lost_is_said_once_and_last():
     fail = ["rank=4 before its 3rd Allgather", "rank=5 before its 3rd Allgather"]
     run = simulated("wang_landau.py", *QUICK, ranks=12, fail=fail, ft=True, set=ROOM)
