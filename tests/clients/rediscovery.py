@@ -167,7 +167,7 @@ def text(shown: Sequence[Shown]) -> Iterator[str]:
     for each in shown:
         bug = each.bug
         yield from ("", f"### {bug.name}", "", *_wrapped(bug.about), "", *_wrapped(f"The fix: {bug.fix}"), "")
-        yield "```console"
+        yield "```text"
         for side in SIDES:
             version = getattr(bug, side)
             arguments = f"{bug.arguments} {version.arguments}".replace("{sdist}", version.sdist).split()
