@@ -192,7 +192,7 @@ class Solver:
                 part.take(side, *come)
             return
         for side in part.sides:
-            comm.Isend(part.message(side), near[side]).Wait()
+            comm.Bsend(part.message(side), near[side])  # whoever waited until it is received would not be asynchronous
         self.take(comm)
 
     def take(self, comm: MPI.Intracomm) -> None:
@@ -429,6 +429,7 @@ def main() -> None:
     """Iterate, and let nobody's death stop the others."""
     comm = recovery.joined()
     arguments = parse_arguments(comm.size)
+    MPI.Attach_buffer(np.empty(2**20, np.uint8))  # for some ten thousand messages that nobody has received yet
     solver = Recovering(arguments, comm)
     (lines, right), comm = recovery.until_agreed(comm, solver.compute)
     recovery.conclude(comm, lines, right)

@@ -291,7 +291,7 @@ class Member:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments, self.doors, self.gate, self.lost = arguments, None, 0, None
         self.end = arguments.rounds + arguments.checks
-        self.buddies = recovery.Buddies()
+        self.buddies, self.mail = recovery.Buddies(), None
         self.window, ranks = arguments.place or (0, 1)
         self.layout = self.layout_of(ranks)
 
@@ -306,7 +306,7 @@ class Member:
 
     def begin(self, comm: MPI.Intracomm, mail: MPI.Intracomm) -> None:
         """Begin as a first process of a window; those that will be started for it know by an argument which it is."""
-        self.layout = self.layout_of(mail.size)
+        self.mail, self.layout = mail, self.layout_of(mail.size)
         self.window = self.layout.window(mail.rank)
         if mail.rank in self.layout.doors(self.window):
             self.doors = Doors(self.arguments, self.layout, self.window, mail)
@@ -425,8 +425,12 @@ class Member:
         finally:
             if first:
                 publish(PRINTED, "!")
+            else:
+                comm.Free()
             if self.doors:
                 self.doors.leave()
+            if self.mail:
+                self.mail.Free()
 
 
 def repaired(comm: MPI.Intracomm) -> MPI.Intracomm:
