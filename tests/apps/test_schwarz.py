@@ -131,7 +131,7 @@ def test_it_is_right_on_any_number_of_ranks(ranks: int):
         ["rank=0@5ms", "rank=7 before its 30th Iprobe"],
         ["rank=3 before its 9th Bsend", "rank=4 before its 1st Spawn"],
         ["rank=3 before its 9th Bsend", "rank=8 before its 1st Split"],
-        ["rank=3 before its 9th Bsend", "rank=8 before its 3rd Isend"],
+        ["rank=3 before its 9th Bsend", "rank=8 before its 3rd Bsend"],
         ["rank=5 before its 1st Gather"],
     ],
 )
