@@ -29,6 +29,7 @@ _LEAST_THRESHOLD: Final = 1024
 _SLOW_START: Final = 1.1
 _SLIGHT: Final = 0.01
 _GAP_SHOWS: Final = 1.1
+_HARDLY: Final = 0.9
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,8 @@ def _shares(
 
     Overheads that are measured alone may be longer than the whole (a receive that looks for its message, a send that
     begins with cold caches). So they get at most half of the constant and half of the slope, the sender's first; and no
-    byte is on the `wire` for less than in the largest messages, which copy nothing or copy while they are under way.
+    byte is on the `wire` for less than in the largest messages, which copy nothing or copy while they are under way:
+    where the one-way time hardly grows with the size, a gap keeps the network interface busy for so long.
     """
     constant_s, slope = max(one_way.seconds - asking_s, 0.0), one_way.s_per_byte
     send_s = min(send.seconds, constant_s / 2)
@@ -243,15 +245,16 @@ def _shares(
     copying = max(min(slope / 2, slope - wire), 0.0)
     send_slope = _unless_slight(min(send.s_per_byte, copying), slope)
     receive_slope = _unless_slight(min(receive.s_per_byte, copying - send_slope), slope)
+    left = slope - send_slope - receive_slope
     return Figures(
         from_bytes=start,
         latency_s=constant_s - send_s - receive_s,
-        s_per_byte=slope - send_slope - receive_slope,
+        s_per_byte=left,
         send_s=send_s,
         send_s_per_byte=send_slope,
         receive_s=receive_s,
         receive_s_per_byte=receive_slope,
-        gap_s=0.0,
+        gap_s=start * wire if left < _HARDLY * wire else 0.0,
         why=why,
     )
 
@@ -281,7 +284,7 @@ def _with_streams(figures: Sequence[Figures], sizes: Floats, intervals: Floats) 
             s_per_byte=each.s_per_byte - rest,
             send_s_per_byte=each.send_s_per_byte + rest / 2,
             receive_s_per_byte=each.receive_s_per_byte + rest / 2,
-            gap_s=least_s if more else 0.0,
+            gap_s=least_s if more else each.gap_s,
         )
 
 
