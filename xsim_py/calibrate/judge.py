@@ -79,17 +79,18 @@ def judged(
     if ranks_per_node is not None and load_machine(machine).topology.type != "single":
         changes["machine.cores_per_node"] = ranks_per_node
     share = 2 * ranks * (ranks if benchmark in _AS_MANY_AS_RANKS else 1)
-    fitting = [size for size in series.seconds if size * share <= _MOST_BUFFER_BYTES]
+    sizes = [size for size in series.seconds if size or benchmark in ("latency", "barrier")]  # none, and none is done
+    fitting = [size for size in sizes if size * share <= _MOST_BUFFER_BYTES]
     predicted = _run(benchmark, fitting, machine, ranks, changes) if fitting else {}
     rows = [Judged(benchmark, ranks, size, series.seconds[size], time_s) for size, time_s in predicted.items()]
-    return rows, [size for size in series.seconds if size not in predicted]
+    return rows, [size for size in sizes if size not in predicted]
 
 
 def _run(
     benchmark: str, sizes: list[int], machine: str | Path, ranks: int, changes: dict[str, int]
 ) -> dict[int, float]:
     printed, complaint = io.StringIO(), io.StringIO()
-    words = [benchmark, "--repetitions", "2"]
+    words = [benchmark, "--repetitions", "1"]
     if benchmark != "barrier":
         words += ["--sizes", *map(str, sizes)]
     program = bundled_apps() / PROGRAM

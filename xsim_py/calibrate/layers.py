@@ -30,6 +30,7 @@ _SLOW_START: Final = 1.1
 _SLIGHT: Final = 0.01
 _GAP_SHOWS: Final = 1.1
 _HARDLY: Final = 0.9
+_WINDOW: Final = 64  # messages in flight in osu_bw
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     eager = sizes <= limit
     below = fitted_pieces(sizes[eager], seconds[eager]) if eager.any() else []
     first = below[0] if below else fitted_pieces(sizes, seconds)[0]
-    streams = together(series, STREAM)
+    streams = _busy(series, sizes, seconds)
     wire = _largest_rate(sizes, seconds)
     figures = list(_eager_figures(below or [first], sending, receiving, limit, wire))
     if threshold_bytes is not None:
@@ -263,11 +264,12 @@ def _unless_slight(part: float, whole: float) -> float:
     return part if part > _SLIGHT * whole else 0.0
 
 
-def _with_streams(figures: Sequence[Figures], sizes: Floats, intervals: Floats) -> Iterator[Figures]:
+def _with_streams(figures: Sequence[Figures], sizes: Floats, busy_s: Floats) -> Iterator[Figures]:
     """Yield the figures with the rate at which many messages follow each other, where that was measured.
 
     The network interface is busy for max(gap, n / bandwidth). Bytes that take longer on their way than they keep it
-    busy are copied on both sides, so that the rest of their time becomes overhead, half for each.
+    busy are copied on both sides: the rest of their time becomes overhead, half for each, but no stage of the three is
+    slower than it has to be.
     """
     ends = [*(each.from_bytes for each in figures[1:]), float("inf")]
     for each, end in zip(figures, ends, strict=True):
@@ -275,17 +277,29 @@ def _with_streams(figures: Sequence[Figures], sizes: Floats, intervals: Floats) 
         if not inside.any():
             yield each
             continue
-        busy = float(np.min(intervals[inside] / sizes[inside]))
-        least_s = float(intervals[inside][0])
-        more = least_s > _GAP_SHOWS * busy * sizes[inside][0]
-        rest = max(each.s_per_byte - busy, 0.0)
+        slope = each.s_per_byte + each.send_s_per_byte + each.receive_s_per_byte
+        wire = min(max(float(np.min(busy_s[inside] / sizes[inside])), slope / 3), each.s_per_byte)
+        rest = each.s_per_byte - wire
+        least_s = float(busy_s[inside][0])
+        more = least_s > _GAP_SHOWS * wire * sizes[inside][0]
         yield replace(
             each,
-            s_per_byte=each.s_per_byte - rest,
+            s_per_byte=wire,
             send_s_per_byte=each.send_s_per_byte + rest / 2,
             receive_s_per_byte=each.receive_s_per_byte + rest / 2,
             gap_s=least_s if more else each.gap_s,
         )
+
+
+def _busy(series: Sequence[Measured], sizes: Floats, seconds: Floats) -> tuple[Floats, Floats]:
+    """Return for how long each message of a stream keeps the interface busy.
+
+    The benchmarks wait for an answer after each window of messages: W times the mean interval is W - 1 times that, a
+    message's way and that of the answer.
+    """
+    streamed, intervals = together(series, STREAM)
+    ways = np.interp(streamed, sizes, seconds) + seconds[0]
+    return streamed, np.maximum((_WINDOW * intervals - ways) / (_WINDOW - 1), intervals / 2)
 
 
 def _told(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]:
