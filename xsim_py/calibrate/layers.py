@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xsim_py.calibrate.measured import ISEND, PINGPONG, RECV, STREAM, Floats, Measured, together
 from xsim_py.calibrate.segmentation import LinePiece, fitted_pieces, piece_at, time_at
@@ -26,7 +27,10 @@ _ISEND_DROPS: Final = 0.75  # a rendezvous copies nothing when it begins
 _RECV_STEPS: Final = 1.5  # and its data travel in the receive
 _PINGPONG_STEPS: Final = 1.1
 _LEAST_THRESHOLD: Final = 1024
+_ENOUGH: Final = 5
 _SLOW_START: Final = 1.1
+_DISTURBED: Final = 2.0
+_NAMED: Final = 5
 _SLIGHT: Final = 0.01
 _GAP_SHOWS: Final = 1.1
 _HARDLY: Final = 0.9
@@ -107,11 +111,9 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     if not len(sizes):
         there = ", ".join(sorted({each.operation for each in series})) or "nothing"
         raise ConfigError(f"{what}: one-way times are needed (osu_latency, PingPong, pingpong), and there is {there}")
-    notes = []
-    if len(sizes) >= 5 and seconds[0] > _SLOW_START * np.median(seconds[1:4]):
-        more = f"{format_time(round(seconds[0] * 1e12))}, longer than the next sizes"
-        notes.append(f"{what}: the smallest size, {int(sizes[0])} B, took {more}: left out as a slow first measurement")
-        sizes, seconds = sizes[1:], seconds[1:]
+    kept = _undisturbed(seconds)
+    notes = list(_left_out(what, sizes, seconds, kept))
+    sizes, seconds = sizes[kept], seconds[kept]
     if len(sizes) == 1:
         notes.append(f"{what}: one size says nothing about the bandwidth, which is unlimited here")
     sending = _pieces_of(series, ISEND)
@@ -139,6 +141,32 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     notes += _told(what, sizes, figures)
     figures = list(_with_streams(figures, *streams))
     return FittedLayer(sizes, seconds, tuple(figures), threshold_bytes, why, tuple(notes))
+
+
+def _undisturbed(seconds: Floats) -> NDArray[np.bool_]:
+    """Return which of the times, by ascending size, are to be fitted.
+
+    Left out are a slow first measurement, and one that took more than twice as long as the next larger size and as
+    those around it. A range of sizes that are slow together (delayed acknowledgements of TCP) is kept.
+    """
+    kept = np.ones(len(seconds), dtype=np.bool_)
+    if len(seconds) >= _ENOUGH:
+        kept[0] = seconds[0] <= _SLOW_START * np.median(seconds[1:4])
+    for at in range(2, len(seconds) - 2):
+        around = np.median(seconds[[at - 2, at - 1, at + 1, at + 2]])
+        kept[at] = seconds[at] <= _DISTURBED * max(around, float(np.min(seconds[at + 1 : at + 3])))
+    return kept
+
+
+def _left_out(what: str, sizes: Floats, seconds: Floats, kept: NDArray[np.bool_]) -> Iterator[str]:
+    if not kept[0]:
+        took = f"{format_time(round(seconds[0] * 1e12))}, longer than the next sizes"
+        yield f"{what}: the smallest size, {int(sizes[0])} B, took {took}: left out as a slow first measurement"
+    disturbed = [f"{int(size):,}" for size in sizes[1:][~kept[1:]]]
+    if disturbed:
+        named = ", ".join(disturbed[:_NAMED]) + (", ..." if len(disturbed) > _NAMED else "")
+        took = "took more than twice as long as those around them: left out as disturbed"
+        yield f"{what}: {len(disturbed)} of {len(sizes)} sizes ({named} B) {took}"
 
 
 def _pieces_of(series: Sequence[Measured], operation: str) -> list[LinePiece]:

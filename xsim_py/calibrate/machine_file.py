@@ -21,6 +21,7 @@ from xsim_py.machine import Machine
 from xsim_py.units import PS_PER_S, format_time
 
 _WIDTH = 118
+_TOGETHER = "\N{NO-BREAK SPACE}"  # where a line does not end
 _OURS = ("name", "description", "source", NETWORK, SAME_NODE)
 _KEPT = ("model", "contention", "noise", "per_hop")
 _TOP_LEVEL = re.compile(r"([A-Za-z_]\w*)\s*:")
@@ -170,8 +171,9 @@ def _layer(name: str, fitted: FittedLayer, frame: OtherSections) -> Iterator[str
     for each in fitted.figures:
         if each.why:
             yield f"    # {each.why}"
-        lines = wrap(f"{{{', '.join(_figures(each, frame.way_s))}}}", _WIDTH - 6, break_long_words=False)
-        yield "    - " + f"\n{' ' * 7}".join(lines)
+        entries = ", ".join(entry.replace(" ", _TOGETHER) for entry in _figures(each, frame.way_s))
+        lines = wrap(f"{{{entries}}}", _WIDTH - 6, break_long_words=False)
+        yield "    - " + f"\n{' ' * 7}".join(lines).replace(_TOGETHER, " ")
 
 
 def _figures(each: Figures, way_s: float) -> Iterator[str]:

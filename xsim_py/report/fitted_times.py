@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-_NO_BYTES_AT = 0.5  # a logarithmic axis has no place for 0
+_NO_BYTES_AT = 0.25  # a logarithmic axis has no place for 0
 _DEGREES = 4  # powers of two from one tick to the next: 16
 
 
@@ -59,9 +59,12 @@ def draw_fitted_times(layers: Sequence[FittedTimes], target: str | Path) -> None
 
 
 def _draw_times(axes: Axes, layer: FittedTimes) -> None:
+    from matplotlib.ticker import FuncFormatter
+
     axes.set_title(layer.title, fontsize=10, loc="left", color=INK)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     micro = [1e6 * time for time in layer.measured_s]
     axes.plot(_places(layer.sizes), micro, ".", color=COLOURS[0], markersize=4, label="measured")
     for index, (sizes, seconds) in enumerate(layer.line):
