@@ -42,7 +42,7 @@ def test_who_waits_for_a_rank_that_has_failed_is_in_the_roll_call(failing: Sessi
 
 def test_ends_of_the_job_are_failures_of_the_test_in_which_they_are(failing: Session):
     assert "cycle: rank 0 waits for rank 1" in failing.of("test_deadlock")
-    assert "on ranks 1-3 of 4" in failing.of("test_who_is_ahead_is_not_to_blame")
+    assert "ranks 1-3 of 4: " in failing.of("test_who_is_ahead_is_not_to_blame")
     assert "rank 3 ended the job" in failing.of("test_abort")
     assert "os._exit(7)" in failing.of("test_exit")
 
@@ -92,4 +92,4 @@ def test_where_a_rank_has_not_been_set_up_the_others_have_not_passed():
     passed = [report(when, "passed") for when in ("setup", "call", "teardown")]
     made = merged({0: passed, 1: failed}, 2)
     assert [(each.when, each.outcome) for each in made] == [("setup", "failed"), ("teardown", "passed")]
-    assert made[0].longrepr == "on rank 1 of 2:\nerror"
+    assert made[0].longrepr == "rank 1 of 2: error"

@@ -21,6 +21,7 @@ from xsim_py.process.ranks.fiber import UNTIL, Fiber
 from xsim_py.units import PS_PER_S
 
 from .debugging import debugger_of
+from .drawn import draw_alike
 from .handed_over import Copies, Snapshot, apply, cells_of
 from .rank_fixtures import Fixtures, Owner
 
@@ -54,15 +55,18 @@ class Body(FoundInRanks):
         The fixtures that are set up in each rank, in the order in which the test asks for them.
     snapshot : Snapshot
         Of the program's modules before any test.
+    seed : int
+        Of the run.
     """
 
-    def __init__(self, item: Any, inside: Sequence[str], snapshot: Snapshot) -> None:
+    def __init__(self, item: Any, inside: Sequence[str], snapshot: Snapshot, seed: int) -> None:
         self.home = Path(item.config.rootpath)
         self.raised: list[Raised] = []
         self.passed = 0
         self._item = item
         self._inside = inside
         self._snapshot = snapshot
+        self._seed = seed
         self._names = _names_of(item)
         shared = [handler for handler in logging.getLogger().handlers if isinstance(handler, LogCaptureHandler)]
         self._log = shared, logging.getLogger().level
@@ -124,12 +128,14 @@ class Body(FoundInRanks):
             fixtures = Fixtures(self._item, owner, values, closures, stack)
             for name in self._inside:
                 fixtures.value(name)
+            draw_alike(owner.function, self._seed)
             if isinstance(owner.instance, unittest.TestCase):
                 _run_test_case(owner.instance)
                 return
             names = self._item._fixtureinfo.argnames
             result = owner.function(**{name: fixtures.value(name) for name in names})
             if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
+                getattr(result, "close", lambda: None)()
                 pytest.fail("async functions are not tests that run on ranks", pytrace=False)
 
     def _debug(self, error: BaseException) -> None:

@@ -15,12 +15,15 @@ from xsim_py.process.ranks import current, private_state
 from xsim_py.process.ranks.fiber import Parked
 from xsim_py.units import PS_PER_S
 
+from .drawn import own_example
 from .session import SessionJob
 
 _FIRST_NAP_PS = PS_PER_S // 1_000_000
 _PATIENCE_PS = 100 * PS_PER_S
 _STALLED = 3
 _OWN_OF_ASSERTIONS = ("_reprcompare", "_assertion_pass", "_config")
+_DRAWN_ONCE = ("randomly_seed", "random_order_seed")
+"""Options of plugins that shuffle tests: each session would draw another value."""
 _OWN_OF_DEBUGGER = ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")
 _NOT_OF_RANKS = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}
 
@@ -77,6 +80,9 @@ class Member:
         for name, value in _NOT_OF_RANKS.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
+        for name in _DRAWN_ONCE:
+            if hasattr(self._outer.option, name):
+                setattr(config.option, name, getattr(self._outer.option, name))
         base: Any = getattr(self._outer, "_tmp_path_factory", None)
         if base is not None:
             with current.outside():
@@ -113,10 +119,23 @@ class Member:
         self._failed |= report.failed
         self._job.reported(self._rank, report)
 
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, settings: Any) -> bool:
+        """Let the job look after the time that pytest-timeout grants: a rank has no timers that send signals."""
+        self._job.limit(self._rank, settings.timeout)
+        return True
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_cancel_timer(self) -> bool:
+        """Let the job forget of it."""
+        self._job.limit(self._rank, None)
+        return True
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         """Tell of the beginning and of the end of a test, and wait for the others after a failure."""
         self._failed = False
+        own_example()
         self._job.begun(self._rank, item.nodeid, item.location)
         result = yield
         self._job.left(self._rank, item.nodeid)

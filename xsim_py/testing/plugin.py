@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -235,6 +236,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         from .on_ranks import keep_inside
 
         keep_inside(item)
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Have the ranks end with the time that pytest-timeout grants: its signal reaches nobody while they run."""
+    if item.stash.get(_ON_RANKS, False) and settings.method == "signal" and not item.config.getoption("usepdb"):
+        from .on_ranks import UNTIL
+
+        item.stash[UNTIL] = monotonic() + settings.timeout
 
 
 @pytest.hookimpl(wrapper=True)
