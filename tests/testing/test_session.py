@@ -68,12 +68,14 @@ def test_what_cannot_be_collected_is_said_once(tmp_path: Path):
 def test_pytest_itself_as_the_program_prints_what_each_rank_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     lines = ("from mpi4py import MPI", "def test_it():", "    print('said', MPI.COMM_WORLD.rank)")
     (tmp_path / "test_it.py").write_text("\n".join([*lines, "    assert MPI.COMM_WORLD.rank != 1"]))
-    options = ["-c", "/dev/null", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", str(tmp_path)]
+    plugin = ["-p", "xsim_py.testing.plugin"]  # where it is installed, pytest finds it by itself
+    options = [*plugin, "-c", "/dev/null", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", str(tmp_path)]
     result = simulate("pytest", kind="module", args=options, ranks=3, label=True)
     out = capfd.readouterr().out
     assert out.count("1 passed") == 2
     assert "[1] said 1\n" in out
     assert result.exit_status == 1
+    assert result.warnings == []
 
 
 def report(when: str, outcome: str, text: str | None = None) -> pytest.TestReport:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 from _pytest import unraisableexception
-from _pytest.assertion import util
-from _pytest.debugging import pytestPDB
 
 from xsim_py.process.lifecycle import abort_job, announce, stop_mismatch
-from xsim_py.process.ranks import current, private_state
+from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Parked
 from xsim_py.units import PS_PER_S
 
@@ -21,10 +18,8 @@ from .session import SessionJob
 _FIRST_NAP_PS = PS_PER_S // 1_000_000
 _PATIENCE_PS = 100 * PS_PER_S
 _STALLED = 3
-_OWN_OF_ASSERTIONS = ("_reprcompare", "_assertion_pass", "_config")
 _DRAWN_ONCE = ("randomly_seed", "random_order_seed")
 """Options of plugins that shuffle tests: each session would draw another value."""
-_OWN_OF_DEBUGGER = ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")
 _NOT_OF_RANKS = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}
 
 
@@ -72,8 +67,7 @@ class Member:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Have what is one in a process of pytest one in this rank, and leave files to the outer session."""
-        own_state()
+        """Leave files to the outer session, and have what it has drawn."""
         looks: Any = getattr(unraisableexception, "gc_collect_iterations_key", None)
         if looks is not None:  # each rank would look through all objects of all, for what its own have not said
             config.stash[looks] = 0
@@ -199,14 +193,3 @@ class Quiet:
         cache: Any = getattr(config, "cache", None)
         if cache is not None:
             cache.set = lambda key, value: None
-
-
-def own_state() -> None:
-    """Give the running rank what pytest keeps once for a process."""
-    rank = current.rank()
-    for name in _OWN_OF_ASSERTIONS:
-        private_state.own_attribute(rank, util, name)
-    for name in _OWN_OF_DEBUGGER:
-        if hasattr(pytestPDB, name):
-            setting = private_state.Setting(partial(getattr, pytestPDB, name), partial(setattr, pytestPDB, name))
-            private_state.touch(rank, f"pytestPDB.{name}", setting)

@@ -119,6 +119,10 @@ class _State:
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks, and bring the fixtures that no other plugin has."""
     config.stash[_STATE] = _State(config)
+    if is_in_rank():
+        from .kept_once import own_state
+
+        own_state()
     others = _others()
     config.addinivalue_line("markers", "ranks(n, ..., **options): run the test's body on n virtual ranks (xsim_py)")
     if "parallel" not in others.marks:
