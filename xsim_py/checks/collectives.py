@@ -316,7 +316,6 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
     def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
-        call.collective = said
         enter(monitor, call, comm, said)
         call.rank.steps.append(([said], [said], True))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     """Find the calls in which ranks wait for ever, and what has not fitted where that is known."""
-    calls = [call for call in monitor.inside.values() if call.rank.number in waiting]
+    calls = [call for call in monitor.open_calls() if call.rank.number in waiting]
     unmatched = [send for send in (*monitor.under_way.values(), *_pending(calls)) if send.partner is None]
     explained = False
     for call in calls:
@@ -187,7 +187,7 @@ def buffered(monitor: Monitor) -> bool | None:
     stuck = again.run()
     if not stuck:
         return False
-    if monitor.wildcards or monitor.polls or any(state.is_threaded for state in monitor.ranks.values()):
+    if monitor.wildcards or monitor.polls or any(state.threads > 1 for state in monitor.ranks.values()):
         return None
     if not any(getattr(each, "sends", False) for waited in stuck.values() for each in waited):
         return _note_unordered(monitor, stuck)
@@ -228,6 +228,6 @@ def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:
 def would_wait(monitor: Monitor) -> None:
     """Take down the sends in which the ranks of a run wait for ever that has buffered none."""
     waiting: dict[int, list[Any]] = {}
-    for call in monitor.inside.values():
+    for call in monitor.open_calls():
         waiting[call.rank.number] = [side for side in _sides(call) if side.partner is None]
     note_buffered(monitor, waiting)

@@ -280,7 +280,8 @@ class LineWatch:
 
     def _look(self, touches: tuple[Touch, ...], frame: FrameType) -> None:
         fiber = current.here()
-        if fiber is None or fiber in self._monitor.inside:
+        call = self._monitor.calls.get(fiber)
+        if fiber is None or (call is not None and call.is_open):
             return
         state = self._monitor.rank(fiber.rank.number)
         guards = [*state.buffers, *state.exposed]
