@@ -63,9 +63,11 @@ class MessageCosts:
             return self._answers[key]
 
         found = table(kinds, rows, [stage.may_be_rendezvous for stage in stages], answer_ps, schedule.messages)
-        if found is None or (not self._fabric.in_order and _overtaking(stages, found)):
-            return None
-        return found
+        return found if found is not None and self.in_order(stages, found) else None
+
+    def in_order(self, stages: Sequence[Stage], costs: Sequence[Costs]) -> bool:
+        """Return whether no message between two ranks can come before an earlier one."""
+        return self._fabric.in_order or not _overtaking(stages, costs)
 
     def _between(self, shape: Any, stages: list[Stage]) -> tuple[list[Any], list[Any]]:
         """Return the links that messages go by, and for each stage which one each of them takes, 0 if all do."""
