@@ -48,7 +48,8 @@ class _Flat:
 
     def pack(self) -> bytes:
         """Return what is there now."""
-        return self._bytes.tobytes()
+        packed: bytes = self._bytes.tobytes()
+        return packed
 
     def unpack(self, data: bytes) -> None:
         """Store so many bytes."""
