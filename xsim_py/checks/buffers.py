@@ -48,7 +48,8 @@ class _Flat:
 
     def pack(self) -> bytes:
         """Return what is there now."""
-        return self._bytes.tobytes()
+        packed: bytes = self._bytes.tobytes()
+        return packed
 
     def unpack(self, data: bytes) -> None:
         """Store so many bytes."""
@@ -110,7 +111,7 @@ class Used:
     def __init__(self, monitor: Monitor, state: RankState, buf: Any, memory: Any, reads: bool) -> None:
         self.monitor = monitor
         self.state = state
-        self.array = buf[0] if isinstance(buf, list | tuple) else buf
+        self.array = _memory_of(buf)
         self.memory = memory
         self.reads = reads
         self.pieces: list[tuple[int, int]] = memory.pieces
@@ -208,6 +209,11 @@ class _Restoring:
         return self.finish(data)
 
 
+def _memory_of(buf: Any) -> Any:
+    """Return the memory of a buffer argument, which may say more of it."""
+    return buf[0] if type(buf) in (list, tuple) and buf else buf
+
+
 def _parsed(buf: Any, *, writable: bool) -> Any:
     """Return a buffer argument as it is understood, or None."""
     if buf is None or is_in_place(buf):
@@ -297,10 +303,9 @@ def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = Fals
 
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
-    if not call.rank.buffers:
-        mine, theirs = (buf[0] if isinstance(buf, list | tuple) and buf else buf for buf in (sendbuf, recvbuf))
-        if type(mine) is type(theirs) is np.ndarray and _are_apart(mine, theirs):
-            return  # hot path
+    mine, theirs = _memory_of(sendbuf), _memory_of(recvbuf)
+    if not call.rank.buffers and type(mine) is type(theirs) is np.ndarray and _are_apart(mine, theirs):
+        return  # hot path
     sent, received = _parsed(sendbuf, writable=False), _parsed(recvbuf, writable=True)
     if sent is None or received is None:
         return
@@ -326,6 +331,6 @@ def _check_apart(monitor: Monitor, call: MpiCall, buf: Any, pieces: list[tuple[i
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)
             # The call itself is to do what it would do without the check.
             other.unlock()
-            array = buf[0] if isinstance(buf, list | tuple) else buf
+            array = _memory_of(buf)
             if type(array) is np.ndarray and not array.flags.writeable:
                 array.flags.writeable = True  # it was made from one that was read-only then

@@ -38,13 +38,16 @@ class MembersCalls:
         The ranks in the whole run that are to come.
     calls : dict of int to CollectiveCall
         What those have said that have come, by their ranks in the communicator.
+    posted : int
+        How many of them have begun where the calls are gone through again; see `ordering`.
     """
 
-    __slots__ = ("calls", "members")
+    __slots__ = ("calls", "members", "posted")
 
     def __init__(self, members: Any) -> None:
         self.members = members
         self.calls: dict[int, CollectiveCall] = {}
+        self.posted = 0
 
 
 def enter(monitor: Monitor, call: MpiCall, comm: Any, said: CollectiveCall) -> None:

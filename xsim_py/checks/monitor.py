@@ -365,7 +365,7 @@ def watched(
         if (after is None or not after(result)) and result is not None:
             ended(monitor, made, args, result)
         if state.buffers or state.exposed:
-            lines.go_on(frame)
+            lines.go_on(frame, (code, frame.f_lasti))
         return result
 
     return call
