@@ -156,6 +156,7 @@ def _once(
     monitor: Monitor | None = None,
     schedule: MatchSchedule | None = None,
     label: bool = False,
+    limit_s: float | None = None,
     progress: Callable[[int, int, int, int], None] | None = None,
     started: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
@@ -168,7 +169,7 @@ def _once(
     job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():
         try:
-            return job.go(asked.wall_limit_s, background, progress, started)
+            return job.go(limit_s or asked.wall_limit_s, background, progress, started)
         finally:
             dismiss_workers()
             drop_unclaimed()

@@ -75,7 +75,7 @@ def test_schema_is_json_or_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("schema") == 0
     assert json.loads(capsys.readouterr().out)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert run("schema", "--markdown") == 0
-    assert "| `network.latency` | a time up to a day | required |" in capsys.readouterr().out
+    assert "| `network.gap` | a time up to a day | 0s |" in capsys.readouterr().out
 
 
 def test_the_models_are_plain_yaml() -> None:

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.clients.description import RANKS, BadDescription, Client, clients
+from tests.clients.description import MANY, RANKS, BadDescription, Client, clients
 from tests.clients.environment import ROOT, CannotRun, Environment
-from tests.clients.judgement import counts, differences, unexpected
-from tests.clients.page import Row, write_page
-from tests.clients.running import WAYS, Result, Run, all_runs, run
+from tests.clients.judgement import counts, differences, merged, unexpected
+from tests.clients.page import Row, session_table, write_pages
+from tests.clients.running import SESSION, WAYS, Result, Run, all_runs, run, runs_on_many
 
 
 class Campaign:
@@ -39,7 +39,7 @@ class Campaign:
             self.cannot[client.name] = missing
             print(f"  {missing}", flush=True)
         versions = environment.versions()
-        for one in all_runs(environment):
+        for one in (*all_runs(environment), *runs_on_many(environment)):
             for ranks in self._ranks:
                 if self._options.runs in one.name and ranks in one.ranks:
                     self.rows.append(self._row(environment, one, ranks))
@@ -51,7 +51,8 @@ class Campaign:
             row.results[way] = result
             said = f"  {one.name}, {ranks} ranks, {way}: {'/'.join(map(str, counts(result)))}, {result.seconds:.0f} s"
             if way != WAYS[0] and WAYS[0] in row.results:
-                row.found[way] = differences(row.results[WAYS[0]], result)
+                real = row.results[WAYS[0]]
+                row.found[way] = differences(merged(real) if way == SESSION else real, result)
                 row.unexpected[way] = list(
                     unexpected(row.found[way], environment.client.expected, way, one.name, ranks)
                 )
@@ -60,7 +61,7 @@ class Campaign:
         return row
 
     def _results(self, environment: Environment, one: Run, ranks: int) -> Iterator[tuple[str, Result]]:
-        for way in WAYS:
+        for way in one.ways(ranks):
             kept = environment.folder / "results" / f"{one.name.replace('/', '_')}-{ranks}-{way}.json"
             if kept.exists() and way not in self._options.again.split(","):
                 yield way, Result.read(kept)
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for, and write the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.clients", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="clients (default: all)")
-    parser.add_argument("-n", "--ranks", default=",".join(map(str, RANKS)), help="numbers of ranks")
+    parser.add_argument("-n", "--ranks", default=",".join(map(str, (*RANKS, MANY))), help="numbers of ranks")
     parser.add_argument("--ways", default=",".join(WAYS), help="ways to run that are not yet there")
     parser.add_argument("--again", default="", help="ways to run again even if they are there")
     parser.add_argument("--runs", default="", help="only runs with this in their name")
@@ -95,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(problem, file=sys.stderr)
         return 2
     if options.write:
-        write_page(campaign.rows, campaign.cannot)
+        write_pages(campaign.rows, campaign.cannot, options.ways.split(","))
+    print(*session_table(campaign.rows), sep="\n")
     bad = sum(len(found) for row in campaign.rows for found in row.unexpected.values())
     print(f"{len(campaign.rows)} runs, {bad} unexpected differences, {len(campaign.cannot)} clients could not be run")
     return 1 if bad else 0

@@ -14,6 +14,7 @@ HERE = Path(__file__).resolve().parent
 SUITES = HERE / "suites"
 PROGRAMS = HERE / "programs"
 RANKS = (2, 3, 4)
+MANY = 64  # more than a real MPI could have here
 KINDS = ("pytest", "installed", "script", "program")
 
 
@@ -27,7 +28,8 @@ class Runs:
 
     ``pytest`` and ``script`` match files of the client's tests, ``installed`` names modules of the installed package
     that pytest runs where they lie, ``program`` names a file of ``programs/``. ``ranks_said`` is a pattern: what it
-    finds in a file are the numbers of ranks that this file is for.
+    finds in a file are the numbers of ranks that this file is for. In the options, ``{ranks}`` is the number of ranks.
+    ``many`` says whether the tests run on many ranks, too, all in one session.
     """
 
     kind: str
@@ -37,6 +39,8 @@ class Runs:
     ranks: tuple[int, ...] = RANKS
     ranks_said: str = ""
     limit_s: int = 180
+    many: bool = True
+    many_limit_s: int = 600
     prints: bool = False
 
 

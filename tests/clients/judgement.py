@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from tests.clients.description import Expected
-from tests.clients.running import ALL, END, OUTPUT, STATUS, TRACEBACK, Result
+from tests.clients.running import ALL, ANY, END, OUTPUT, STATUS, TRACEBACK, Result
 
 NONE = "no outcome"  # it has not been reached
 PASSED, FAILED, SKIPPED = (
@@ -16,6 +16,10 @@ PASSED, FAILED, SKIPPED = (
     ("failed", "error", "xpassed", "not zero", "late"),
     ("skipped",),
 )
+
+
+# What counts for a test is the first of these that it is on any rank.
+_COUNTS = ("error", "failed", NONE, "xfailed", "passed", "xpassed", "skipped")
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Difference:
     here: str
 
     def __str__(self) -> str:
-        on = "" if self.ranks == ALL else f" on rank {self.ranks}"
+        on = "" if self.ranks in (ALL, ANY) else f" on rank {self.ranks}"
         return f"{self.test}{on}: {self.here}, by mpiexec {self.real}"
 
 
@@ -42,6 +46,27 @@ def differences(real: Result, here: Result) -> list[Difference]:
             if pair[0] != pair[1] and _says(test, pair, _whole(real, rank), _whole(here, rank)):
                 found[test, *pair].append(rank)
     return [Difference(test, ", ".join(ranks), *_shown(test, a, b)) for (test, a, b), ranks in found.items()]
+
+
+def merged(result: Result) -> Result:
+    """What one report of all ranks would say of a real run.
+
+    A rank goes on from a test in which another still waits. Then they are no longer in one test, and what becomes of
+    those that follow says nothing.
+    """
+    ranks = [tests for rank, tests in result.outcomes.items() if rank != ALL]
+    found, together = dict[str, str](), True
+    for test in dict.fromkeys(test for tests in ranks for test in tests if test != END):
+        # A rank that came to the end of its session does not have the tests that it does not tell of.
+        each = {tests.get(test, NONE) for tests in ranks if test in tests or END not in tests}
+        outcome = min(each, key=_COUNTS.index)
+        if outcome != NONE and (together or NONE not in each):
+            found[test] = outcome
+        together = together and NONE not in each
+    ends = [tests.get(END) for tests in ranks]
+    if ends and all(ends):
+        found[END] = max(map(str, ends))
+    return Result({ALL: result.outcomes[ALL], ANY: found}, result.seconds, result.late, result.said)
 
 
 def _whole(result: Result, rank: str) -> bool:
@@ -79,6 +104,6 @@ def counts(result: Result) -> tuple[int, int, int]:
     for rank, tests in result.outcomes.items():
         if rank != ALL:
             each.update(outcome for test, outcome in tests.items() if test != END)
-    if not each:
+    if not each and not any(END in tests for tests in result.outcomes.values()):
         each[result.outcomes[ALL][STATUS]] += 1
     return tuple(sum(each[outcome] for outcome in kind) for kind in (PASSED, FAILED, SKIPPED))  # type: ignore[return-value]

@@ -1,17 +1,21 @@
-"""The page of the documentation that says how the clients do: docs/reference/clients.md."""
+"""The pages of the documentation that say how the clients do: docs/reference/clients.md and sessions.md."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.clients.description import Client
 from tests.clients.environment import ROOT
-from tests.clients.judgement import Difference, counts
-from tests.clients.running import WAYS, Result
+from tests.clients.judgement import Difference, counts, merged
+from tests.clients.running import SESSION, WAYS, Result
 
-PAGE = ROOT / "docs" / "reference" / "clients.md"
+_COUNTS = "passed/failed/skipped, s"
+PAGE, SESSIONS = ROOT / "docs" / "reference" / "clients.md", ROOT / "docs" / "reference" / "sessions.md"
+EACH_RANK = WAYS[:-1]  # what tells of each rank by itself
 MARK = "<!-- what follows is written by `python -m tests.clients --write` -->"
 
 
@@ -28,28 +32,61 @@ class Row:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-def write_page(rows: Sequence[Row], cannot: dict[str, str]) -> None:
-    """Write what is below the mark anew."""
-    above = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-    PAGE.write_text(above + MARK + "\n\n" + "\n".join(text(rows, cannot)) + "\n", encoding="utf-8")
+def write_pages(rows: Sequence[Row], cannot: dict[str, str], ways: Sequence[str]) -> None:
+    """Write what is below the mark anew, in the pages of the ways that were asked for."""
+    if set(ways) & set(EACH_RANK[1:]):
+        _write(PAGE, text(rows, cannot))
+    if SESSION in ways:
+        _write(SESSIONS, session_text(rows, cannot))
+
+
+def _write(page: Path, lines: Iterable[str]) -> None:
+    above = page.read_text(encoding="utf-8").partition(MARK)[0]
+    page.write_text(above + MARK + "\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
     """The lines of the tables; what the real MPI has not run is no evidence, but it is known to be missing."""
     every, rows = _grouped(rows), [row for row in rows if WAYS[0] in row.results]
-    yield "| client | ranks | " + " | ".join(f"{way}: passed/failed/skipped, s" for way in WAYS) + " | differ |"
-    yield "| --- | ---: " + "| ---: " * len(WAYS) + "| ---: |"
+    yield "| client | ranks | " + " | ".join(f"{way}: {_COUNTS}" for way in EACH_RANK) + " | differ |"
+    yield "| --- | ---: " + "| ---: " * len(EACH_RANK) + "| ---: |"
     for (name, ranks), group in _grouped(rows).items():
-        cells = [
-            _cell([row.results[way] for row in group if way in row.results], len(every[name, ranks])) for way in WAYS
-        ]
-        differing = [sum(len(row.found.get(way, [])) for row in group) for way in WAYS[1:]]
+        number = len(every[name, ranks])
+        cells = [_cell([row.results[way] for row in group if way in row.results], number) for way in EACH_RANK]
+        differing = [sum(len(row.found.get(way, [])) for row in group) for way in EACH_RANK[1:]]
         yield f"| {name} | {ranks} | {' | '.join(cells)} | {', '.join(map(str, differing))} |"
     yield ""
+    yield from _notes(rows, cannot, EACH_RANK)
+
+
+def session_text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
+    """The lines of the table of sessions, and what is to be said of the clients in it."""
+    yield from session_table(rows)
+    yield ""
+    yield from _notes([row for row in rows if SESSION in row.results], cannot, (SESSION,))
+
+
+def session_table(rows: Sequence[Row]) -> Iterator[str]:
+    """The lines of the table of sessions, in which a test counts once; nothing, if there is none."""
+    rows = [row for row in rows if SESSION in row.results]
+    if rows:
+        yield f"| client | ranks | mpiexec: {_COUNTS} | session: {_COUNTS} | differ |"
+        yield "| --- | ---: | ---: | ---: | ---: |"
+    for (name, ranks), group in _grouped(rows).items():
+        real = [merged(row.results[WAYS[0]]) for row in group if WAYS[0] in row.results]
+        cells = _cell(real, len(group)), _cell([row.results[SESSION] for row in group], len(group))
+        late = sum(row.results[SESSION].late for row in group)
+        ended = f", {late} ended by the limit" if late else ""
+        differing = str(sum(len(row.found.get(SESSION, [])) for row in group)) if real else ""
+        yield f"| {name} | {ranks} | {cells[0]} | {cells[1]}{ended} | {differing} |"
+
+
+def _notes(rows: Sequence[Row], cannot: dict[str, str], ways: Sequence[str]) -> Iterator[str]:
     for client in dict.fromkeys(row.client for row in rows):
         yield f"* **{client.name}**: {client.about} {_versions(client, rows)}"
         for known in client.expected:
-            yield f"  * {' '.join(filter(None, (known.way, known.run, known.test)))}: {known.why}"
+            if any(re.search(known.way, way) for way in ways):
+                yield f"  * {' '.join(filter(None, (known.way, known.run, known.test)))}: {known.why}"
     for name in cannot:
         yield f"* **{name}**: not all could be run where this table was made."
 

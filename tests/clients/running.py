@@ -14,12 +14,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.clients.description import PROGRAMS, Runs
+from tests.clients.description import MANY, PROGRAMS, Runs
 from tests.clients.environment import Environment
 
 INSIDE = Path(__file__).resolve().parent / "inside"
-WAYS = ("mpiexec", "greenlets", "process")
+SESSION = "session"
+WAYS = ("mpiexec", "greenlets", "process", SESSION)
 STATUS, TRACEBACK, OUTPUT, ALL = "exit status", "traceback", "output", "all"
+ANY = "any"  # what one report says of all ranks
 END = "the session's end"  # as inside/clients_outcomes.py says it
 
 
@@ -32,6 +34,16 @@ class Run:
     folder: str
     ranks: tuple[int, ...]
     runs: Runs
+
+    def ways(self, ranks: int) -> tuple[str, ...]:
+        """The ways in which it can be run on so many ranks."""
+        if ranks == MANY:
+            return (SESSION,)
+        return WAYS if self.runs.kind in ("pytest", "installed") else WAYS[:-1]
+
+    def limit_s(self, ranks: int) -> int:
+        """How long it may take."""
+        return self.runs.many_limit_s if ranks == MANY else self.runs.limit_s
 
 
 @dataclass
@@ -84,8 +96,20 @@ def _pytest(environment: Environment, *words: str) -> tuple[str, ...]:
     return "-m", "pytest", "-c", environment.client.config, "-p", "clients_outcomes", "-p", "no:cacheprovider", *words
 
 
+def runs_on_many(environment: Environment) -> Iterator[Run]:
+    """The runs of a client on many ranks: all files of a kind in one session."""
+    for runs in environment.client.runs:
+        each = [run for run in all_runs(environment) if run.runs is runs]
+        if runs.many and runs.kind in ("pytest", "installed") and each:
+            words = [run.command[-1 - len(runs.options)] for run in each]
+            command = (*each[0].command[: -1 - len(runs.options)], *words, *runs.options)
+            yield Run(", ".join(runs.what), command, each[0].folder, (MANY,), runs)
+
+
 def launcher(environment: Environment, way: str, ranks: int, limit_s: int) -> list[str]:
     """What comes before the command."""
+    if way == SESSION:
+        return [str(environment.bin / "python")]
     if way == "mpiexec":
         return [str(environment.bin / "mpiexec"), "-n", str(ranks), str(environment.bin / "python")]
     isolation = ["--isolation", "process"] if way == "process" else []
@@ -99,21 +123,27 @@ def run(environment: Environment, one: Run, ranks: int, way: str) -> Result:
     shutil.rmtree(place, ignore_errors=True)
     _copy(environment, place / "tests")
     (place / "outcomes").mkdir()
-    limit_s = one.runs.limit_s
+    limit_s = one.limit_s(ranks)
+    # What the plugin of pytest adds comes last.
+    session = ("--xsim-session", str(ranks), "--xsim-machine", "shmem") if way == SESSION else ()
     began = time.monotonic()
     late, status, said = _launch(
-        [*launcher(environment, way, ranks, limit_s), *one.command],
+        [
+            *launcher(environment, way, ranks, limit_s),
+            *(word.replace("{ranks}", str(ranks)) for word in one.command),
+            *session,
+        ],
         place / "tests" / one.folder,
         _environment(environment, place / "outcomes"),
-        limit_s + (0 if way == "mpiexec" else 20),
+        limit_s + (20 if way in ("greenlets", "process") else 0),
     )
     outcomes = {ALL: {STATUS: "late" if late else "zero" if status == 0 else "not zero"}}
     if one.runs.kind in ("script", "program"):
         outcomes[ALL][TRACEBACK] = "said" if "Traceback (most" in said else "not said"
     if one.runs.prints:
         outcomes[ALL][OUTPUT] = "\n".join(sorted(said.splitlines()))
-    for rank in range(ranks):
-        outcomes[str(rank)] = _written(place / "outcomes" / f"{rank}.jsonl")
+    for rank in [ANY] if way == SESSION else map(str, range(ranks)):
+        outcomes[rank] = _written(place / "outcomes" / f"{rank}.jsonl")
     return Result(outcomes, round(time.monotonic() - began, 1), late, said[-4000:])
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.clients.description import SUITES, BadDescription, Expected, clients, read
 from tests.clients.environment import Environment
-from tests.clients.running import all_runs, launcher
+from tests.clients.running import all_runs, launcher, runs_on_many
 
 SAID = "requires: [one==1.0]\nruns:\n  - pytest: tests/test_*.py\n    options: [-x]\n    ranks: [2]\n"
 
@@ -47,6 +47,12 @@ def test_each_file_that_matches_is_a_run(tmp_path: Path):
         ("tests/test_a.py", ("tests/test_a.py", "-x"), (2,)),
         ("tests/test_b.py", ("tests/test_b.py", "-x"), (2,)),
     ]
+    (many,) = runs_on_many(environment)
+    assert (many.name, many.command[-3:], many.ranks) == (
+        "tests/test_*.py",
+        ("tests/test_a.py", "tests/test_b.py", "-x"),
+        (64,),
+    )
 
 
 def test_a_script_may_say_its_ranks(tmp_path: Path):

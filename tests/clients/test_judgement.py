@@ -1,7 +1,7 @@
 from tests.clients.description import Client, Expected
-from tests.clients.judgement import counts, differences, unexpected
+from tests.clients.judgement import counts, differences, merged, unexpected
 from tests.clients.page import Row, text
-from tests.clients.running import ALL, END, OUTPUT, STATUS, Result
+from tests.clients.running import ALL, ANY, END, OUTPUT, STATUS, Result
 
 
 def result(outcome: str = "passed", *, late: bool = False, whole: bool = True, status: str = "zero") -> Result:
@@ -40,6 +40,26 @@ def test_of_two_outputs_the_first_line_that_differs_is_shown():
     assert [*map(str, differences(real, here))] == ["output: 'n', by mpiexec 'y'"]
 
 
+def outcomes_of(*ranks: dict[str, str]) -> dict[str, str]:
+    found = {str(rank): tests for rank, tests in enumerate(ranks)}
+    return merged(Result({ALL: {STATUS: "zero"}, **found}, 1.0, late=False, said="")).outcomes[ANY]
+
+
+def test_of_all_ranks_a_test_has_failed_if_it_has_on_any_and_is_skipped_if_it_is_on_all():
+    first = {"a": "passed", "b": "skipped", "c": "failed", "d": "skipped", END: "1"}
+    second = {"a": "passed", "b": "passed", "c": "error", "d": "skipped", END: "0"}
+    assert outcomes_of(first, second) == {"a": "passed", "b": "passed", "c": "error", "d": "skipped", END: "1"}
+
+
+def test_a_test_that_only_one_rank_has_counts_as_it_does_there():
+    assert outcomes_of({"a 0": "passed", END: "0"}, {"a 1": "failed", END: "1"})["a 1"] == "failed"
+
+
+def test_what_a_rank_does_while_another_is_held_up_says_nothing():
+    went_on = {"a": "passed", "b": "failed", "c": "failed", END: "1"}
+    assert outcomes_of(went_on, {"a": "passed"}) == {"a": "passed", "b": "failed"}
+
+
 def test_what_is_expected_is_not_unexpected():
     found = differences(result(), result("failed"))
     assert list(unexpected(found, (Expected(why="known", test="b"),), "greenlets", "run", 2)) == []
@@ -50,6 +70,7 @@ def test_counts_are_over_all_ranks_and_a_script_counts_once():
     assert counts(result("failed")) == (2, 2, 0)
     assert counts(result("skipped")) == (2, 0, 2)
     assert counts(Result({ALL: {STATUS: "late"}, "0": {}}, 1.0, True, "")) == (0, 1, 0)
+    assert counts(Result({ALL: {STATUS: "not zero"}, "0": {END: "5"}}, 1.0, False, "")) == (0, 0, 0)
 
 
 def test_the_page_has_a_line_for_each_client_and_number_of_ranks():

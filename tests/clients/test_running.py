@@ -3,7 +3,8 @@ from pathlib import Path
 
 from tests.clients.description import read
 from tests.clients.environment import Environment
-from tests.clients.running import ALL, END, STATUS, all_runs, run
+from tests.clients.judgement import merged
+from tests.clients.running import ALL, ANY, END, SESSION, STATUS, all_runs, run
 
 TESTS = """
 import unittest
@@ -31,7 +32,8 @@ def test_skipped():
 
 
 def test_each_rank_says_what_became_of_each_test(tmp_path: Path):
-    said = "requires: []\ncheckout: it\nruns:\n  - {pytest: tests/test_*.py, options: [-q]}\n"
+    options = "[-q, -p, xsim_py.testing.plugin]"
+    said = f"requires: []\ncheckout: it\nruns:\n  - {{pytest: tests/test_*.py, options: {options}}}\n"
     environment = Environment(read("one", said), tmp_path)
     environment.bin = Path(sys.executable).parent
     (tmp_path / "checkouts" / "one" / "tests").mkdir(parents=True)
@@ -42,3 +44,6 @@ def test_each_rank_says_what_became_of_each_test(tmp_path: Path):
         expected = {f"tests/test_it.py::test_{test}": outcome for test, outcome in shared.items()}
         assert result.outcomes[str(rank)] == {**expected, "tests/test_it.py::test_fails_on_one": other, END: "1"}
     assert result.outcomes[ALL] == {STATUS: "not zero"}
+    session = run(environment, *all_runs(environment), ranks=2, way=SESSION)
+    assert session.outcomes == merged(result).outcomes
+    assert session.outcomes[ANY]["tests/test_it.py::test_fails_on_one"] == "failed"

@@ -27,6 +27,10 @@ BEYOND_SCHEMA = (
     "given by topology.dims",
     "needs topology.dims",
     "missing: what a message",
+    "latency: missing",
+    "segments stand in ascending order",
+    "there is no file",
+    "times of all sizes",
     "both zero",
     "needs some time",
     "half of x",
@@ -71,6 +75,11 @@ LAYER = dict.fromkeys(
     ("latency", "bandwidth", "send_overhead", "gap", "eager_threshold", "send_overhead_per_byte", "count_first_byte"),
     QUANTITIES,
 )
+SEGMENT = st.fixed_dictionaries(
+    {"from": st.sampled_from(["0B", "1KiB", 7, "1ns", None])},
+    optional={"latency": QUANTITIES, "bandwidth": QUANTITIES, "send_overhead": QUANTITIES, "until": st.just(1)},
+)
+BY_SIZE = {"segments": st.lists(SEGMENT, max_size=2) | st.just(3), "times": st.sampled_from(["none.csv", 3, None])}
 TWIST = st.fixed_dictionaries(
     {}, optional={"wrap": st.sampled_from(["y", "z", "q", 1]), "shift": st.sampled_from("xyz"), "by": st.integers(0, 3)}
 )
@@ -99,8 +108,8 @@ VALUES = {
         },
     ),
     "network": st.none()
-    | st.fixed_dictionaries({}, optional=LAYER | {"per_hop": QUANTITIES, "contention": st.just("links")}),
-    "same_node": st.none() | st.fixed_dictionaries({}, optional=LAYER | {"per_hop": QUANTITIES}),
+    | st.fixed_dictionaries({}, optional=LAYER | BY_SIZE | {"per_hop": QUANTITIES, "contention": st.just("links")}),
+    "same_node": st.none() | st.fixed_dictionaries({}, optional=LAYER | BY_SIZE | {"per_hop": QUANTITIES}),
     "mpi": st.fixed_dictionaries(
         {},
         optional={

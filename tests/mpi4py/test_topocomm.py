@@ -162,6 +162,17 @@ def test_weights_are_plain_integers_whatever_they_were():
     assert values_of(program, ranks=1) == [[int, int, int]]
 
 
+@pytest.mark.parametrize("edges", [[], [0], [0, 1]])
+def test_arrays_name_edges_whatever_their_truth_would_be(edges):
+    def program():
+        from mpi4py import MPI
+
+        given = np.array(edges, dtype=np.int32)
+        return MPI.COMM_WORLD.Create_dist_graph_adjacent(given, given).Get_dist_neighbors()
+
+    assert values_of(program, ranks=2) == [(edges, edges, None)] * 2
+
+
 def wrong(name):
     from mpi4py import MPI
 

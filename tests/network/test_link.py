@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import astuple
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from xsim_py.config import NetworkSpec, load_machine
+from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 from xsim_py.network import Cost, Link, Network, make_network
 
@@ -115,7 +119,7 @@ def test_any_figures_give_the_closed_form(
         recv_overhead_ps_per_byte=per_byte,
         count_first_byte=first,
     )
-    link = Link(costs, layer="network", hops=hops, latency_ps=latency + hops * per_hop)
+    link = Link(costs, layer="network", hops=hops, way_ps=hops * per_hop)
     wire = math.floor(max(size_bytes - (not first), 0) * per_byte + HALF)
     send_ps, recv_ps = (math.floor(size_bytes * each + HALF) for each in (send, per_byte))
     expected = Cost(overhead + send_ps, wire, max(gap, wire), latency + hops * per_hop, recv_ps, True)
@@ -132,3 +136,110 @@ def test_a_link_remembers_and_does_not_fill_the_memory() -> None:
         link.cost(size_bytes)
     assert len(link.cache) <= 4096
     assert link.cost(17) == first
+
+
+SEGMENTS = {
+    "name": "by size",
+    "network": {
+        "eager_threshold": "1000B",
+        "send_overhead": "10ns",
+        "per_hop": "5ns",
+        "segments": [
+            {"from": "0B", "latency": "1us", "bandwidth": "1ns/B"},
+            {"from": "100B", "latency": "3us", "bandwidth": "2ns/B", "recv_overhead": "50ns"},
+            {"from": "1001B", "latency": "2us", "bandwidth": "3ns/B", "send_overhead": "0s", "gap": "9us"},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "ns"),
+    [
+        (0, 10 + 1000 + 10),
+        (99, 10 + 1000 + 10 + 99),
+        (100, 10 + 3000 + 10 + 200 + 50),
+        (1000, 10 + 3000 + 10 + 2000 + 50),
+        (1001, 2 * (1000 + 10) + 2000 + 10 + 3003),
+        (2000, 2 * (1000 + 10) + 2000 + 10 + 6000),
+    ],
+)
+def test_each_size_has_the_figures_of_its_segment(size_bytes: int, ns: int) -> None:
+    link = network(SEGMENTS, ranks=4).link(0, 1)
+    assert link.one_way_ps(size_bytes) == ns * 1000
+    assert link.latency_ps == 1_010_000  # of control messages
+    busy_ns = size_bytes if size_bytes < 100 else 2 * size_bytes if size_bytes <= 1000 else 9000
+    assert link.cost(size_bytes).busy_ps == busy_ns * 1000
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3000), st.integers(0, 4000), st.integers(0, 20)),
+        min_size=1,
+        max_size=5,
+        unique_by=lambda x: x[0],
+    ),
+    st.none() | st.integers(0, 3000),
+    st.lists(st.integers(0, 5000), min_size=1, max_size=20),
+)
+def test_no_message_is_faster_than_the_least(
+    segments: list[tuple[int, int, int]], threshold: int | None, sizes: list[int]
+) -> None:
+    described = [
+        {"from": begin, "latency": f"{latency + 1}ns", "bandwidth": f"{per_byte}ns/B" if per_byte else None}
+        for begin, latency, per_byte in sorted(segments)
+    ]
+    made = network({"network": {"latency": "700ns", "segments": described, "eager_threshold": threshold}}, ranks=3)
+    link = made.link(0, 1)
+    costs = [link.cost(size_bytes) for size_bytes in sizes]
+    assert all(cost.latency_ps + cost.wire_ps >= link.least_ps > 0 for cost in costs)
+    assert made.nearest_ps == made.min_latency_ps() == link.least_ps
+    if made.in_order:
+        assert all(
+            later.wire_ps + later.latency_ps + earlier.busy_ps >= earlier.wire_ps + earlier.latency_ps
+            for earlier in costs
+            for later in costs
+        )
+
+
+def test_measured_times_are_kept_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "times.csv").write_text("# by hand\nbytes,seconds\n8,1.5e-6\n1,1e-6\n1024,3e-6\n")
+    described = {"eager_threshold": "2KB", "send_overhead": "100ns", "times": str(tmp_path / "times.csv")}
+    link = network({"network": described}, ranks=2).link(0, 1)
+    expected = {0: 1_000_000, 1: 1_000_000, 8: 1_500_000, 516: 2_250_000, 1024: 3_000_000, 2048: 6_000_000}
+    # A rendezvous takes three latencies of 0.9 us.
+    assert {size_bytes: link.one_way_ps(size_bytes) for size_bytes in expected} == expected
+    assert link.latency_ps == 900_000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("bytes,time\n1,2\n", ":1: the header needs the columns bytes and seconds (or median_s)"),
+        ("bytes,seconds\n1,x\n", ":2: '1,x' is no size in bytes with a time in seconds"),
+        ("bytes,seconds\n1,1e-6\n1,2e-6\n", ":3: 1 bytes stand here for the second time"),
+        ("bytes,seconds\n1,0\n", ":2: a message has 0 bytes or more, and takes some time"),
+        ("bytes,seconds\n", ": there are no times in it; it needs a header `bytes,seconds` and a line for each size"),
+    ],
+)
+def test_a_wrong_file_of_times_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "times.csv"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        network({"network": {"times": str(path)}}, ranks=2)
+    assert str(refused.value) == f"{path}{said}"
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        ({"segments": [{"from": "1B", "latency": "1us"}]}, "network.latency: missing"),
+        ({"segments": [{"from": "0B", "bandwidth": "1GB/s"}]}, "network.latency: missing"),
+        ({"latency": "1us", "segments": [{"from": "9B"}, {"from": "9B"}]}, "segments[1].from: segments stand in"),
+        ({"latency": "1us", "segments": [{"from": "0B", "latency": "0s"}]}, "segments[0].latency: a message needs"),
+        ({"latency": "1us", "segments": [{"from": "0B"}], "times": "pyproject.toml"}, "network.times: the times of"),
+    ],
+)
+def test_segments_that_contradict_each_other_are_refused(layer: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        load_machine({"network": layer})

@@ -42,7 +42,7 @@ def test_who_waits_for_a_rank_that_has_failed_is_in_the_roll_call(failing: Sessi
 
 def test_ends_of_the_job_are_failures_of_the_test_in_which_they_are(failing: Session):
     assert "cycle: rank 0 waits for rank 1" in failing.of("test_deadlock")
-    assert "on ranks 1-3 of 4" in failing.of("test_who_is_ahead_is_not_to_blame")
+    assert "ranks 1-3 of 4: " in failing.of("test_who_is_ahead_is_not_to_blame")
     assert "rank 3 ended the job" in failing.of("test_abort")
     assert "os._exit(7)" in failing.of("test_exit")
 
@@ -68,12 +68,14 @@ def test_what_cannot_be_collected_is_said_once(tmp_path: Path):
 def test_pytest_itself_as_the_program_prints_what_each_rank_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     lines = ("from mpi4py import MPI", "def test_it():", "    print('said', MPI.COMM_WORLD.rank)")
     (tmp_path / "test_it.py").write_text("\n".join([*lines, "    assert MPI.COMM_WORLD.rank != 1"]))
-    options = ["-c", "/dev/null", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", str(tmp_path)]
+    plugin = ["-p", "xsim_py.testing.plugin"]  # where it is installed, pytest finds it by itself
+    options = [*plugin, "-c", "/dev/null", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", str(tmp_path)]
     result = simulate("pytest", kind="module", args=options, ranks=3, label=True)
     out = capfd.readouterr().out
     assert out.count("1 passed") == 2
     assert "[1] said 1\n" in out
     assert result.exit_status == 1
+    assert result.warnings == []
 
 
 def report(when: str, outcome: str, text: str | None = None) -> pytest.TestReport:
@@ -92,4 +94,4 @@ def test_where_a_rank_has_not_been_set_up_the_others_have_not_passed():
     passed = [report(when, "passed") for when in ("setup", "call", "teardown")]
     made = merged({0: passed, 1: failed}, 2)
     assert [(each.when, each.outcome) for each in made] == [("setup", "failed"), ("teardown", "passed")]
-    assert made[0].longrepr == "on rank 1 of 2:\nerror"
+    assert made[0].longrepr == "rank 1 of 2: error"

@@ -2,8 +2,9 @@
 
 One run tells that a program may depend on buffered sends, or that a wildcard receive could have taken another message.
 Whether that makes a difference is seen in another run, with synchronous sends or with the other match. They are made
-only where there is such a question, and print nothing. A function is run once: what it does to objects of its caller
-would be done again.
+only where there is such a question, and print nothing; and for a time that is small beside the first run's, or beside
+what anybody notices. The races of long runs are left to `xsim explore`. A function is run once: what it does to
+objects of its caller would be done again.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
 
 _MOST_SHOWN = 80
+_CUT = "wall limit"
 _LEAST_S = 0.3
-"""For so long other matches are tried at least; and else as long as the first run has taken."""
+_PART = 0.25
+"""All further runs together take this part of the first one's CPU time, or `_LEAST_S` where that is more."""
+_MOST_ALIKE = 3
+"""So many of the matches of one line are tried that put one sender in the place of another one."""
 
 Once = Callable[..., "Result"]
 
@@ -77,12 +82,46 @@ def checked(
     spent_s = time.process_time() - began_s
     found = list(monitor.findings())
     if repeats and asked.schedule is None and not asked.restart and result.ended in ("finished", "aborted", "stalled"):
+        further = _FurtherRuns(once, spent_s, list_all=asked.check == RACES)
         if monitor.is_doubtful:
-            found += _without_buffers(once)
+            found += _without_buffers(further)
         if monitor.wildcards and result.ended == "finished":
-            found += _races(once, max(spent_s, _LEAST_S), list_all=asked.check == RACES)
+            found += _races(further)
     result.take_findings(sorted(dict.fromkeys(found), key=by_place))
     return result
+
+
+class _FurtherRuns:
+    """Runs a program again, silently, as long as there is time left for that.
+
+    Parameters
+    ----------
+    once : callable
+        See `checked`.
+    spent_s : float
+        The CPU time of the first run.
+    list_all : bool
+        Whether races are to be listed that change nothing: who asks for them has time for some runs.
+    """
+
+    def __init__(self, once: Once, spent_s: float, *, list_all: bool) -> None:
+        self._once = once
+        self._spent_s = spent_s
+        self._until_s = time.process_time() + max(_LEAST_S, _PART * spent_s, list_all * 4 * spent_s)
+        self.list_all = list_all
+
+    def _left_s(self) -> float:
+        return self._until_s - time.process_time()
+
+    def has_time(self, runs: float = 0) -> bool:
+        """Return whether there is time left, for so many runs as long as the first at least."""
+        return self._left_s() > runs * self._spent_s
+
+    def run(self, **told: Any) -> tuple[Result, str]:
+        """Run it, for a limited time; return the result and what was printed."""
+        stdout, stderr = io.StringIO(), io.StringIO()
+        limit_s = max(self._left_s(), _LEAST_S)
+        return self._once((stdout, stderr), label=True, limit_s=limit_s, **told), stdout.getvalue()
 
 
 _LABEL = re.compile(r"\[(\d+)\] ")
@@ -95,43 +134,55 @@ def _seen(result: Result, printed: str, found: Iterable[Finding]) -> _Seen:
     return _Seen(result.ended, result.exit_status, tuple(tuple(line.split()) for line in lines), places)
 
 
-def _silently(once: Once, **told: Any) -> tuple[Result, str]:
-    stdout, stderr = io.StringIO(), io.StringIO()
-    return once((stdout, stderr), label=True, **told), stdout.getvalue()
-
-
-def _without_buffers(once: Once) -> list[Finding]:
+def _without_buffers(further: _FurtherRuns) -> list[Finding]:
     """Return the sends in which ranks wait for ever when no send is buffered."""
     monitor = Monitor(synchronous=True)
-    result, _ = _silently(once, monitor=monitor)
+    result, _ = further.run(monitor=monitor)
     if result.ended != "stalled":
         return []
     would_wait(monitor)
     return [finding for finding in monitor.findings() if finding.category == BUFFERING_HAZARD]
 
 
-def _races(once: Once, budget_s: float, *, list_all: bool) -> list[Finding]:
+def _races(further: _FurtherRuns) -> list[Finding]:
     """Return the wildcard receives for which another match leads to another outcome."""
-    began_s = time.process_time()
-    monitor = Monitor()
-    watched, printed = _silently(once, schedule=MatchSchedule({}, watch=True), monitor=monitor)
-    if not any(choice.alternatives for choice in watched.choices):
+    if not further.has_time(runs=2):
         return []
-    comparison = _Comparison(once, watched, _seen(watched, printed, monitor.findings()))
+    monitor = Monitor()
+    watched, printed = further.run(schedule=MatchSchedule({}, watch=True), monitor=monitor)
+    others = _others(watched.choices)
+    if not others or watched.ended == _CUT:
+        return []
+    comparison = _Comparison(further, watched, _seen(watched, printed, monitor.findings()))
     found: dict[str, Finding] = {}
-    for choice in watched.choices:
-        for taken in choice.alternatives:
-            if choice.kind not in ("receive", "probe") or (choice.place in found and found[choice.place].is_mistake):
-                break
-            if time.process_time() - began_s > budget_s:
-                return list(found.values())
-            difference = comparison.difference(choice, taken)
-            race = _race(choice, taken, difference, monitor.start)
-            if difference:
-                found[choice.place] = race
-            elif list_all:
-                found.setdefault(choice.place, race)
+    for choice, taken in others:
+        if choice.place in found and found[choice.place].is_mistake:
+            continue
+        if not further.has_time():
+            break
+        difference = comparison.difference(choice, taken)
+        race = _race(choice, taken, difference, monitor.start)
+        if difference:
+            found[choice.place] = race
+        elif further.list_all:
+            found.setdefault(choice.place, race)
     return list(found.values())
+
+
+def _others(choices: Iterable[MadeChoice]) -> list[tuple[MadeChoice, int]]:
+    """Return the other matches that are to be tried, in an order that comes soon to one of each kind.
+
+    Those are alike that put one sender in the place of another one, at one line of a rank.
+    """
+    alike: dict[Any, list[tuple[MadeChoice, int]]] = {}
+    for choice in choices:
+        for taken in choice.alternatives if choice.kind in ("receive", "probe") else ():
+            alike.setdefault((choice.place, choice.rank, choice.taken, taken), []).append((choice, taken))
+    tried = []
+    for group in alike.values():
+        some = {0, len(group) - 1, len(group) // 2} if len(group) > _MOST_ALIKE else range(len(group))
+        tried += [(turn, group[i]) for turn, i in enumerate(some)]
+    return [other for _, other in sorted(tried, key=lambda each: each[0])]
 
 
 class _Comparison:
@@ -141,19 +192,21 @@ class _Comparison:
     file). So there is a control: a run with the same matches and other times. Words that differ there say nothing.
     """
 
-    def __init__(self, once: Once, watched: Result, usual: _Seen) -> None:
-        self._once = once
+    def __init__(self, further: _FurtherRuns, watched: Result, usual: _Seen) -> None:
+        self._further = further
         self._choices = watched.choices
         self._usual = usual
         shake = Shake(seed=1, span_ps=watched.virtual_time_ps // 4 + 1, changes=0, messages=max(watched.messages, 1))
         same = MatchSchedule.of(pairs_of(watched.choices), watch=True, shake=shake)
-        result, printed = _silently(once, schedule=same)
+        result, printed = further.run(schedule=same)
         self._known = usual.known(_seen(result, printed, ()))
 
     def difference(self, choice: MadeChoice, taken: int) -> str:
         """Return what is different with another match, in words; nothing where nothing is."""
         monitor = Monitor()
-        result, printed = _silently(self._once, schedule=otherwise(self._choices, choice, taken), monitor=monitor)
+        result, printed = self._further.run(schedule=otherwise(self._choices, choice, taken), monitor=monitor)
+        if result.ended == _CUT:
+            return ""
         other, usual = _seen(result, printed, monitor.findings()), self._usual
         if other.ended != usual.ended:
             return f"the run ends {other.ended}, and not {usual.ended}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
     """Find a receive of more elements than there is memory for, which goes well as long as the messages are short."""
-    if not isinstance(buf, list | tuple):
+    if type(buf) not in (list, tuple):
         return  # as many as there are
     try:
         parsed = message(buf, writable=False)

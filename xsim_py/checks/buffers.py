@@ -8,6 +8,8 @@ does not fill gets its old content back.
 
 from __future__ import annotations
 
+import ctypes
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.memory import is_in_place
 
+from .signatures import KNOWN
 from .touches import LOAD
 
 if TYPE_CHECKING:
@@ -25,9 +28,59 @@ if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall, RankState
     from .requests import RequestRecord
 
+_first_byte, _addressof = ctypes.c_char.from_buffer, ctypes.addressof
+
 _POISON = 0xA5
 """A number of this byte is far from usual ones, and is no NaN, which stays the same whatever is added to it."""
 _MOST_PIECES = 4096
+
+
+class _Flat:
+    """The bytes of an array that lie one after the other: nearly all buffers are such ones."""
+
+    __slots__ = ("_bytes", "pieces", "size_bytes")
+
+    def __init__(self, array: Any) -> None:
+        self._bytes: Any = np.frombuffer(array, np.uint8)
+        at = _address_of(self._bytes)
+        self.size_bytes = n = len(self._bytes)
+        self.pieces = [(at, at + n)]
+
+    def pack(self) -> bytes:
+        """Return what is there now."""
+        packed: bytes = self._bytes.tobytes()
+        return packed
+
+    def unpack(self, data: bytes) -> None:
+        """Store so many bytes."""
+        memoryview(self._bytes)[:] = data
+
+    def crc(self) -> int:
+        """Return the check sum of what is there now."""
+        return crc32(self._bytes)
+
+
+class _Packed:
+    """The elements of any other buffer: what `bufspec` has found."""
+
+    __slots__ = ("pack", "pieces", "size_bytes", "unpack")
+
+    def __init__(self, parsed: Any) -> None:
+        self.pack = parsed.pack
+        self.unpack = parsed.unpack
+        self.pieces = _pieces(parsed)
+        self.size_bytes = sum(end - start for start, end in self.pieces)
+
+    def crc(self) -> int:
+        """Return the check sum of what is there now."""
+        return crc32(self.pack())
+
+
+@lru_cache(maxsize=64)
+def _poison(size_bytes: int) -> tuple[bytes, int]:
+    """Return so many bytes that nobody sends, and their check sum."""
+    poison = bytes([_POISON]) * size_bytes
+    return poison, crc32(poison)
 
 
 class Used:
@@ -46,29 +99,32 @@ class Used:
         "check",
         "is_noted",
         "kept",
-        "kind",
         "locked",
+        "memory",
         "monitor",
-        "parsed",
         "pieces",
         "reads",
         "record",
         "state",
     )
 
-    def __init__(self, monitor: Monitor, state: RankState, buf: Any, parsed: Any, *, reads: bool) -> None:
+    def __init__(self, monitor: Monitor, state: RankState, buf: Any, memory: Any, reads: bool) -> None:
         self.monitor = monitor
         self.state = state
-        self.array = buf[0] if isinstance(buf, list | tuple) else buf
-        self.parsed = parsed
+        self.array = _memory_of(buf)
+        self.memory = memory
         self.reads = reads
-        self.kind = "send" if reads else "receive"
-        self.pieces = _pieces(parsed)
+        self.pieces: list[tuple[int, int]] = memory.pieces
         self.locked: list[Any] = []
         self.check = 0
         self.is_noted = False
         self.kept = b""
         self.record: Any = None
+
+    @property
+    def kind(self) -> str:
+        """How the request uses the buffer, in a word."""
+        return "send" if self.reads else "receive"
 
     def begin(self, record: Any) -> None:
         """Guard the buffer from now on, for a request."""
@@ -78,12 +134,12 @@ class Used:
         task = record.task
         if self.reads:
             self._lock()
-            self.check = crc32(self.parsed.pack())
+            self.check = self.memory.crc()
         elif task is not None and task.finish is not None:  # it can be told when its message is stored
-            self.kept = self.parsed.pack()
-            self.parsed.unpack(bytes([_POISON]) * len(self.kept))
+            self.kept = self.memory.pack()
+            poison, self.check = _poison(len(self.kept))
+            self.memory.unpack(poison)
             self._lock()
-            self.check = crc32(self.parsed.pack())
             if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
                 task.finish = _Restoring(record, task.finish)
 
@@ -100,7 +156,7 @@ class Used:
     def _lock(self) -> None:
         """Make the program's array read-only, and what it is a view of where that is the same memory."""
         array = self.array
-        size_bytes = sum(end - start for start, end in self.pieces)
+        size_bytes = self.memory.size_bytes
         while type(array) is np.ndarray and array.flags.writeable and array.nbytes == size_bytes:
             array.flags.writeable = False
             self.locked.append(array)
@@ -112,17 +168,19 @@ class Used:
             array.flags.writeable = True
         self.locked.clear()
 
-    def restore(self) -> None:
+    def restore(self, filled_bytes: int = 0) -> None:
         """Put the old content back into a receive buffer, before a message fills what it does: it must be untouched."""
-        self.unlock()
+        if self.locked:
+            self.unlock()
         if self.kept:
             self._compare()
-            self.parsed.unpack(self.kept)
+            if len(self.kept) != filled_bytes:
+                self.memory.unpack(self.kept)
             self.kept = b""
 
     def end(self) -> None:
         """Leave the buffer to the program again."""
-        if self in self.state.buffers:
+        if self in self.state.buffers:  # not where it is ended twice
             self.state.buffers.remove(self)
         if self.reads:
             self.unlock()
@@ -131,7 +189,7 @@ class Used:
             self.restore()
 
     def _compare(self) -> None:
-        if self.is_noted or self.record is None or crc32(self.parsed.pack()) == self.check:
+        if self.is_noted or self.record is None or self.memory.crc() == self.check:
             return
         text = f"the {self.kind} buffer of {self.record.title} is written before the request is completed"
         self.monitor.note(LOCAL_CONCURRENCY, self.record.place, text, self.state.number)
@@ -145,9 +203,15 @@ class _Restoring:
         self.finish = finish
 
     def __call__(self, data: Any) -> Any:
+        filled_bytes = len(data) if type(data) is bytes and len(self.record.used) == 1 else 0
         for used in self.record.used:
-            used.restore()
+            used.restore(filled_bytes)
         return self.finish(data)
+
+
+def _memory_of(buf: Any) -> Any:
+    """Return the memory of a buffer argument, which may say more of it."""
+    return buf[0] if type(buf) in (list, tuple) and buf else buf
 
 
 def _parsed(buf: Any, *, writable: bool) -> Any:
@@ -162,8 +226,13 @@ def _parsed(buf: Any, *, writable: bool) -> Any:
 
 
 def _address(memory: Any) -> int:
-    # `ctypes.data` takes three times as long.
-    return int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0]) if len(memory) else 0
+    return _address_of(np.frombuffer(memory, np.uint8)) if len(memory) else 0
+
+
+def _address_of(array: Any) -> int:
+    """Return where an array of bytes begins."""
+    # `ctypes.data` takes five times as long; but from memory that is read-only ctypes makes nothing.
+    return _addressof(_first_byte(array)) if array.flags.writeable else int(array.ctypes.data)
 
 
 def _pieces(parsed: Any) -> list[tuple[int, int]]:
@@ -205,14 +274,23 @@ def awaited(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
 
 
 def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | None:
-    parsed = _parsed(buf, writable=False)  # it may be read-only just because another request uses it
-    if parsed is None:
-        return None
-    used = Used(monitor, call.rank, buf, parsed, reads=reads)
-    _check_apart(monitor, call, buf, used.pieces, reads=reads)
-    if not reads:
-        used.parsed = _parsed(buf, writable=True)
-    return used if used.parsed is not None else None
+    if type(buf) is np.ndarray and buf.size and buf.dtype in KNOWN and (flags := buf.flags).c_contiguous:
+        memory: Any = _Flat(buf) if reads or flags.writeable else None
+    else:
+        memory = None
+    if memory is None:
+        parsed = _parsed(buf, writable=False)  # it may be read-only just because another request uses it
+        if parsed is None:
+            return None
+        memory = _Packed(parsed)
+    if call.rank.buffers:
+        _check_apart(monitor, call, buf, memory.pieces, reads=reads)
+    if not reads and type(memory) is _Packed:
+        parsed = _parsed(buf, writable=True)
+        if parsed is None:
+            return None
+        memory = _Packed(parsed)
+    return Used(monitor, call.rank, buf, memory, reads)
 
 
 def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> None:
@@ -225,10 +303,9 @@ def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = Fals
 
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
-    if not call.rank.buffers:
-        mine, theirs = (buf[0] if isinstance(buf, list | tuple) and buf else buf for buf in (sendbuf, recvbuf))
-        if type(mine) is type(theirs) is np.ndarray and not np.may_share_memory(mine, theirs):
-            return  # hot path: two arrays far apart
+    mine, theirs = _memory_of(sendbuf), _memory_of(recvbuf)
+    if not call.rank.buffers and type(mine) is type(theirs) is np.ndarray and _are_apart(mine, theirs):
+        return  # hot path
     sent, received = _parsed(sendbuf, writable=False), _parsed(recvbuf, writable=True)
     if sent is None or received is None:
         return
@@ -236,6 +313,13 @@ def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
         text = f"{call.title} receives to where it sends from"
         monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
     _check_apart(monitor, call, recvbuf, _pieces(received), reads=False)
+
+
+def _are_apart(mine: Any, theirs: Any) -> bool:
+    """Return whether two arrays certainly have no memory in common; most often each has some of its own."""
+    if mine.base is None and theirs.base is None:
+        return mine is not theirs
+    return not np.may_share_memory(mine, theirs)
 
 
 def _check_apart(monitor: Monitor, call: MpiCall, buf: Any, pieces: list[tuple[int, int]], *, reads: bool) -> None:
@@ -247,6 +331,6 @@ def _check_apart(monitor: Monitor, call: MpiCall, buf: Any, pieces: list[tuple[i
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)
             # The call itself is to do what it would do without the check.
             other.unlock()
-            array = buf[0] if isinstance(buf, list | tuple) else buf
+            array = _memory_of(buf)
             if type(array) is np.ndarray and not array.flags.writeable:
                 array.flags.writeable = True  # it was made from one that was read-only then

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import PACKAGE
@@ -56,13 +58,6 @@ _INVALID = frozenset(
         c.ERR_RMA_RANGE,
     }
 )
-_POLLS = frozenset(
-    {
-        *("Iprobe", "iprobe", "Improbe", "improbe", "Test", "test", "Testany", "testany", "Testall", "testall"),
-        *("Testsome", "testsome", "Get_status", "get_status", "Waitany", "waitany", "Waitsome", "waitsome"),
-    }
-)
-"""The calls after which a program may do one thing or another, as things stand."""
 _SYNCHRONOUS = {
     "Send": "Ssend",
     "Rsend": "Ssend",
@@ -87,6 +82,9 @@ _FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "L
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
 
+_FEW_OBJECTS = 100_000
+
+
 def install(patches: Patches, monitor: Monitor) -> None:
     """Have a monitor told of every call of a program while the run lasts."""
     owners = set(measured_owners()) - {Handle}
@@ -108,6 +106,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
     for name in _FUNCTIONS:
         patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed))
     patches.at_end(monitor.lines.pause)
+    _collect_seldom(patches)
     completed = Request._completed
 
     def complete(handle: Request, status: Any) -> Any:
@@ -117,10 +116,20 @@ def install(patches: Patches, monitor: Monitor) -> None:
         finally:
             fiber = current.here()
             if fiber is not None:
-                call = monitor.inside.get(fiber)
-                requests.completed(monitor, monitor.rank(fiber.rank.number), task, call)
+                call = monitor.calls.get(fiber)
+                if call is None:
+                    requests.completed(monitor.rank(fiber.rank.number), task, None)
+                else:
+                    requests.completed(call.rank, task, call if call.is_open else None)
 
     patches.set(Request, "_completed", complete)
+
+
+def _collect_seldom(patches: Patches) -> None:
+    """Let Python's garbage collector look less often: what is kept of each call until the end is no garbage."""
+    patches.at_end(partial(gc.set_threshold, *gc.get_threshold()))
+    first, second, third = gc.get_threshold()
+    gc.set_threshold(max(first, _FEW_OBJECTS), max(second, 50), third)
 
 
 def _family(owner: type) -> str:
@@ -152,9 +161,7 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
 
 def _ended(monitor: Monitor, call: MpiCall, args: Any, result: Any) -> None:
     """Take note of what a call has made."""
-    if call.name in _POLLS:
-        monitor.polls = True
-    if result is None or type(result) in (int, bool):
+    if type(result) in (int, bool):
         return
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)

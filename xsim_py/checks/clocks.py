@@ -67,9 +67,9 @@ class Clocks:
                 self._end(number, waited)
                 self._at[number] += 1
 
-    def happened_before(self, rank: int, step: int, clock: Clock) -> bool:
-        """Return whether a step of a rank had happened where this is the clock."""
-        return bool(clock[self._places[rank]] >= step)
+    def happened_before(self, one: Access, other: Access) -> bool:
+        """Return whether something was complete before another thing began."""
+        return bool(one.ended) and bool(other.clock[self._places[one.rank]] >= one.ended)
 
     def _tick(self, number: int) -> int:
         clock = self._clocks[number]

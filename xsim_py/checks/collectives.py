@@ -38,13 +38,16 @@ class MembersCalls:
         The ranks in the whole run that are to come.
     calls : dict of int to CollectiveCall
         What those have said that have come, by their ranks in the communicator.
+    posted : int
+        How many of them have begun where the calls are gone through again; see `ordering`.
     """
 
-    __slots__ = ("calls", "members")
+    __slots__ = ("calls", "members", "posted")
 
     def __init__(self, members: Any) -> None:
         self.members = members
         self.calls: dict[int, CollectiveCall] = {}
+        self.posted = 0
 
 
 def enter(monitor: Monitor, call: MpiCall, comm: Any, said: CollectiveCall) -> None:
@@ -316,7 +319,6 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
     def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
-        call.collective = said
         enter(monitor, call, comm, said)
         call.rank.steps.append(([said], [said], True))
 

@@ -15,7 +15,7 @@ from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
 from . import signatures
-from .sides import CollectiveCall, MessageSide
+from .sides import MessageSide
 from .touches import LineWatch
 
 if TYPE_CHECKING:
@@ -24,44 +24,51 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.message import Message, Receive
     from xsim_py.process.ranks.fiber import Fiber
 
-After = Callable[[Any], None]
-"""Takes the result of a call that a check has followed."""
+After = Callable[[Any], bool | None]
+"""Takes the result of a call that a check has followed, and returns whether no more is to be done about that."""
+
+_POLLS = frozenset(
+    {
+        *("Iprobe", "iprobe", "Improbe", "improbe", "Test", "test", "Testany", "testany", "Testall", "testall"),
+        *("Testsome", "testsome", "Get_status", "get_status", "Waitany", "waitany", "Waitsome", "waitsome"),
+    }
+)
+"""The calls after which a program may do one thing or another, as things stand."""
+_NOTHING: list[Any] = []
 
 _MOST_DETAILS = 8
 _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
 
 
 class MpiCall:
-    """An MPI call that a rank is in.
+    """The MPI call that a thread of a rank is in, or was in last: one object for all of its calls, one after the other.
 
     Attributes
     ----------
     rank : RankState
         Who makes it.
-    owner, name : str
-        The class of its method, and the method.
+    is_open : bool
+        Whether it has not returned.
+    name, title : str
+        The method, alone and as the program has written it: ``Comm.Send``.
     place : Place
         The line of the program.
+    sending, receiving : list of MessageSide
+        What it is about to begin, in order.
     waits_for : list of MessageSide
         The messages that it waits for.
-    collective : CollectiveCall or None
-        The collective that it is.
     """
 
-    __slots__ = ("collective", "name", "owner", "place", "rank", "waits_for")
+    __slots__ = ("is_open", "name", "place", "rank", "receiving", "sending", "title", "waits_for")
 
-    def __init__(self, rank: RankState, owner: str, name: str, place: Place) -> None:
+    def __init__(self, rank: RankState) -> None:
         self.rank = rank
-        self.owner = owner
-        self.name = name
-        self.place = place
+        self.is_open = False
+        self.name = self.title = ""
+        self.place: Place = ("", 0)
+        self.sending: list[MessageSide] = []
+        self.receiving: list[MessageSide] = []
         self.waits_for: list[MessageSide] = []
-        self.collective: CollectiveCall | None = None
-
-    @property
-    def title(self) -> str:
-        """The call as the program has written it: ``Comm.Send``."""
-        return f"{self.owner}.{self.name}"
 
 
 class RankState:
@@ -86,22 +93,19 @@ class RankState:
         Its windows, by address; see `rma`.
     exposed : list of Exposed
         The memory that it shows in windows.
-    fiber : Fiber or None
-        The thread that has made its last call.
-    is_threaded : bool
-        Whether several of its threads make calls, so that its steps are those of all of them.
+    threads : int
+        How many of its threads make calls; its steps are those of all of them.
     """
 
     __slots__ = (
         "buffers",
         "collectives",
         "exposed",
-        "fiber",
-        "is_threaded",
         "number",
         "objects",
         "requests",
         "steps",
+        "threads",
         "windows",
     )
 
@@ -114,8 +118,7 @@ class RankState:
         self.buffers: list[Any] = []
         self.windows: dict[int, Any] = {}
         self.exposed: list[Any] = []
-        self.fiber: Fiber | None = None
-        self.is_threaded = False
+        self.threads = 0
 
 
 class _Noted:
@@ -155,9 +158,7 @@ class Monitor:
         self.wildcards = False
         self.polls = False
         self.ranks: dict[int, RankState] = {}
-        self.inside: dict[Fiber, MpiCall] = {}
-        self.sending: dict[Fiber, list[MessageSide]] = {}  # what a call is about to begin, in order
-        self.receiving: dict[Fiber, list[MessageSide]] = {}
+        self.calls: dict[Fiber | None, MpiCall] = {}
         self.under_way: dict[Message, MessageSide] = {}
         self.kept: dict[Message, MessageSide] = {}  # taken by a probe, and to be received
         self.posts: dict[Receive, MessageSide] = {}
@@ -165,7 +166,7 @@ class Monitor:
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
-        self._frames: dict[CodeType, bool] = {}
+        self.frames: dict[CodeType, bool] = {}  # whether code is the program's own
         self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
@@ -208,9 +209,9 @@ class Monitor:
     def place_of(self, frame: FrameType) -> Place:
         """Return the place of the program that has made a call, which came from this frame."""
         code = frame.f_code
-        own = self._frames.get(code)
+        own = self.frames.get(code)
         if own is None:
-            own = self._frames[code] = program_frame(frame) is frame
+            own = self.frames[code] = program_frame(frame) is frame
         if not own:
             frame = program_frame(frame)
         return frame.f_code, frame.f_lasti
@@ -222,19 +223,32 @@ class Monitor:
             state = self.ranks[number] = RankState(number)
         return state
 
+    def calls_of(self, fiber: Fiber) -> MpiCall:
+        """Return what is kept for a thread of the program, made where it has called nothing yet."""
+        call = self.calls.get(fiber)
+        if call is None:
+            state = self.rank(fiber.rank.number)
+            state.threads += 1
+            call = self.calls[fiber] = MpiCall(state)
+        return call
+
+    def open_calls(self) -> list[MpiCall]:
+        """Return the calls that have not returned."""
+        return [call for call in self.calls.values() if call.is_open]
+
     # --------------------------------------------------------------------------------------- what the transport tells
 
     def departed(self, message: Message, fiber: Fiber) -> None:
         """Take note of a message that this fiber sends."""
-        begun = self.sending.get(fiber)
-        if begun:
-            self.under_way[message] = begun.pop(0)
+        call = self.calls.get(fiber)
+        if call is not None and call.sending:
+            self.under_way[message] = call.sending.pop(0)
 
     def posted(self, operation: Receive, fiber: Fiber) -> None:
         """Take note of a receive that this fiber has posted."""
-        begun = self.receiving.get(fiber)
-        if begun:
-            self.posts[operation] = begun.pop(0)
+        call = self.calls.get(fiber)
+        if call is not None and call.receiving:
+            self.posts[operation] = call.receiving.pop(0)
 
     def met(self, message: Message, operation: Receive) -> None:
         """Take note of a message that has met a posted receive."""
@@ -248,9 +262,9 @@ class Monitor:
         send = self.under_way.pop(message, None)
         if send is None:
             return
-        begun = self.receiving.get(fiber)
-        if begun:
-            self._matched(send, begun.pop(0))
+        call = self.calls.get(fiber)
+        if call is not None and call.receiving:
+            self._matched(send, call.receiving.pop(0))
         else:
             self.kept[message] = send
 
@@ -297,27 +311,35 @@ def watched(
         The method.
     advice : callable, optional
         Takes the monitor, the call, and the arguments of the method, before the method is called; it returns what takes
-        the result.
+        the result, and returns whether no more is to be done about that.
     ended, failed : callable
-        Called after every call with its first argument and its result, or with what it has raised.
+        Called after a call with its first argument and its result, where that is one, or with what it has raised.
     """
-    inside, place_of, sending, receiving = monitor.inside, monitor.place_of, monitor.sending, monitor.receiving
-    lines = monitor.lines
+    calls, lines, own, place_of = monitor.calls, monitor.lines, monitor.frames, monitor.place_of
     here, frame_of = current.here, sys._getframe
+    title = f"{owner}.{name}"
+    polls = name in _POLLS
 
+    # Hot path: each call of a program comes here.
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         fiber = here()
-        if fiber is None or fiber in inside or not is_program(fiber):
+        made = calls.get(fiber)
+        if made is None:
+            if fiber is None or not is_program(fiber):
+                return function(*args, **kwargs)
+            made = monitor.calls_of(fiber)
+        elif made.is_open:
             return function(*args, **kwargs)
         frame = frame_of(1)
-        state = monitor.rank(fiber.rank.number)
-        if state.fiber is not fiber:
-            state.is_threaded = state.is_threaded or state.fiber is not None
-            state.fiber = fiber
+        state = made.rank
         if state.buffers or state.exposed:
             lines.pause()
-        inside[fiber] = made = MpiCall(state, owner, name, place_of(frame))
+        code = frame.f_code
+        made.place = (code, frame.f_lasti) if own.get(code) else place_of(frame)
+        made.name = name
+        made.title = title
+        made.is_open = True
         after = None
         try:
             if advice is not None:
@@ -332,15 +354,18 @@ def watched(
             failed(monitor, made, error)
             raise
         finally:
-            del inside[fiber]
-            if advice is not None:
-                sending.pop(fiber, None)
-                receiving.pop(fiber, None)
-        if after is not None:
-            after(result)
-        ended(monitor, made, args, result)
+            made.is_open = False
+            made.waits_for = _NOTHING
+            if made.sending:
+                made.sending.clear()
+            if made.receiving:
+                made.receiving.clear()
+        if polls:
+            monitor.polls = True
+        if (after is None or not after(result)) and result is not None:
+            ended(monitor, made, args, result)
         if state.buffers or state.exposed:
-            lines.go_on(frame)
+            lines.go_on(frame, (code, frame.f_lasti))
         return result
 
     return call

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     """Find the calls in which ranks wait for ever, and what has not fitted where that is known."""
-    calls = [call for call in monitor.inside.values() if call.rank.number in waiting]
+    calls = [call for call in monitor.open_calls() if call.rank.number in waiting]
     unmatched = [send for send in (*monitor.under_way.values(), *_pending(calls)) if send.partner is None]
     explained = False
     for call in calls:
@@ -126,52 +126,54 @@ def unreceived(monitor: Monitor) -> None:
 # ------------------------------------------------------------------------------------ a run that has been buffered
 
 
-class _Again:
-    """The calls of all ranks, gone through once more, each as far as it comes."""
+def _stuck(ranks: dict[int, RankState]) -> dict[int, list[Any]]:
+    """Go through the calls of all ranks once more, each as far as it comes.
 
-    def __init__(self, ranks: dict[int, RankState]) -> None:
-        self.steps = {number: state.steps for number, state in ranks.items()}
-        self.at = dict.fromkeys(self.steps, 0)
-        self.begun = dict.fromkeys(self.steps, -1)
-        self.waiters: dict[int, list[int]] = {}
-        self.ready = deque(self.steps)
-
-    def run(self) -> dict[int, list[Any]]:
-        """Go as far as possible; return what the ranks wait for that have not come to their end."""
-        stuck: dict[int, list[Any]] = {}
-        while self.ready:
-            number = self.ready.popleft()
-            stuck.pop(number, None)
-            steps = self.steps[number]
-            while self.at[number] < len(steps):
-                posted, waited, hard = steps[self.at[number]]
-                if self.begun[number] < self.at[number]:
-                    self.begun[number] = self.at[number]
-                    self._post(posted)
-                missing = _missing(waited) if hard else None
-                if missing is not None:
-                    self.waiters.setdefault(id(missing), []).append(number)
-                    stuck[number] = waited
-                    break
-                self.at[number] += 1
-        return stuck
-
-    def _post(self, posted: list[Any]) -> None:
-        for each in posted:
-            each.posted = True
-            self.ready += self.waiters.pop(id(each), ())
+    Returns
+    -------
+    dict of int to list
+        What the ranks wait for that have not come to their end.
+    """
+    at = dict.fromkeys(ranks, 0)
+    stuck: dict[int, list[Any]] = {}
+    waiters: dict[int, list[int]] = {}
+    ready = deque(ranks)
+    while ready:
+        number = ready.popleft()
+        steps, place = ranks[number].steps, at[number]
+        begun = place if stuck.pop(number, None) is not None else -1  # it has come to this one before
+        while place < len(steps):
+            posted, waited, hard = steps[place]
+            for each in posted if begun < place else ():
+                each.posted = True
+                if type(each) is CollectiveCall and each.meeting is not None:
+                    each = each.meeting
+                    each.posted += 1
+                    if each.posted < len(each.calls):
+                        continue
+                if waiters:
+                    ready += waiters.pop(id(each), ())
+            missing = _missing(waited) if hard and waited else None
+            if missing is not None:
+                waiters.setdefault(id(missing), []).append(number)
+                stuck[number] = waited
+                break
+            place += 1
+        at[number] = place
+    return stuck
 
 
 def _missing(waited: list[Any]) -> Any:
-    """Return what a step waits for that has not begun, or None."""
+    """Return what a step waits for that has not begun, or None; of a collective its members."""
     for each in waited:
-        if isinstance(each, MessageSide):
-            if each.partner is not None and not each.partner.posted and not (each.sends and each.buffered):
-                return each.partner
-        elif isinstance(each, CollectiveCall) and each.meeting is not None:
-            for other in each.meeting.calls.values():
-                if not other.posted:
-                    return other
+        if type(each) is MessageSide:
+            other = each.partner
+            if other is not None and not other.posted and not (each.sends and each.buffered):
+                return other
+        elif type(each) is CollectiveCall:
+            meeting = each.meeting
+            if meeting is not None and meeting.posted < len(meeting.calls):
+                return meeting
     return None
 
 
@@ -183,11 +185,10 @@ def buffered(monitor: Monitor) -> bool | None:
     bool or None
         Whether the program depends on that; None where wildcards, polls or threads might have gone another way.
     """
-    again = _Again(monitor.ranks)
-    stuck = again.run()
+    stuck = _stuck(monitor.ranks)
     if not stuck:
         return False
-    if monitor.wildcards or monitor.polls or any(state.is_threaded for state in monitor.ranks.values()):
+    if monitor.wildcards or monitor.polls or any(state.threads > 1 for state in monitor.ranks.values()):
         return None
     if not any(getattr(each, "sends", False) for waited in stuck.values() for each in waited):
         return _note_unordered(monitor, stuck)
@@ -228,6 +229,6 @@ def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:
 def would_wait(monitor: Monitor) -> None:
     """Take down the sends in which the ranks of a run wait for ever that has buffered none."""
     waiting: dict[int, list[Any]] = {}
-    for call in monitor.inside.values():
+    for call in monitor.open_calls():
         waiting[call.rank.number] = [side for side in _sides(call) if side.partner is None]
     note_buffered(monitor, waiting)

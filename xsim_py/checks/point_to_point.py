@@ -33,9 +33,9 @@ def _send(
     """Begin to follow a message; None for one to PROC_NULL."""
     if dest == PROC_NULL:
         return None
-    transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), dest, tag, signature, sends=True)
-    transfer.buffered = call.name.lower() in ("bsend", "ibsend", "bsend_init")
-    monitor.sending.setdefault(fiber, []).append(transfer)
+    # Hot path: arguments without names, which Python passes in half the time.
+    transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), dest, tag, signature, True)
+    call.sending.append(transfer)
     return transfer
 
 
@@ -45,10 +45,10 @@ def _receive(
     """Begin to follow a receive; None for one from PROC_NULL."""
     if source == PROC_NULL:
         return None
-    transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), source, tag, signature, sends=False)
+    transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), source, tag, signature, False)
     if source == ANY_SOURCE:
         monitor.wildcards = True
-    monitor.receiving.setdefault(fiber, []).append(transfer)
+    call.receiving.append(transfer)
     return transfer
 
 
@@ -127,7 +127,7 @@ def probe(
     core = core_of(comm)
     if source == PROC_NULL or core is None:
         return None
-    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, None, sends=False)
+    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, None, False)
     call.waits_for = [side]
 
     def found(what: Any) -> None:
@@ -298,7 +298,6 @@ def _start(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
     if transfer is None:
         return
     transfer.name, transfer.place = record.title, record.place
-    transfer.buffered = record.title.endswith("Bsend_init")
     record.transfers = [transfer]
     call.rank.steps.append((record.transfers, [], True))
     used = (buffers.lent if record.sends else buffers.awaited)(monitor, call, record.buf)
@@ -313,7 +312,7 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
         envelope = message._impl
         signature = signature_of(buf[0] if buf else named.get("buf"))
         place = call.place
-        receive = MessageSide(call.rank.number, call.title, place, None, ANY_SOURCE, ANY_TAG, signature, sends=False)
+        receive = MessageSide(call.rank.number, call.title, place, None, ANY_SOURCE, ANY_TAG, signature, False)
         monitor.received(envelope, receive)
         if not call.name.lower().startswith("i"):
             call.rank.steps.append(([receive], [receive], True))

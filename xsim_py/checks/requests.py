@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .sides import CollectiveCall, MessageSide
 
 
+_WAITS = frozenset(("Wait", "wait", "Waitall", "waitall"))
+
+
 class RequestRecord:
     """A request of a rank, from the call that made it until it is completed, or freed where it is persistent.
 
@@ -87,17 +90,18 @@ def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord |
     return record
 
 
-def completed(monitor: Monitor, state: RankState, task: Any, call: MpiCall | None) -> None:
+def completed(state: RankState, task: Any, call: MpiCall | None) -> None:
     """Take note that a request has been completed, in a call of the program or in what stands for one."""
     record = state.requests.get(id(task))
     if record is None:
         return
     record.active = False
-    end_uses(record)
+    if record.used:
+        end_uses(record)
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
         # One of several might have been another one, and a test might have been made again.
-        state.steps.append(([], waited, call is not None and call.name.lower() in ("wait", "waitall")))
+        state.steps.append(([], waited, call is not None and call.name in _WAITS))
     if not record.persistent:
         del state.requests[id(task)]
 

@@ -7,7 +7,7 @@ of them writes, and they are not accumulations with one operation (12.7.1); excl
 from __future__ import annotations
 
 from functools import partial
-from itertools import combinations
+from itertools import combinations_with_replacement, islice
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import EPOCH_LIFECYCLE, GLOBAL_CONCURRENCY
@@ -25,14 +25,13 @@ from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
 from .touches import LOAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Monitor, MpiCall, RankState
 
 SUM = INSTANCES["SUM"]
-_MOST_ACCESSES = 2000
 
 
 class OpenWindow:
@@ -366,7 +365,6 @@ def _fence(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, assertion: i
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
     call.rank.steps.append(([said], [said], True))
-    call.collective = said
 
     def done(_: Any) -> None:
         for accesses in mine.open.values():
@@ -544,17 +542,31 @@ def conflicting(monitor: Monitor) -> None:
     clocks = Clocks(monitor.ranks)
     clocks.compute()
     for accesses in monitor.accesses.values():
-        known = [access for access in accesses[:_MOST_ACCESSES] if access.clock is not None]
-        for one, other in combinations(known, 2):
-            if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces) and _concurrent(clocks, one, other):
-                _note(monitor, one, other)
+        by_rank: dict[int, list[Access]] = {}
+        for access in accesses:
+            if access.clock is not None:
+                by_rank.setdefault(access.rank, []).append(access)
+        for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
+            for one, other in _concurrent(clocks, mine, theirs):
+                if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces):
+                    _note(monitor, one, other)
 
 
-def _concurrent(clocks: Clocks, one: Access, other: Access) -> bool:
-    return not any(
-        first.ended and clocks.happened_before(first.rank, first.ended, second.clock)
-        for first, second in ((one, other), (other, one))
-    )
+def _concurrent(clocks: Clocks, mine: list[Access], theirs: list[Access]) -> Iterator[tuple[Access, Access]]:
+    """Yield the pairs of accesses of two ranks, or of one, of which neither was complete when the other began.
+
+    What a rank begins later knows of no less. So those that happened before one access are the first of the other
+    rank, or nearly so, those that happened after it the last, and few are looked at.
+    """
+    start = 0
+    for place, one in enumerate(mine):
+        while start < len(theirs) and clocks.happened_before(theirs[start], one):
+            start += 1
+        for other in islice(theirs, max(start, place + 1) if mine is theirs else start, None):
+            if clocks.happened_before(one, other):
+                break
+            if not clocks.happened_before(other, one):
+                yield one, other
 
 
 def _note(monitor: Monitor, one: Access, other: Access) -> None:

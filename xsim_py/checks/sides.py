@@ -12,6 +12,9 @@ READ, WRITE, ACCUMULATE = "reads", "writes", "accumulates"
 """How an access uses the memory of a window."""
 
 
+_BUFFERED = frozenset(f"Comm.{name}" for name in ("Bsend", "bsend", "Ibsend", "ibsend", "Bsend_init"))
+
+
 class Deed:
     """Something that a rank has begun, and that another one may wait for or learn of.
 
@@ -50,12 +53,9 @@ class MessageSide(Deed):
         The elements that are sent, or that there is room for.
     partner : MessageSide or None
         The other side, once they have met.
-    buffered : bool
-        Whether it completes without its receive, by what the program asks for (Bsend).
     """
 
     __slots__ = (
-        "buffered",
         "comm",
         "name",
         "partner",
@@ -76,12 +76,11 @@ class MessageSide(Deed):
         peer: int,
         tag: int,
         signature: Signature | None,
-        *,
         sends: bool,
     ) -> None:
         # Not `super().__init__`: there are two for nearly every message.
         self.posted = False
-        self.clock: Any = None
+        self.clock = None
         self.ended = 0
         self.rank = rank
         self.name = name
@@ -92,7 +91,11 @@ class MessageSide(Deed):
         self.signature = signature
         self.sends = sends
         self.partner: MessageSide | None = None
-        self.buffered = False
+
+    @property
+    def buffered(self) -> bool:
+        """Whether it completes without its receive, by what the program asks for."""
+        return self.name in _BUFFERED
 
 
 class CollectiveCall(Deed):

@@ -25,7 +25,8 @@ _PACKED = "MPI.PACKED"
 _BYTE = "MPI.BYTE"
 LIKE_BYTES = frozenset({_BYTES, _BYTE, "uint8", "MPI.CHAR"})
 
-_arrays: dict[Any, str] = {np.dtype(code): np.dtype(code).name for code in "?bBhiqlHIQLefdgFDG"}
+KNOWN: dict[Any, str] = {np.dtype(code): np.dtype(code).name for code in "?bBhiqlHIQLefdgFDG"}
+"""The names of the types of elements that arrays most often have."""
 _ndarray = np.ndarray
 
 
@@ -78,9 +79,11 @@ def of_elements(core: Type, count: int) -> Signature:
 
 def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
     """Return the signature of a buffer argument, or of each of its blocks; None where it is none that is understood."""
-    if type(buf) is _ndarray and buf.dtype in _arrays and not blocks:
-        size = buf.size
-        return ((_arrays[buf.dtype], size),) if size else ()
+    if type(buf) is _ndarray and not blocks:  # hot path
+        name = KNOWN.get(buf.dtype)
+        if name is not None:
+            size = buf.size
+            return ((name, size),) if size else ()
     if buf is None or is_in_place(buf):
         return None
     try:

@@ -4,7 +4,8 @@ While a rank has such memory, Python tells of each line of the program between t
 lines that may touch an array of each instruction. The source says which arrays an instruction works on, and by which
 index; whether that is the memory in question is found by evaluating just the name and the index, which have no calls
 in them. Loading means that elements are looked at: to name, slice or pass on an array is none. Where a debugger or a
-coverage tool traces already, nothing is watched; nor after `MOST_EVENTS`, for that would take too long.
+coverage tool traces already, nothing is watched; nor after `MOST_EVENTS`, for that would take too long, nor an
+instruction that has been looked at `MOST_LOOKS` times, nor between two calls where `quiet` finds nothing to see.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import builtins
 import dis
 import linecache
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from xsim_py.code_origin import of_program
+from xsim_py.mpi4py.handle import Handle
 from xsim_py.process.ranks import current
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ _settrace, _gettrace = sys.settrace, sys.gettrace  # while a run lasts, there ar
 LOAD, STORE = "load", "store"
 
 MOST_EVENTS = 100_000
+MOST_LOOKS = 1_000
 
 _LOOKING = frozenset(
     (
@@ -133,24 +138,47 @@ def _of_file(file: str) -> dict[Key, tuple[Touch, ...]]:
     return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
 
 
-@cache
-def _of_code(code: CodeType) -> tuple[frozenset[int], dict[int, tuple[Touch, ...]]]:
-    """Return the lines of a function that may touch an array, and what each instruction may touch, by its offset."""
-    touches = _of_file(code.co_filename)
-    found = {}
-    lines = set()
-    line = 0
-    for instruction in dis.get_instructions(code):
-        line = instruction.starts_line or line if not isinstance(instruction.starts_line, bool) else line
-        position = instruction.positions
-        group = _GROUPS.get(instruction.opname)
-        if group is None or position is None or position.end_lineno is None or position.end_col_offset is None:
-            continue
-        here = touches.get((group, position.end_lineno, position.end_col_offset))
-        if here:
-            found[instruction.offset] = here
-            lines.add(position.lineno or line)
-    return frozenset(lines), found
+class InCode:
+    """The instructions of a function that may touch an array, as long as they are worth a look.
+
+    Attributes
+    ----------
+    lines : set of int
+        Where they are.
+    touches : dict of int to tuple of Touch
+        The arrays, perhaps, on which each of them works, by its offset.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        of_file = _of_file(code.co_filename) if of_program(code.co_filename) else {}
+        self.touches: dict[int, tuple[Touch, ...]] = {}
+        self._line_of: dict[int, int] = {}
+        self._looks: dict[int, int] = {}
+        line = 0
+        for instruction in dis.get_instructions(code) if of_file else ():
+            line = instruction.starts_line or line if not isinstance(instruction.starts_line, bool) else line
+            key = _key_of(instruction)
+            here = None if key is None else of_file.get(key)
+            if here:
+                self.touches[instruction.offset] = here
+                assert instruction.positions is not None
+                self._line_of[instruction.offset] = instruction.positions.lineno or line
+        self.lines = set(self._line_of.values())
+
+    def looked(self, offset: int) -> None:
+        """Count a look at an instruction, and forget the instruction after many."""
+        count = self._looks[offset] = self._looks.get(offset, 0) + 1
+        if count >= MOST_LOOKS:
+            del self.touches[offset], self._line_of[offset]
+            self.lines = set(self._line_of.values())
+
+
+def _key_of(instruction: dis.Instruction) -> Key | None:
+    """Return by what the source knows an instruction, if it does something to a value."""
+    group, position = _GROUPS.get(instruction.opname), instruction.positions
+    if group is None or position is None or position.end_lineno is None or position.end_col_offset is None:
+        return None
+    return group, position.end_lineno, position.end_col_offset
 
 
 def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
@@ -233,6 +261,98 @@ def _index(node: ast.AST) -> Any:
     return None
 
 
+@cache
+def _callees(file: str) -> dict[Key, tuple[str, ...]]:
+    """Return the names of the function that each call of a file calls; of a method of something else just its own."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return {}
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            names = _names(node.func)
+            if not names and isinstance(node.func, ast.Attribute):
+                names = ("", node.func.attr)
+            found["call", node.end_lineno or 0, node.end_col_offset or 0] = names
+    return found
+
+
+def quiet(frame: FrameType) -> bool:
+    """Return whether a frame, on each way from where it stands to its next MPI call, certainly touches no array.
+
+    So it is between two calls that begin a receive and a send, as often as not. It is asked once for a place: names are
+    taken to mean what they do now.
+    """
+    code = frame.f_code
+    callees = _callees(code.co_filename)
+    touches = InCode(code).touches
+    instructions = list(dis.get_instructions(code))
+    at = {instruction.offset: i for i, instruction in enumerate(instructions)}
+    # Within a call the frame stands somewhere in the cache behind the instruction.
+    ahead, seen = [bisect_right(list(at), frame.f_lasti)], set[int]()
+    while ahead:
+        place = ahead.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        instruction = instructions[place]
+        name = instruction.opname
+        if name.startswith("CALL"):
+            key = _key_of(instruction)
+            callee = callees.get(key, ()) if key is not None else ()
+            if _is_mpi(callee, frame):
+                continue
+            if not _is_harmless(callee, frame):
+                return False
+        elif name.startswith(_LEAVING):
+            return False
+        if any(_may_be_array(touch, frame) for touch in touches.get(instruction.offset, ())):
+            return False
+        jumps = instruction.opcode in _JUMPS
+        if jumps:
+            ahead.append(at[instruction.argval])
+        if not (jumps and name in _ALWAYS):
+            ahead.append(place + 1)
+    return True
+
+
+_JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
+_ALWAYS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"))
+_LEAVING = ("RETURN", "RERAISE", "RAISE", "YIELD", "SEND", "BEFORE_WITH", "IMPORT", "ASYNC", "GET_AWAITABLE")
+_HARMLESS = frozenset(("range", "len", "enumerate", "zip", "isinstance", "int", "float", "min", "max", "abs"))
+_NO_ARRAYS = (int, float, complex, str, bytes, bool, ModuleType, type)
+
+
+def _is_mpi(callee: tuple[str, ...], frame: FrameType) -> bool:
+    """Return whether names mean a method of mpi4py, before which the watch is paused."""
+    if len(callee) < 2 or callee[-1] not in _methods() or not callee[0]:
+        return False
+    owner = _value(callee[:-1], frame)
+    return isinstance(owner, Handle) or (isinstance(owner, type) and issubclass(owner, Handle))
+
+
+@cache
+def _methods() -> frozenset[str]:
+    from xsim_py.mpi4py.call_hooks import known_calls
+
+    return known_calls()
+
+
+def _is_harmless(callee: tuple[str, ...], frame: FrameType) -> bool:
+    """Return whether names mean a function of Python that runs none of the program."""
+    if len(callee) == 1:
+        return callee[0] in _HARMLESS and callee[0] not in frame.f_globals and callee[0] not in frame.f_locals
+    return len(callee) == 2 and callee[1] in ("append", "extend") and type(_value(callee[:1], frame)) is list
+
+
+def _may_be_array(touch: Touch, frame: FrameType) -> bool:
+    value = _value(touch.array.names, frame)
+    if isinstance(value, (*_NO_ARRAYS, Handle)):
+        return False
+    return not touch.callee or _looks(touch.callee, frame) or value is None
+
+
 # --------------------------------------------------------------------------------------------- while the run lasts
 
 
@@ -244,43 +364,64 @@ class LineWatch:
         self._usable = _gettrace() is None
         self._events = 0
         self._tracer = self._line  # one object, not a new method each time
+        self._known: dict[CodeType, InCode] = {}
+        self._quiet: dict[tuple[CodeType, int], bool] = {}
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
         if self._usable and _gettrace() == self._entered:
             _settrace(None)
 
-    def go_on(self, frame: FrameType) -> None:
-        """Watch what comes after an MPI call, which `frame` has made."""
-        if not self._usable or _gettrace() not in (None, self._entered):  # the program may trace itself
+    def go_on(self, frame: FrameType, place: Any) -> None:
+        """Watch what comes after an MPI call, which `frame` has made at a place."""
+        if not self._usable:
+            return
+        is_quiet = self._quiet.get(place)
+        if is_quiet is None:
+            is_quiet = self._quiet[place] = quiet(frame)
+        if is_quiet or _gettrace() not in (None, self._entered):  # the program may trace itself
             return
         _settrace(self._entered)
-        frame.f_trace_opcodes = True  # for the rest of the line that has made the call
+        code = self._in(frame.f_code)
+        frame.f_trace_opcodes = bool(code.lines)  # for the rest of the line that has made the call
         outer: FrameType | None = frame
         while outer is not None and outer.f_trace is not self._tracer:  # whoever has called that one has it, too
             if of_program(outer.f_code.co_filename):
                 outer.f_trace = self._tracer
             outer = outer.f_back
 
+    def _in(self, code: CodeType) -> InCode:
+        found = self._known.get(code)
+        if found is None:
+            found = self._known[code] = InCode(code)
+        return found
+
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if not self._in(frame.f_code).lines:
+            return None
         return self._tracer if of_program(frame.f_code.co_filename) else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
         self._events += 1
+        code = self._in(frame.f_code)
         if event == "line":
-            frame.f_trace_opcodes = frame.f_lineno in _of_code(frame.f_code)[0]
+            frame.f_trace_opcodes = frame.f_lineno in code.lines
+            if not code.lines:
+                frame.f_trace_lines = False
             if self._events > MOST_EVENTS:
                 self._usable = False
                 _settrace(None)
         elif event == "opcode":
-            touches = _of_code(frame.f_code)[1].get(frame.f_lasti)
+            touches = code.touches.get(frame.f_lasti)
             if touches:
                 self._look(touches, frame)
+                code.looked(frame.f_lasti)
         return self._tracer
 
     def _look(self, touches: tuple[Touch, ...], frame: FrameType) -> None:
         fiber = current.here()
-        if fiber is None or fiber in self._monitor.inside:
+        call = self._monitor.calls.get(fiber)
+        if fiber is None or (call is not None and call.is_open):
             return
         state = self._monitor.rank(fiber.rank.number)
         guards = [*state.buffers, *state.exposed]

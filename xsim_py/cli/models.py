@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from argparse import ArgumentTypeError
+from contextlib import suppress
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.cli.options import assignment, positive
@@ -31,6 +34,13 @@ def add_models_parser(commands: Any) -> None:
     check.add_argument("file", metavar="FILE", help="a YAML file, or a preset")
     check.add_argument("-n", "--ranks", type=positive, default=1, metavar="N", help="and whether that many ranks fit")
     check.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
+    times = actions.add_parser("times", help="print what one-way messages take between two ranks, as CSV")
+    times.add_argument("file", metavar="MACHINE", help="a YAML file, or a preset")
+    times.add_argument(
+        "--bytes", type=_sizes, required=True, metavar="SIZES", help="how long the messages are, such as 1,64,4KiB"
+    )
+    times.add_argument("--layer", metavar="NAME", help="network (the default, if there is one) or same_node")
+    times.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
     schema = actions.add_parser("schema", help="print the JSON Schema of machine descriptions, for editors")
     schema.add_argument("--markdown", action="store_true", help="print a table for people instead")
 
@@ -43,6 +53,8 @@ def run_models(args: Namespace) -> int:
         print(preset_path(args.name).read_text(encoding="utf-8"), end="")
     elif args.models == "check":
         return _check(args)
+    elif args.models == "times":
+        _times(args)
     elif args.models == "schema":
         from xsim_py.config.schema import json_schema, markdown_table
 
@@ -89,25 +101,75 @@ def _check(args: Namespace) -> int:
     return 0
 
 
+def _times(args: Namespace) -> None:
+    """Print the time of a message of each size, between the first two nodes or within one."""
+    from xsim_py.config import load_machine
+    from xsim_py.machine import Machine
+    from xsim_py.network import make_network
+
+    spec = load_machine(args.file, overrides=dict(args.set or ()))
+    layers = [name for name in ("network", "same_node") if getattr(spec, name) is not None]
+    layer = args.layer or layers[0]
+    if layer not in layers:
+        raise ConfigError(f"--layer: {spec.name} has no figures for {layer!r}; it has {' and '.join(layers)}")
+    machine, other = Machine(spec, ranks=1), 0
+    if layer == "network":
+        with suppress(ConfigError):  # there is one node, which is full
+            machine = Machine(spec, ranks=machine.cores_per_node + 1)
+            other = next(rank for rank, node in enumerate(machine.node_of) if node)
+    link = make_network(spec, places=machine).link(0, other)
+    print("bytes,seconds")
+    for size_bytes in args.bytes:
+        print(f"{size_bytes},{Decimal(link.one_way_ps(size_bytes)) / 10**12:f}")
+
+
+def _sizes(text: str) -> list[int]:
+    """Read sizes that are parted by commas."""
+    from xsim_py.units import parse_size_bytes
+
+    try:
+        return [parse_size_bytes(each.strip()) for each in text.split(",")]
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 def _figures(spec: MachineSpec) -> Iterator[str]:
     """Yield one line for each layer that has figures."""
     if spec.network is not None:
-        hop = spec.network.per_hop_ps
-        yield f"network:   {_costs(spec.network, per_hop_ps=hop)}"
+        yield from _layer("network:   ", spec.network, per_hop_ps=spec.network.per_hop_ps)
     if spec.same_node is not None:
-        yield f"same node: {_costs(spec.same_node, per_hop_ps=0)}"
+        yield from _layer("same node: ", spec.same_node, per_hop_ps=0)
+
+
+def _layer(name: str, layer: LayerSpec, *, per_hop_ps: int) -> Iterator[str]:
+    """Yield a line for each range of sizes that has figures."""
+    from xsim_py.network.link import by_size
+
+    ranges = list(zip(*by_size(layer), strict=True))
+    for from_bytes, figures in ranges:
+        sizes = f"from {_size(from_bytes)}: " if len(ranges) > 1 else ""
+        yield f"{name}{sizes}{_costs(figures, per_hop_ps=per_hop_ps)}"
+        name = " " * len(name)
 
 
 def _costs(layer: LayerSpec, *, per_hop_ps: int) -> str:
-    from xsim_py.units import format_bandwidth, format_size, format_time
+    from xsim_py.units import format_bandwidth, format_time
 
     hops = f" + {format_time(per_hop_ps)} a hop" if per_hop_ps else ""
-    told = [f"latency {format_time(layer.latency_ps)}{hops}", f"bandwidth {format_bandwidth(layer.ps_per_byte)}"]
+    if layer.times is not None:
+        told = [f"times of {layer.times.name}{hops}"]
+    else:
+        told = [f"latency {format_time(layer.latency_ps)}{hops}", f"bandwidth {format_bandwidth(layer.ps_per_byte)}"]
     if layer.send_overhead_ps or layer.recv_overhead_ps:
         told.append(f"overhead {format_time(layer.send_overhead_ps)} / {format_time(layer.recv_overhead_ps)}")
     if layer.gap_ps:
         told.append(f"gap {format_time(layer.gap_ps)}")
     if layer.eager_threshold_bytes is not None:
-        size = layer.eager_threshold_bytes
-        told.append(f"rendezvous above {format_size(size) if size % 1024 == 0 else f'{size} B'}")
+        told.append(f"rendezvous above {_size(layer.eager_threshold_bytes)}")
     return ", ".join(told)
+
+
+def _size(size_bytes: int) -> str:
+    from xsim_py.units import format_size
+
+    return format_size(size_bytes) if size_bytes % 1024 == 0 else f"{size_bytes} B"

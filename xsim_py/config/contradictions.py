@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from xsim_py.config.described import Contradiction
-from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, TwistSpec
+from xsim_py.config.description import TOPOLOGY_KEYS, LayerSpec, MachineSpec, TwistSpec
 from xsim_py.input_files import is_file
 
 MOST_RANKS = 2**24  # half of the numbers that the engine has, `engine.MAX_ORIGINS`: others are for later ranks
@@ -97,10 +97,33 @@ def _layers(spec: MachineSpec) -> Iterator[Contradiction]:
         yield needed, f"missing: what a message costs on topology.type {spec.topology.type}", ("topology.type",)
     # Without any latency, an answer could arrive in the instant of its question, and no two shards could ever run at
     # the same time: the smallest latency is how far a shard may look ahead.
-    if spec.network is not None and spec.network.latency_ps + spec.network.per_hop_ps == 0:
-        yield "network.latency", "latency and per_hop are both zero; a message needs some time", ("network.per_hop",)
-    if spec.same_node is not None and spec.same_node.latency_ps == 0:
-        yield "same_node.latency", "a message needs some time, and this is zero", ()
+    if spec.network is not None:
+        yield from _layer(spec, spec.network, "network", spec.network.per_hop_ps)
+    if spec.same_node is not None:
+        yield from _layer(spec, spec.same_node, "same_node", 0)
+
+
+def _layer(spec: MachineSpec, layer: LayerSpec, path: str, per_hop_ps: int) -> Iterator[Contradiction]:
+    segments = layer.segments or ()
+    at = f"{path}.latency"
+    if at in spec.places:
+        if layer.latency_ps + per_hop_ps == 0:
+            zero = "latency and per_hop are both zero; a message needs some time"
+            yield at, zero if path == "network" else "a message needs some time, and this is zero", (f"{path}.per_hop",)
+    elif layer.times is None and not (segments and segments[0].from_bytes == 0 and segments[0].latency_ps is not None):
+        message = "missing: time from the end of the injection to the arrival, before any hops."
+        yield at, message, (f"{path}.segments", f"{path}.times")
+    if segments and layer.times is not None:
+        yield f"{path}.times", "the times of all sizes are measured ones, or those of segments", (f"{path}.segments",)
+    if layer.times is not None and not is_file(layer.times):
+        yield f"{path}.times", f"there is no file {layer.times}", ()
+    for index, each in enumerate(segments):
+        if index and each.from_bytes <= segments[index - 1].from_bytes:
+            yield f"{path}.segments[{index}].from", "segments stand in ascending order", (f"{path}.segments",)
+        latency_ps = layer.latency_ps if each.latency_ps is None else each.latency_ps
+        ps_per_byte = layer.ps_per_byte if each.ps_per_byte is None else each.ps_per_byte
+        if latency_ps + per_hop_ps + int(each.from_bytes * ps_per_byte) == 0:
+            yield f"{path}.segments[{index}].latency", "a message needs some time, and this is zero", (at,)
 
 
 def _twist(spec: MachineSpec) -> Iterator[Contradiction]:

@@ -126,11 +126,45 @@ class TopologySpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SegmentSpec:
+    """One entry of ``segments``: the figures of messages from one size up to the next entry's."""
+
+    from_bytes: int = option(kinds.SIZE, "The smallest message that has these figures.", default=0, required=True)
+    latency_ps: int | None = option(kinds.COST, "As in the section itself, for these sizes.", shown="the section's")
+    ps_per_byte: Fraction | None = option(
+        kinds.BANDWIDTH, "As in the section itself, for these sizes.", shown="the section's", key="bandwidth"
+    )
+    send_overhead_ps: int | None = option(
+        kinds.COST, "As in the section itself, for these sizes.", shown="the section's"
+    )
+    recv_overhead_ps: int | None = option(
+        kinds.COST, "As in the section itself, for these sizes.", shown="the section's"
+    )
+    send_overhead_ps_per_byte: Fraction | None = option(
+        kinds.TIME_PER_BYTE,
+        "As in the section itself, for these sizes.",
+        shown="the section's",
+        key="send_overhead_per_byte",
+    )
+    recv_overhead_ps_per_byte: Fraction | None = option(
+        kinds.TIME_PER_BYTE,
+        "As in the section itself, for these sizes.",
+        shown="the section's",
+        key="recv_overhead_per_byte",
+    )
+    gap_ps: int | None = option(kinds.COST, "As in the section itself, for these sizes.", shown="the section's")
+
+
+@dataclass(frozen=True, kw_only=True)
 class LayerSpec:
     """Section ``same_node``: what a message costs between two ranks of one node."""
 
     latency_ps: int = option(
-        kinds.COST, "Time from the end of the injection to the arrival, before any hops.", default=0, required=True
+        kinds.COST,
+        "Time from the end of the injection to the arrival, before any hops. Needed where no segment begins at 0B, and "
+        "there are no times.",
+        default=0,
+        shown="that of the segment from 0B",
     )
     ps_per_byte: Fraction = option(
         kinds.BANDWIDTH,
@@ -170,6 +204,17 @@ class LayerSpec:
         "false: the injection of n bytes takes the time of n-1 bytes, as in LogGP.",
         default=True,
         shown="true",
+    )
+    segments: tuple[SegmentSpec, ...] | None = option(
+        ListOf(Section(SegmentSpec), "a list of {from: 8KiB, latency: 2us, bandwidth: 5GB/s}"),
+        "Other figures for messages from some sizes on, in ascending order.",
+        shown="none",
+    )
+    times: Path | None = option(
+        kinds.FILE,
+        "Measured one-way times by size, in place of a bandwidth: a CSV file with columns bytes and seconds (or "
+        "median_s); relative to this file.",
+        shown="none",
     )
 
 

@@ -153,9 +153,12 @@ def config_hash(spec: MachineSpec) -> str:
     if spec.topology.type != "fattree":
         for key in TOPOLOGY_KEYS["fattree"]:
             del told["topology"][key]
-    if spec.network is not None and spec.network.noise is None:
-        told["network"] = dict(_plain(spec.network))  # type: ignore[call-overload]
-        del told["network"]["noise"]
+    for section, later in (("network", ("noise", "segments", "times")), ("same_node", ("segments", "times"))):
+        if (layer := getattr(spec, section)) is not None:
+            told[section] = dict(_plain(layer))  # type: ignore[call-overload]
+            for key in later:
+                if getattr(layer, key) is None:
+                    del told[section][key]
     told["mpi"] = _plain(spec.mpi)
     for key, silent in (("library_version", ""), ("create_group", "plain"), ("resilience", None)):
         if told["mpi"][key] == silent:

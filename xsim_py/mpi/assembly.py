@@ -75,7 +75,7 @@ def make_library(
     """
     account = network.contention()
     links = None if account is None else SharedLinks(settings.machine, account)
-    fabric: Fabric = _kind_of_fabric(traced, observer, schedule, noise)(shard, network, links, settings)
+    fabric: Fabric = _kind_of_fabric(network, traced, observer, schedule, noise)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:
@@ -97,7 +97,7 @@ def make_library(
 
 
 def _kind_of_fabric(
-    traced: bool, observer: Observer | None, schedule: MatchSchedule | None, noise: NoiseModel | None
+    network: Any, traced: bool, observer: Observer | None, schedule: MatchSchedule | None, noise: NoiseModel | None
 ) -> Any:
     """Return what makes the fabric of a run; most have neither of these but a trace, and should start quickly."""
     kind: Any = TracingFabric if traced else Fabric
@@ -107,6 +107,10 @@ def _kind_of_fabric(
 
         kind = TracedChoosingFabric if traced else ChoosingFabric
         more["schedule"] = schedule
+    if not network.in_order:
+        from .transport.ordered import ordered
+
+        kind = ordered(kind)
     if noise is not None:
         from .transport.noisy import noisy
 

@@ -91,7 +91,7 @@ class Topologies(CommHandle):
         from .topocomm import Distgraphcomm
 
         comm = self._comm()
-        arriving, leaving = int_list(sources or ()), int_list(destinations or ())
+        arriving, leaving = (int_list(() if given is None else given) for given in (sources, destinations))
         graph = DistGraph(
             tuple(arriving),
             tuple(leaving),

@@ -43,8 +43,7 @@ class LayeredNetwork(Network):
         self.uniform: dict[int, Cost] = {}
         self.equally_far = False
         if spec.same_node is not None:
-            latency_ps = spec.same_node.latency_ps
-            self._same = self.link_class(spec.same_node, layer="same_node", hops=0, latency_ps=latency_ps)
+            self._same = self.link_class(spec.same_node, layer="same_node", hops=0, way_ps=0)
         else:  # no figures of its own: as between neighbours
             self._same = self._make(self._least_hops)
         equally_far = places.topology.equally_far or (spec.network is not None and spec.network.per_hop_ps == 0)
@@ -102,9 +101,15 @@ class LayeredNetwork(Network):
     def _make(self, hops: int) -> Link:
         costs = self._across_costs
         assert costs is not None  # the rules of the description see to that
-        latency_ps = costs.latency_ps + hops * costs.per_hop_ps
-        link = self._across[hops] = self.link_class(costs, layer="network", hops=hops, latency_ps=latency_ps)
+        way_ps = hops * costs.per_hop_ps
+        link = self._across[hops] = self.link_class(costs, layer="network", hops=hops, way_ps=way_ps)
         return link
+
+    @property
+    def in_order(self) -> bool:
+        """True if no message can come before an earlier one of the same rank to the same one by itself."""
+        across = True if self._across_costs is None else self._make(self._least_hops).in_order
+        return across and self._same.in_order
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
         """Return the smallest latency between ranks of different blocks; see `Network.min_latency_ps`.
@@ -123,7 +128,7 @@ class LayeredNetwork(Network):
             nodes = len(set().union(*used))
         latencies = []
         if counted > nodes or parts == 1:  # two blocks share a node (or nobody has to look ahead)
-            latencies.append(self._same.latency_ps)
+            latencies.append(self._same.least_ps)
         if parts > 1 and nodes > 1:
             latencies.append(self.nearest_ps)
         return min(latencies)
@@ -133,7 +138,7 @@ class LayeredNetwork(Network):
 
         Blocks that share a node are as near as ranks on one node, others as the two nearest nodes.
         """
-        same_ps = self._same.latency_ps
+        same_ps = self._same.least_ps
         across_ps = self.nearest_ps
         nodes = [set(self._node_of[block.start : block.stop]) for block in blocks]
         return [[across_ps if a.isdisjoint(b) else same_ps for b in nodes] for a in nodes]
@@ -142,9 +147,9 @@ class LayeredNetwork(Network):
     def nearest_ps(self) -> int:
         """The latency between the two nearest nodes."""
         if self._across_costs is None:
-            return self._same.latency_ps
+            return self._same.least_ps
         hops = 1 if self._shares_links else self._least_hops or 1
-        return (self._across.get(hops) or self._make(hops)).latency_ps
+        return (self._across.get(hops) or self._make(hops)).least_ps
 
     def longest(self) -> Link:
         """Return the costs between the two nodes that are farthest apart, or within one if that takes longer."""
@@ -159,5 +164,5 @@ class LayeredNetwork(Network):
         costs = self._across_costs
         if costs is None or not self._shares_links:
             return None
-        link = self.link_class(costs, layer="network", hops=0, latency_ps=costs.latency_ps)
+        link = self.link_class(costs, layer="network", hops=0, way_ps=0)
         return LinkContention(link, per_hop_ps=costs.per_hop_ps)

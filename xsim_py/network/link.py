@@ -16,6 +16,10 @@ with an idle NIC and its receive already posted, ends at the receiver at
   With a receive that is posted later, at r, the answer leaves at ``max(t0 + o_s + L, r)``. The sender's request
   completes when its data have left, W after they began to.
 
+Where a layer has ``segments``, a message has the figures of its size's, and L those of the smallest messages: what the
+latency of a larger one is more than that counts as time on its wire (but does not keep the NIC busy). Where a layer has
+measured ``times`` T(n), W is what is left of them: T - o_s - L - o_r, or T - o_s - 3 L - o_r of a rendezvous.
+
 Hockney's model has o = gap = 0, LogP has W = 0 and B = g, and LogGP has count_first_byte false and W(n) = (n-1) G.
 
 Prior art: Culler et al. (LogP, 1993), Alexandrov et al. (LogGP, 1995), Hoefler et al. (LogGOPSim, 2010).
@@ -23,11 +27,18 @@ Prior art: Culler et al. (LogP, 1993), Alexandrov et al. (LogGP, 1995), Hoefler 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from bisect import bisect_right
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
 
 from xsim_py.config import LayerSpec
 from xsim_py.units import round_half_up
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from xsim_py.network.measured_times import MeasuredTimes
 
 _MOST_SIZES: Final = 4096  # a program uses few sizes of message; one that uses them all must not fill the memory
 
@@ -64,28 +75,35 @@ class Cost:
 class Link:
     """The costs between all pairs of ranks that are equally far apart; there are few of these objects.
 
+    Parameters
+    ----------
+    costs
+        The figures of the layer.
+    layer
+        Its name.
+    hops, way_ps
+        Links of the network on the way, and what they add to each latency.
+
     Attributes
     ----------
-    layer
-        ``"same_node"`` or ``"network"``.
-    hops
-        Links of the network on the way.
     latency_ps
         The smallest L of any message, which is that of control messages.
     cache
         The costs of sizes asked before. The hot path reads ``link.cache.get(n) or link.cost(n)``.
     """
 
-    __slots__ = ("_bytes_before", "_costs", "_per_byte", "cache", "hops", "latency_ps", "layer")
+    __slots__ = ("_base_ps", "_figures", "_from_bytes", "_times", "cache", "hops", "latency_ps", "layer")
 
-    def __init__(self, costs: LayerSpec, *, layer: str, hops: int, latency_ps: int) -> None:
+    def __init__(self, costs: LayerSpec, *, layer: str, hops: int, way_ps: int) -> None:
         self.layer = layer
         self.hops = hops
-        self.latency_ps = latency_ps
         self.cache: dict[int, Cost] = {}
-        self._costs = costs
-        self._per_byte = costs.ps_per_byte.numerator, costs.ps_per_byte.denominator
-        self._bytes_before = 0 if costs.count_first_byte else 1
+        self._from_bytes, self._figures = by_size(costs)
+        self._times = None if costs.times is None else _measured(costs.times)
+        self._base_ps = self._figures[0].latency_ps
+        if self._times is not None and self._base_ps == 0:
+            self._base_ps = max(self._times.of(0) - costs.send_overhead_ps - costs.recv_overhead_ps, 1)
+        self.latency_ps = self._base_ps + way_ps
 
     def cost(self, size_bytes: int) -> Cost:
         """Return the cost of a message of that size."""
@@ -98,18 +116,72 @@ class Link:
 
     def computed(self, size_bytes: int) -> Cost:
         """Compute the cost of a message of that size; another model has another rule."""
-        costs = self._costs
-        send, recv = costs.send_overhead_ps_per_byte, costs.recv_overhead_ps_per_byte
-        numerator, denominator = self._per_byte
-        wire_ps = round_half_up(max(size_bytes - self._bytes_before, 0) * numerator, denominator)
-        return Cost(
-            costs.send_overhead_ps + round_half_up(size_bytes * send.numerator, send.denominator),
-            wire_ps,
-            max(costs.gap_ps, wire_ps),
-            self.latency_ps,
-            costs.recv_overhead_ps + round_half_up(size_bytes * recv.numerator, recv.denominator),
-            costs.eager_threshold_bytes is None or size_bytes <= costs.eager_threshold_bytes,
-        )
+        costs = self._figures[bisect_right(self._from_bytes, size_bytes) - 1]
+        eager = costs.eager_threshold_bytes is None or size_bytes <= costs.eager_threshold_bytes
+        send_ps = costs.send_overhead_ps + _of_bytes(size_bytes, costs.send_overhead_ps_per_byte)
+        receive_ps = costs.recv_overhead_ps + _of_bytes(size_bytes, costs.recv_overhead_ps_per_byte)
+        injected_ps = _of_bytes(max(size_bytes - (not costs.count_first_byte), 0), costs.ps_per_byte)
+        latency_ps = self.latency_ps
+        if self._times is None:
+            wire_ps = injected_ps + costs.latency_ps - self._base_ps
+        else:
+            wire_ps = self._times.of(size_bytes) - send_ps - receive_ps - (1 if eager else 3) * self._base_ps
+            injected_ps = injected_ps or max(wire_ps, 0)
+        if wire_ps < 0:  # it is faster than an empty one
+            latency_ps, wire_ps = max(latency_ps + wire_ps, 1), 0
+        return Cost(send_ps, wire_ps, max(costs.gap_ps, injected_ps), latency_ps, receive_ps, eager)
+
+    def one_way_ps(self, size_bytes: int) -> int:
+        """Return how long a message of that size takes from its send to the end of a receive that has been posted."""
+        cost = self.cost(size_bytes)
+        asking_ps = 0 if cost.eager else cost.latency_ps + self.latency_ps
+        return cost.send_ps + asking_ps + cost.wire_ps + cost.latency_ps + cost.receive_ps
+
+    @property
+    def least_ps(self) -> int:
+        """The least time from when a message begins to leave until it is there."""
+        costs = map(self.computed, self._turns())
+        return min(self.latency_ps, *(cost.latency_ps + cost.wire_ps for cost in costs))
+
+    @property
+    def in_order(self) -> bool:
+        """True if no message can come before an earlier one from the same rank by itself: all take their time alike."""
+        costs = [self.computed(size_bytes) for size_bytes in self._turns()]
+        most_ps = max(cost.wire_ps + cost.latency_ps - cost.busy_ps for cost in costs)
+        return most_ps <= self.least_ps
+
+    def _turns(self) -> list[int]:
+        """Return the sizes between which all costs are straight lines."""
+        threshold = self._figures[0].eager_threshold_bytes
+        known = [*self._from_bytes, *([] if self._times is None else self._times.sizes)]
+        known += [] if threshold is None else [threshold, threshold + 1]
+        return sorted({*known, *(size_bytes - 1 for size_bytes in known if size_bytes)})
 
     def __repr__(self) -> str:
         return f"Link({self.layer}, hops={self.hops}, latency_ps={self.latency_ps})"
+
+
+def by_size(costs: LayerSpec) -> tuple[list[int], list[LayerSpec]]:
+    """Return from which sizes on there are figures of their own, the first being 0, and the figures."""
+    from_bytes, figures = [0], [costs]
+    for segment in costs.segments or ():
+        own = {
+            each.name: value
+            for each in fields(segment)
+            if each.name != "from_bytes" and (value := getattr(segment, each.name)) is not None
+        }
+        if segment.from_bytes == 0:
+            from_bytes, figures = [], []
+        from_bytes.append(segment.from_bytes)
+        figures.append(replace(costs, **own))
+    return from_bytes, figures
+
+
+def _measured(path: Path) -> MeasuredTimes:
+    from xsim_py.network.measured_times import measured_times  # few machines have any
+
+    return measured_times(path)
+
+
+def _of_bytes(size_bytes: int, ps_per_byte: Fraction) -> int:
+    return round_half_up(size_bytes * ps_per_byte.numerator, ps_per_byte.denominator)

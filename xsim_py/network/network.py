@@ -96,6 +96,11 @@ class Network(Protocol):
         ...
 
     @property
+    def in_order(self) -> bool:
+        """True if no message can come before an earlier one of the same rank to the same one by itself."""
+        ...
+
+    @property
     def nearest_ps(self) -> int:
         """The smallest latency between two nodes, also those without ranks; within a node where there is but one."""
         ...

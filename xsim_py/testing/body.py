@@ -18,9 +18,11 @@ from xsim_py.process.output.tracebacks import without_simulator
 from xsim_py.process.programs.called_functions import FoundInRanks
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import UNTIL, Fiber
+from xsim_py.process.ranks.rank import Rank
 from xsim_py.units import PS_PER_S
 
 from .debugging import debugger_of
+from .drawn import draw_alike
 from .handed_over import Copies, Snapshot, apply, cells_of
 from .rank_fixtures import Fixtures, Owner
 
@@ -54,16 +56,20 @@ class Body(FoundInRanks):
         The fixtures that are set up in each rank, in the order in which the test asks for them.
     snapshot : Snapshot
         Of the program's modules before any test.
+    seed : int
+        Of the run.
     """
 
-    def __init__(self, item: Any, inside: Sequence[str], snapshot: Snapshot) -> None:
+    def __init__(self, item: Any, inside: Sequence[str], snapshot: Snapshot, seed: int) -> None:
         self.home = Path(item.config.rootpath)
         self.raised: list[Raised] = []
         self.passed = 0
         self._item = item
         self._inside = inside
         self._snapshot = snapshot
+        self._seed = seed
         self._names = _names_of(item)
+        self._begun: list[Rank] = []
         shared = [handler for handler in logging.getLogger().handlers if isinstance(handler, LogCaptureHandler)]
         self._log = shared, logging.getLogger().level
 
@@ -90,6 +96,7 @@ class Body(FoundInRanks):
     def __call__(self) -> None:
         """Run in the rank that is running."""
         noted = len(self.raised)
+        self._begun.append(current.rank())
         with self._noting():
             for handler in self._log[0]:
                 logging.getLogger().addHandler(handler)
@@ -108,7 +115,7 @@ class Body(FoundInRanks):
             self.raised.append(Raised(fiber.clock_ps, fiber.rank.number, error))
             if len(self.raised) == 1:
                 self._debug(error)
-                _limit_patience(fiber, error)
+                self._limit_patience(fiber, error)
             # Who quits a debugger leaves it suspended, and for this rank only.
             self._item.config.pluginmanager.getplugin("capturemanager").resume_global_capture()
 
@@ -124,12 +131,14 @@ class Body(FoundInRanks):
             fixtures = Fixtures(self._item, owner, values, closures, stack)
             for name in self._inside:
                 fixtures.value(name)
+            draw_alike(owner.function, self._seed)
             if isinstance(owner.instance, unittest.TestCase):
                 _run_test_case(owner.instance)
                 return
             names = self._item._fixtureinfo.argnames
             result = owner.function(**{name: fixtures.value(name) for name in names})
             if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
+                getattr(result, "close", lambda: None)()
                 pytest.fail("async functions are not tests that run on ranks", pytrace=False)
 
     def _debug(self, error: BaseException) -> None:
@@ -139,6 +148,18 @@ class Body(FoundInRanks):
                 debugger.start(self._item, error)
             except pytest.exit.Exception as quitting:
                 self._item.session.shouldstop = str(quitting)
+
+    def _limit_patience(self, fiber: Fiber, error: BaseException) -> None:
+        """Have the job ended if others go on for long after the first that has raised."""
+        rank, said = fiber.rank, f"rank {fiber.rank.number} raised {type(error).__name__}"
+        time_ps = fiber.clock_ps + _PATIENCE_PS
+
+        def look(_: object) -> None:
+            if any(other.exit_status is None and other.fiber.waiting is UNTIL for other in self._begun):
+                announce(rank, time_ps, _STALLED, said, mismatch=True)
+
+        rank.key += 1
+        rank.shard.kernel.post(time_ps, rank.key, look, None)
 
     def _owner(self, module: Any, attributes: dict[str, Any]) -> Owner:
         """Return the rank's own module, class, instance and function of the test."""
@@ -158,20 +179,6 @@ def _names_of(item: Any) -> list[str]:
     """Return the name of a test's module, and then those by which its function is found there."""
     inner = [] if item.cls is None else item.cls.__qualname__.split(".")
     return [item.module.__name__, *inner, getattr(item, "originalname", None) or item.name]
-
-
-def _limit_patience(fiber: Fiber, error: BaseException) -> None:
-    """Have the job ended if others go on for long after the first that has raised."""
-    rank, said = fiber.rank, f"rank {fiber.rank.number} raised {type(error).__name__}"
-    time_ps = fiber.clock_ps + _PATIENCE_PS
-
-    def look(_: object) -> None:
-        shard = rank.shard
-        if not shard.alone or any(other.exit_status is None and other.fiber.waiting is UNTIL for other in shard.ranks):
-            announce(rank, time_ps, _STALLED, said, mismatch=True)
-
-    rank.key += 1
-    rank.shard.kernel.post(time_ps, rank.key, look, None)
 
 
 class _Result(unittest.TestResult):

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 from _pytest import unraisableexception
-from _pytest.assertion import util
-from _pytest.debugging import pytestPDB
 
 from xsim_py.process.lifecycle import abort_job, announce, stop_mismatch
-from xsim_py.process.ranks import current, private_state
+from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Parked
 from xsim_py.units import PS_PER_S
 
+from .drawn import own_example
 from .session import SessionJob
 
 _FIRST_NAP_PS = PS_PER_S // 1_000_000
 _PATIENCE_PS = 100 * PS_PER_S
 _STALLED = 3
-_OWN_OF_ASSERTIONS = ("_reprcompare", "_assertion_pass", "_config")
-_OWN_OF_DEBUGGER = ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")
+_DRAWN_ONCE = ("randomly_seed", "random_order_seed")
+"""Options of plugins that shuffle tests: each session would draw another value."""
 _NOT_OF_RANKS = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}
 
 
@@ -69,14 +67,16 @@ class Member:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Have what is one in a process of pytest one in this rank, and leave files to the outer session."""
-        own_state()
+        """Leave files to the outer session, and have what it has drawn."""
         looks: Any = getattr(unraisableexception, "gc_collect_iterations_key", None)
         if looks is not None:  # each rank would look through all objects of all, for what its own have not said
             config.stash[looks] = 0
         for name, value in _NOT_OF_RANKS.items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
+        for name in _DRAWN_ONCE:
+            if hasattr(self._outer.option, name):
+                setattr(config.option, name, getattr(self._outer.option, name))
         base: Any = getattr(self._outer, "_tmp_path_factory", None)
         if base is not None:
             with current.outside():
@@ -113,10 +113,23 @@ class Member:
         self._failed |= report.failed
         self._job.reported(self._rank, report)
 
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, settings: Any) -> bool:
+        """Let the job look after the time that pytest-timeout grants: a rank has no timers that send signals."""
+        self._job.limit(self._rank, settings.timeout)
+        return True
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_cancel_timer(self) -> bool:
+        """Let the job forget of it."""
+        self._job.limit(self._rank, None)
+        return True
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         """Tell of the beginning and of the end of a test, and wait for the others after a failure."""
         self._failed = False
+        own_example()
         self._job.begun(self._rank, item.nodeid, item.location)
         result = yield
         self._job.left(self._rank, item.nodeid)
@@ -180,14 +193,3 @@ class Quiet:
         cache: Any = getattr(config, "cache", None)
         if cache is not None:
             cache.set = lambda key, value: None
-
-
-def own_state() -> None:
-    """Give the running rank what pytest keeps once for a process."""
-    rank = current.rank()
-    for name in _OWN_OF_ASSERTIONS:
-        private_state.own_attribute(rank, util, name)
-    for name in _OWN_OF_DEBUGGER:
-        if hasattr(pytestPDB, name):
-            setting = private_state.Setting(partial(getattr, pytestPDB, name), partial(setattr, pytestPDB, name))
-            private_state.touch(rank, f"pytestPDB.{name}", setting)

@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -22,7 +23,11 @@ from .rank_fixtures import looks_at_mpi
 OTHERS = pytest.StashKey[list[tuple[str, str]]]()
 """What the ranks have raised that the report of a test does not show: titles and tracebacks."""
 
+UNTIL = pytest.StashKey[float]()
+"""When the time is over that pytest-timeout grants a test, on the clock of `time.monotonic`."""
+
 _IN_RANKS: Any = "set up in each rank"
+_LEAST_S = 0.01
 
 
 def prepare(items: Sequence[tuple[Any, Wish]], options: dict[str, Any]) -> None:
@@ -65,7 +70,9 @@ def _run_all(item: Any, numbers: Sequence[int], options: dict[str, Any], snapsho
 
 def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> None:
     """Run the body of a test, and raise the first exception of a rank as it is."""
-    body = Body(item, _inside(item), snapshot)
+    body = Body(item, _inside(item), snapshot, int(options.get("seed", 0)))
+    if UNTIL in item.stash:
+        options = {"wall_limit": max(item.stash[UNTIL] - monotonic(), _LEAST_S), **options}
     try:
         result = simulate(body, ranks=ranks, label=ranks > 1, **options)
     except ConfigError as error:

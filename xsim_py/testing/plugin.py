@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -118,6 +119,10 @@ class _State:
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks, and bring the fixtures that no other plugin has."""
     config.stash[_STATE] = _State(config)
+    if is_in_rank():
+        from .kept_once import own_state
+
+        own_state()
     others = _others()
     config.addinivalue_line("markers", "ranks(n, ..., **options): run the test's body on n virtual ranks (xsim_py)")
     if "parallel" not in others.marks:
@@ -235,6 +240,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         from .on_ranks import keep_inside
 
         keep_inside(item)
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Have the ranks end with the time that pytest-timeout grants: its signal reaches nobody while they run."""
+    if item.stash.get(_ON_RANKS, False) and settings.method == "signal" and not item.config.getoption("usepdb"):
+        from .on_ranks import UNTIL
+
+        item.stash[UNTIL] = monotonic() + settings.timeout
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -63,6 +64,8 @@ class SessionJob:
         self.at: dict[int, str] = {}
         """Where a rank is in a test, its name."""
         self.stops = False
+        self.limits: dict[int, tuple[float, Any]] = {}
+        """When the time is over that pytest-timeout grants the test of a rank, and the switch that ends the run."""
         self._tests: dict[str, _Test] = {}
         self._order: dict[str, int] = {}
         self._collected: dict[int, set[str]] = {}
@@ -76,6 +79,19 @@ class SessionJob:
     def is_inside(self, rank: int, test: str) -> bool:
         """Return whether another rank is in the middle of a test."""
         return any(other != rank and at == test for other, at in self.at.items())
+
+    def limit(self, rank: int, seconds: float | None) -> None:
+        """Grant the test that a rank is in so much time on the wall clock, or as much as it wants."""
+        self.limits.pop(rank, None)
+        if seconds is not None:
+            self.limits[rank] = monotonic() + seconds, current.running().rank.shard.control
+
+    def look(self, *_: int) -> None:
+        """End this start of the ranks if a test has had its time; called now and then."""
+        now_s = monotonic()
+        for until_s, control in self.limits.values():
+            if now_s >= until_s:
+                control.stop("wall limit")
 
     # ------------------------------------------------------------------------------------------ what members tell
 
@@ -211,13 +227,24 @@ def _one_of(reports: dict[int, Any], ranks: int) -> Any:
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
             crash.message = f"{named}: {crash.message}"
-        report.longrepr.addsection(f"on {named}", "")
+        _say_where(report.longrepr, named)
     else:
-        report.longrepr = f"on {named}:\n{report.longrepr}"
+        report.longrepr = f"{named}: {report.longrepr}"
     told = [(f"on {_named(group)} of {ranks}", str(failed[group[0]].longrepr)) for group in shown[1:]]
     held = [(f"{title}, rank {group[0]}", text) for group in shown for title, text in failed[group[0]].sections]
     report.sections = [*told, *held[:_MOST_SECTIONS]]
     return report
+
+
+def _say_where(longrepr: Any, named: str) -> None:
+    """Say below an exception on which ranks it was raised."""
+    entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", None)
+    lines = entries[-1].lines if entries else []
+    first = next((line for line in lines if line.startswith("E ")), None)
+    if first is None:
+        longrepr.addsection(f"on {named}", "")
+    else:
+        lines.append(f"E{' ' * (len(first) - 1 - len(first[1:].lstrip()))}raised on {named}")
 
 
 def alike(text: str) -> str:
@@ -282,7 +309,8 @@ class Controller:
         while True:
             job = SessionJob(self, self._ranks, done)
             with self._uncaptured():
-                result = simulate(_Member(job, self._config), ranks=self._ranks, label=True, **self._options)
+                member = _Member(job, self._config)
+                result = simulate(member, ranks=self._ranks, label=True, progress=job.look, **self._options)
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
             if findings := [str(finding) for finding in getattr(result, "findings", ())]:

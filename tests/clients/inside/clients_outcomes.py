@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-from mpi4py import MPI
+
+from xsim_py.testing.alone import is_in_rank
 
 
 class Outcomes:
@@ -42,9 +43,16 @@ class Outcomes:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Write into a file of this rank's own."""
-    folder, rank = Path(os.environ["CLIENTS_OUTCOMES"]), MPI.COMM_WORLD.rank
-    config.pluginmanager.register(Outcomes((folder / f"{rank}.jsonl").open("w", encoding="utf-8")))
+    """Write into a file of this rank's own; in a session that reports what all ranks do, into one for all."""
+    name: object = "any"
+    if not config.getoption("xsim_session", None):
+        from mpi4py import MPI
+
+        name = MPI.COMM_WORLD.rank
+    elif is_in_rank():
+        return
+    path = Path(os.environ["CLIENTS_OUTCOMES"], f"{name}.jsonl")
+    config.pluginmanager.register(Outcomes(path.open("w", encoding="utf-8")))
 
 
 def _outcome(report: pytest.TestReport) -> str:

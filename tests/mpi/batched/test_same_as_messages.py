@@ -37,6 +37,17 @@ MACHINES: dict[str, dict[str, Any]] = {
         "network": {**LAYER, **OVERHEADS, "latency": "2us", "eager_threshold": "0B"},
         "same_node": {**LAYER, "latency": "1us"},
     },
+    "overtaking": {
+        "network": {
+            "eager_threshold": "500B",
+            "segments": [
+                {"from": "0B", "latency": "1us", "bandwidth": "1GB/s"},
+                {"from": "9B", "latency": "3us", "send_overhead": "100ns"},
+                {"from": "100B", "latency": "9us", "bandwidth": "10GB/s", "recv_overhead": "300ns"},
+                {"from": "300B", "latency": "1us", "gap": "2us"},
+            ],
+        }
+    },
 }
 OPERATIONS = (
     "barrier",

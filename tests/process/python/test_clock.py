@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.launch import launch, simulated
+from xsim_py.process.python import clock as clock_module
 
 
 def test_sleep_lets_virtual_time_pass_and_no_other(tmp_path: Path):
@@ -86,6 +87,39 @@ def test_other_ranks_get_on_while_one_spins(tmp_path: Path):
         ranks=2,
     )
     assert done.lines == ["slept", "spun"]
+
+
+def test_a_shared_module_that_measures_itself_is_not_left_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(clock_module, "_installed", lambda: (str(tmp_path / "compiler.py"),))
+    compiler = """
+        import time
+        busy = False
+        def compile(seconds):
+            global busy
+            assert not busy
+            busy, until = True, time.perf_counter() + seconds
+            for _ in range(5000):
+                time.perf_counter()
+            while time.perf_counter() < until:
+                pass
+            busy = False
+        """
+    done = launch(
+        tmp_path,
+        """
+        import compiler
+        compiler.compile(0)
+        print(MPI.Wtime() < 1e-6)
+        compiler.compile(1)
+        print(1 <= MPI.Wtime() < 1.02)
+        """,
+        ranks=2,
+        share=["compiler"],
+        files={"compiler.py": compiler},
+    )
+    assert done.lines == ["True"] * 4
 
 
 def test_lengths_of_sleep_are_checked_as_usual(tmp_path: Path):

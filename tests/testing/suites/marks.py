@@ -37,3 +37,29 @@ def test_too_few():
 @pytest.mark.mpi
 def test_any():
     assert MPI.COMM_WORLD.size == 5
+
+
+@pytest.mark.mpi(ranks=2, timeout=0.2)
+def test_isolated_for_too_long(comm):
+    while comm.rank >= 0:
+        pass
+
+
+@pytest.mark.mpi
+@pytest.mark.mpi_xfail
+def test_mpi_xfail():
+    assert MPI.COMM_WORLD.size == 1
+
+
+@pytest.mark.mpi_skip
+def test_mpi_skip():
+    assert MPI.COMM_WORLD.size == 1
+
+
+@pytest.mark.mpi_break
+def test_mpi_break():
+    assert MPI.COMM_WORLD.size == 1
+
+
+def test_without_a_mark():
+    assert MPI.COMM_WORLD.size in (1, 4)

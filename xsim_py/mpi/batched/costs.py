@@ -45,8 +45,8 @@ class MessageCosts:
     def costs(self, schedule: CollectiveSchedule) -> list[Costs] | None:
         """Return what the messages of each stage cost, looked up once for each distance and size that there is.
 
-        None where a message takes no time, or is above the eager threshold though it may not, or where all of them, one
-        after the other, could take more than 64 bits hold.
+        None where a message takes no time, or could overtake another one, or is above the eager threshold though it may
+        not, or where all of them, one after the other, could take more than 64 bits hold.
         """
         stages = list(schedule.stages())
         links, which = self._between(schedule.shape, stages)
@@ -62,7 +62,12 @@ class MessageCosts:
                 self._answers[key] = [self._back(far, stage) for far, stage in zip(which, stages, strict=True)]
             return self._answers[key]
 
-        return table(kinds, rows, [stage.may_be_rendezvous for stage in stages], answer_ps, schedule.messages)
+        found = table(kinds, rows, [stage.may_be_rendezvous for stage in stages], answer_ps, schedule.messages)
+        return found if found is not None and self.in_order(stages, found) else None
+
+    def in_order(self, stages: Sequence[Stage], costs: Sequence[Costs]) -> bool:
+        """Return whether no message between two ranks can come before an earlier one."""
+        return self._fabric.in_order or not _overtaking(stages, costs)
 
     def _between(self, shape: Any, stages: list[Stage]) -> tuple[list[Any], list[Any]]:
         """Return the links that messages go by, and for each stage which one each of them takes, 0 if all do."""
@@ -87,6 +92,26 @@ class MessageCosts:
         if np.ndim(far) == 0:
             return link(ranks[0], ranks[1]).latency_ps
         return np.array([link(ranks[dest], ranks[source]).latency_ps for source, dest in _pairs(stage)], np.int64)
+
+
+def _overtaking(stages: Sequence[Stage], costs: Sequence[Costs]) -> bool:
+    """Return whether a message could come before an earlier one between the same ranks, if it left right after it."""
+    ways: list[Any] = [np.where(c.rendezvous, c.latency_ps, c.way_ps) for c in costs]
+    leads: list[Any] = [way - np.where(c.rendezvous, 0, c.busy_ps) for way, c in zip(ways, costs, strict=True)]
+    if max(map(np.max, leads)) <= min(map(np.min, ways)):
+        return False
+    pair = np.concatenate([(stage.source.astype(np.int64) << 32) + stage.dest for stage in stages])
+    way, lead = (
+        np.concatenate([np.broadcast_to(each, len(stage)) for each, stage in zip(column, stages, strict=True)])
+        for column in (ways, leads)
+    )
+    order = np.argsort(pair, kind="stable")
+    pair, way, lead = pair[order], way[order], lead[order]
+    group = np.cumsum(np.diff(pair, prepend=pair[:1]) != 0)
+    above = int(lead.max()) + 1  # so that the running maximum begins anew with each pair
+    before = np.maximum.accumulate(lead + group * above) - group * above
+    same = group[1:] == group[:-1]
+    return bool(np.any(same & (way[1:] < before[:-1])))
 
 
 def _pairs(stage: Stage) -> Iterator[tuple[int, int]]:

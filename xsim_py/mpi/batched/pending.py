@@ -153,6 +153,8 @@ class _Pickles(_Pending):
         first = self._first
         both, ranks = _InTurn(first.schedule, second, heads, taken), self._comm.ranks
         costs = [*first.costs, *costs]
+        if not self._costs.in_order(list(both.stages()), costs):
+            return None
         return Batch(both, costs, ranks, self._check, self._local, once=True, algorithm=algorithm)
 
 

@@ -92,6 +92,8 @@ class Fabric(HotFabric):
         Whether receives may be posted without `Mailbox.post`, and messages used again.
     equally_far : bool
         Whether any two ranks are.
+    in_order : bool
+        Whether the network itself keeps the messages of one rank to another one in order.
     uniform : dict
         What a message of so many bytes costs, where that is the same between any two ranks; else empty.
     trace : Recorder or None
@@ -101,6 +103,7 @@ class Fabric(HotFabric):
     """
 
     mailbox_class: type[Mailbox] = Mailbox
+    in_order = True
 
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:
         self.shard = shard

@@ -74,7 +74,7 @@ def install(patches: Patches, start: str) -> None:
 
 def imported(module: ModuleType) -> None:
     """Take notice of a shared module that a rank has imported."""
-    if active is not None and module.__name__.partition(".")[0] not in _KEPT_APART:
+    if active is not None and module.__name__.partition(".")[0] not in _KEPT_APART | _OURS:
         active.add(module)
 
 
@@ -82,6 +82,12 @@ def started(rank: Rank) -> None:
     """Compare what ranks share after the start of one of the first of a shard."""
     if active is not None:
         active.started(rank)
+
+
+def leave_out(*packages: str) -> None:
+    """Say nothing of what these change in themselves; whoever calls this has seen to what matters of it."""
+    if active is not None:
+        active.left_out.update(packages)
 
 
 def findings(ranks: int) -> dict[str, str]:
@@ -307,6 +313,7 @@ class _Sharing:
         self.codes: dict[int, CodeType] = {}
         self._files: set[str] = set()
         self._roots: set[str] = set()
+        self.left_out: set[str] = set()
         self._tables: dict[str, list[_Table]] = {}
         self._modules: list[ModuleType] = []
         self._sets = False  # whether the program sets attributes of modules
@@ -426,7 +433,7 @@ class _Sharing:
             if write.matters(ranks)
         }
         for name, change in self._changes.items():
-            if name not in self._writes:
+            if name not in self._writes and name.partition(".")[0] not in self.left_out:
                 found.update(self._judged(name, change))
         return found
 

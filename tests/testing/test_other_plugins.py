@@ -1,0 +1,39 @@
+"""Plugins that have nothing to do with MPI, and the ranks."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.testing.running import run
+
+
+def test_coverage_counts_what_any_rank_has_run_also_in_processes_of_xdist(tmp_path: Path):
+    words = ("-p", "xdist", "-n", "2", "-p", "pytest_cov", "--cov=library", "--cov-report=term-missing")
+    session = run(tmp_path, *words, "-k", "numbers", suites=("ranks", "library"))
+    assert Counter(session.outcomes.values()) == {"PASSED": 4}, session.text
+    assert re.search(r"^library.py +10 +1 +90% +11$", session.text, re.M), session.text
+
+
+def test_coverage_counts_what_any_rank_of_a_session_has_run(tmp_path: Path):
+    words = ("--xsim-session", "3", "-p", "pytest_cov", "--cov=library", "--cov-report=term-missing")
+    session = run(tmp_path, *words, suites=("together", "library"))
+    assert re.search(r"^library.py +10 +2 +80% +11, 15$", session.text, re.M), session.text
+
+
+@pytest.mark.parametrize("words", [(), ("--xsim-session", "2")])
+def test_the_time_that_pytest_timeout_grants_holds_for_ranks(tmp_path: Path, words: tuple[str, ...]):
+    session = run(tmp_path, *words, "-p", "pytest_timeout", suites=("late",))
+    late = {"test_computes_for_ever": "FAILED", "test_polls_for_ever": "FAILED"}
+    assert session.outcomes == {**late, "test_in_time": "PASSED"}, session.text
+    assert "the wall limit was reached" in session.of("test_polls_for_ever")
+    assert "test_late.py:10 in test_computes_for_ever: while comm:" in session.text
+
+
+def test_all_ranks_draw_the_same_examples(tmp_path: Path):
+    session = run(tmp_path, "-p", "_hypothesis_pytestplugin", suites=("drawing",))
+    assert session.outcomes == {"test_alike": "PASSED", "test_falsified": "FAILED"}, session.text
+    assert "number=42" in session.of("test_falsified")
+    assert "raised on ranks 0-2 of 3" in session.of("test_falsified")
+    assert "HypothesisWarning" not in session.text

@@ -1,0 +1,314 @@
+"""Flows that share links max-min fairly, as their number and places change in time.
+
+Every flow gets as much as can be without taking from one that has no more: all rates grow together until a link is
+full, whose flows then keep theirs (progressive filling; Bertsekas and Gallager, *Data Networks*, 1992, section 6.5.2).
+A link that stands twice in a route counts twice. Rates hold until another flow begins or ends, and are found anew then;
+this is SimGrid's CM02 with equal weights and without cross traffic (Casanova, Giersch, Legrand, Quinson, Suter, JPDC
+74, 2014).
+
+Two things make it cheap. Flows that are joined by no chain of shared links do not know of each other, so only those are
+looked at that such a chain joins to what has begun or ended. And filling needs no order: a link on which nobody is held
+lower elsewhere is full at its share, whatever happens on the others, so all such links are settled in one round.
+
+Nothing depends on the order in which equal things come: rates are functions of the routes that are there, and sums are
+made of sorted numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FEW: Final = 24  # flows: with fewer, lists are faster than arrays
+_MANY: Final = 200  # flows: with more, it pays to look at all of them for those that belong together
+_SAME_INSTANT: Final = 1e-14  # as a part of the time: what rounding puts between events that are one
+_FARTHEST: Final = 2.0**50  # whole times are exact as floats up to eight times this
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class FairFlows:
+    """The flows that share some links, from event to event.
+
+    Parameters
+    ----------
+    whole_times
+        Whether times are whole numbers, such as picoseconds; a flow then ends at the next one. Else they are floats.
+
+    Notes
+    -----
+    Sizes, capacities and times may have any units that fit: with bytes and picoseconds, capacities are bytes per
+    picosecond.
+    """
+
+    def __init__(self, *, whole_times: bool = False) -> None:
+        self._whole = whole_times
+        self._epoch: Any = 0
+        self._capacities = np.full(64, np.inf)  # number 0 is no link: it fills up the routes
+        self._links = 1
+        self._on: list[set[int]] = [set()]
+        self._ways: list[list[int]] = []
+        self._names: list[Any] = []
+        self._free: list[int] = []
+        self._routes = np.zeros((0, 1), np.int64)
+        self._rate, self._left, self._since, self._due = (np.zeros(0) for _ in range(4))
+        self._soonest = math.inf
+        self._waiting: list[tuple[Any, Any, int, float, list[int]]] = []
+        self._serial = count()
+
+    def add_link(self, capacity: float) -> int:
+        """Add a link, and return its number; one without a limit (`math.inf`) slows nobody down."""
+        if not capacity > 0:
+            raise ValueError(f"a link with a capacity of {capacity} carries nothing")
+        number = self._links
+        if number == len(self._capacities):
+            self._capacities = np.concatenate([self._capacities, np.full(number, np.inf)])
+        self._capacities[number] = capacity
+        self._on.append(set())
+        self._links += 1
+        return number
+
+    def add(self, name: Any, begin: Any, size: float, route: Iterable[int]) -> None:
+        """Add a flow.
+
+        Parameters
+        ----------
+        name
+            Whose it is, for `advance`; names can be sorted.
+        begin
+            When its first byte comes to the links, after its latency: not before the time up to which `advance` has
+            gone.
+        size
+            How much is to flow.
+        route
+            The numbers of its links, from `add_link`.
+        """
+        way = [link for link in route if self._capacities[link] < math.inf]
+        heappush(self._waiting, (begin, name, next(self._serial), size, way))
+
+    @property
+    def next_time(self) -> Any:
+        """When the next flow begins or ends, if none is added; infinity if there is none."""
+        begins = self._waiting[0][0] if self._waiting else math.inf
+        if self._soonest == math.inf:
+            return begins
+        ends = self._epoch + (int(self._soonest) if self._whole else self._soonest)
+        return min(begins, ends)
+
+    @property
+    def rates(self) -> dict[Any, float]:
+        """The rates of all flows that have begun and not ended, by their names."""
+        return {name: float(self._rate[slot]) for slot, name in enumerate(self._names) if self._ways[slot]}
+
+    def advance(self, now: Any) -> list[tuple[Any, Any]]:
+        """Let the time pass up to and with `now`.
+
+        Returns
+        -------
+        list of (time, name)
+            The flows that have ended, and when, in the order of their times and names.
+        """
+        ended: list[tuple[Any, Any]] = []
+        while (time := self.next_time) <= now and time < math.inf:
+            ended += self._happen(time)
+        return ended
+
+    def _happen(self, time: Any) -> list[tuple[Any, Any]]:
+        """Let all begin and end that begins and ends at one time, and share the links anew."""
+        if self._whole and (len(self._free) == len(self._ways) or time - self._epoch > _FARTHEST):
+            self._begin_epoch(time)
+        last = time if self._whole else time * (1 + _SAME_INSTANT)
+        ended: list[tuple[Any, Any]] = []
+        touched: set[int] = set()
+        if self._soonest <= last - self._epoch:
+            for slot in np.flatnonzero(self._due <= last - self._epoch).tolist():
+                ended.append((time if self._whole else float(self._due[slot]), self._names[slot]))
+                touched.update(self._leave(slot))
+        while self._waiting and self._waiting[0][0] <= last:
+            begin, name, _, size, way = heappop(self._waiting)
+            if way and size > 0:
+                touched.update(way)
+                self._enter(name, size, way)
+            else:
+                ended.append((begin, name))
+        self._share(touched, float(time - self._epoch))
+        self._soonest = float(self._due.min(initial=np.inf))
+        ended.sort()
+        return ended
+
+    def _begin_epoch(self, time: Any) -> None:
+        """Count times from `time` on, so that they stay small enough to be exact."""
+        self._since -= time - self._epoch
+        self._due -= time - self._epoch
+        self._soonest -= time - self._epoch
+        self._epoch = time
+
+    def _enter(self, name: Any, size: float, way: list[int]) -> None:
+        if not self._free:
+            self._grow()
+        if len(way) > self._routes.shape[1]:
+            more = len(way) - self._routes.shape[1]
+            self._routes = np.pad(self._routes, ((0, 0), (0, more)))
+        slot = self._free.pop()
+        self._names[slot], self._ways[slot] = name, way
+        self._routes[slot, : len(way)] = way
+        self._left[slot] = size
+        for link in way:
+            self._on[link].add(slot)
+
+    def _grow(self) -> None:
+        """Make room for twice as many flows."""
+        old = len(self._ways)
+        more = max(old, 16)
+        self._routes = np.pad(self._routes, ((0, more), (0, 0)))
+        self._rate, self._left, self._since = (
+            np.pad(each, (0, more)) for each in (self._rate, self._left, self._since)
+        )
+        self._due = np.pad(self._due, (0, more), constant_values=np.inf)
+        self._ways += [[] for _ in range(more)]
+        self._names += [None] * more
+        self._free += range(old + more - 1, old - 1, -1)
+
+    def _leave(self, slot: int) -> list[int]:
+        """Take a flow off its links, and return them."""
+        way = self._ways[slot]
+        for link in way:
+            self._on[link].discard(slot)
+        self._ways[slot], self._names[slot] = [], None
+        self._routes[slot] = 0
+        self._rate[slot] = 0
+        self._due[slot] = np.inf
+        self._free.append(slot)
+        return way
+
+    def _share(self, touched: set[int], time: float) -> None:
+        """Find the rates of all flows that a chain of shared links joins to these links."""
+        slots = self._joined(touched)
+        if not len(slots):
+            return
+        if len(slots) > _FEW:
+            rates = filled(self._routes[slots], self._capacities[: self._links])
+        else:
+            rates = np.array(filled_by_hand([self._ways[slot] for slot in slots], self._capacities))
+        changed = rates != self._rate[slots]
+        slots, rates = slots[changed], rates[changed]
+        left = self._left[slots] - self._rate[slots] * (time - self._since[slots])
+        left = np.maximum(left, 0)
+        lasting = left / rates
+        self._left[slots], self._rate[slots], self._since[slots] = left, rates, time
+        self._due[slots] = time + (np.ceil(lasting) if self._whole else lasting)
+
+    def _joined(self, touched: set[int]) -> Ints:
+        """Return the slots of the flows that a chain of shared links joins to these links."""
+        links, slots = set(touched), set[int]()
+        frontier = list(touched)
+        while frontier:
+            fresh = self._on[frontier.pop()] - slots
+            slots |= fresh
+            if len(slots) > _MANY:
+                return self._joined_of_many(list(links))
+            for slot in fresh:
+                for link in self._ways[slot]:
+                    if link not in links:
+                        links.add(link)
+                        frontier.append(link)
+        return np.fromiter(slots, np.int64, len(slots))
+
+    def _joined_of_many(self, links: list[int]) -> Ints:
+        """Return what `_joined` returns, by looking at all routes again and again."""
+        marked = np.zeros(self._links, np.bool_)
+        marked[links] = True
+        found = -1
+        while True:
+            slots = np.flatnonzero(marked[self._routes].any(axis=1))
+            if len(slots) == found:
+                return slots
+            found = len(slots)
+            marked[self._routes[slots]] = True
+            marked[0] = False
+
+
+def filled(routes: Ints, capacities: Floats) -> Floats:
+    """Return the max-min fair rates of flows over links, by arrays.
+
+    Parameters
+    ----------
+    routes
+        The links of each flow: F rows, filled up with zeros.
+    capacities
+        Of the links by their numbers: L of them, that of number 0 infinite.
+
+    Returns
+    -------
+    array of float
+        F rates. No flow may have an infinite one.
+    """
+    if 4 * routes.size < len(capacities):
+        links, places = np.unique(routes, return_inverse=True)
+        if links[0]:  # all routes are of one length: there is no number 0 yet
+            links, places = np.concatenate([[0], links]), places + 1
+        return filled(places.reshape(routes.shape), capacities[links])
+    rates = np.zeros(len(routes))
+    alive = np.arange(len(routes))
+    left = capacities.copy()
+    users = np.bincount(routes.ravel(), minlength=len(left))
+    blocked = np.empty(len(left), np.bool_)
+    while len(alive):
+        share = np.divide(left, users, out=np.full(len(left), np.inf), where=users > 0)
+        share[0] = np.inf
+        shares = share[routes]
+        lowest = shares.min(axis=1)
+        blocked[:] = False
+        blocked[routes[lowest[:, None] < shares]] = True
+        blocked[0] = True
+        settled = ~blocked[routes].all(axis=1)
+        rates[alive[settled]] = lowest[settled]
+        # Sums of sorted numbers do not depend on the order of the flows.
+        order = np.flatnonzero(settled)[np.argsort(lowest[settled])]
+        entries = routes[order].ravel()
+        taken = np.bincount(entries, np.repeat(lowest[order], routes.shape[1]), len(left))
+        users -= np.bincount(entries, minlength=len(left))
+        left = np.maximum(left - taken, 0)
+        alive, routes = alive[~settled], routes[~settled]
+    return rates
+
+
+def filled_by_hand(ways: Sequence[Sequence[int]], capacities: Floats) -> list[float]:
+    """Return what `filled` returns, to the last bit, by lists: faster where flows are few.
+
+    Parameters
+    ----------
+    ways
+        The links of each flow, at least one.
+    capacities
+        Of the links by their numbers, and finite.
+    """
+    if len(ways) == 1:
+        return [min(float(capacities[link]) / uses for link, uses in Counter(ways[0]).items())]
+    rates = [0.0] * len(ways)
+    alive = list(range(len(ways)))
+    users = Counter(link for way in ways for link in way)
+    left = {link: float(capacities[link]) for link in users}
+    while alive:
+        share = {link: left[link] / uses for link, uses in users.items() if uses}
+        lowest = {flow: min([share[link] for link in ways[flow]]) for flow in alive}
+        blocked = {link for flow in alive for link in ways[flow] if lowest[flow] < share[link]}
+        settled = [flow for flow in alive if not blocked.issuperset(ways[flow])]
+        settled.sort(key=lowest.__getitem__)
+        taken = dict.fromkeys(users, 0.0)
+        for flow in settled:
+            rates[flow] = lowest[flow]
+            for link in ways[flow]:
+                taken[link] += lowest[flow]
+                users[link] -= 1
+        left = {link: max(left[link] - taken[link], 0.0) for link in users}
+        alive = [flow for flow in alive if not rates[flow]]
+    return rates

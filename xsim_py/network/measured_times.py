@@ -1,0 +1,103 @@
+"""Measured one-way times of messages, by size, as a file has them."""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import lru_cache
+from io import StringIO
+from pathlib import Path
+from typing import Final
+
+from xsim_py.errors import ConfigError
+from xsim_py.input_files import MIB, read_input
+from xsim_py.units import round_half_up
+
+_MOST_BYTES: Final = 64 * MIB
+_PS: Final = 10**12
+_SECONDS: Final = ("seconds", "median_s")
+
+
+class MeasuredTimes:
+    """One-way times of messages.
+
+    Between two sizes that were measured time is a straight line; a smaller message takes as long as the smallest, and
+    each byte of a larger one as long as those of the largest on the average.
+
+    Attributes
+    ----------
+    sizes
+        The sizes that were measured, in bytes, ascending.
+    """
+
+    def __init__(self, times_ps: dict[int, int]) -> None:
+        self.sizes = sorted(times_ps)
+        self._times_ps = [times_ps[size_bytes] for size_bytes in self.sizes]
+
+    def of(self, size_bytes: int) -> int:
+        """Return the time of a message of that size, in picoseconds."""
+        sizes, times_ps = self.sizes, self._times_ps
+        place = bisect_left(sizes, size_bytes)
+        if place == len(sizes):
+            return round_half_up(times_ps[-1] * size_bytes, max(sizes[-1], 1))
+        if place == 0 or sizes[place] == size_bytes:
+            return times_ps[place]
+        low, high = sizes[place - 1], sizes[place]
+        total = times_ps[place - 1] * (high - size_bytes) + times_ps[place] * (size_bytes - low)
+        return round_half_up(total, high - low)
+
+
+@lru_cache(maxsize=16)
+def measured_times(path: Path) -> MeasuredTimes:
+    """Read a CSV file with the columns ``bytes`` and ``seconds`` (or ``median_s``).
+
+    Where there is a column ``op``, the rows of ``pingpong`` count. Lines that begin with # are comments.
+
+    Raises
+    ------
+    ConfigError
+        With the place of what is wrong: no such column, no number, a size that stands there twice, no row at all.
+    """
+    try:
+        text = read_input(path, most_bytes=_MOST_BYTES).decode("utf-8-sig")
+        times_ps: dict[int, int] = {}
+        for line, size_bytes, time_ps in _rows(path, text):
+            if size_bytes in times_ps:
+                raise ConfigError(f"{path}:{line}: {size_bytes} bytes stand here for the second time")
+            times_ps[size_bytes] = time_ps
+    except OSError as error:
+        raise ConfigError(f"{path}: the times cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path}: the times are no CSV: {error}") from None
+    if not times_ps:
+        missing = "there are no times in it; it needs a header `bytes,seconds` and a line for each size"
+        raise ConfigError(f"{path}: {missing}")
+    return MeasuredTimes(times_ps)
+
+
+def _rows(path: Path, text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield line, bytes and picoseconds of each row."""
+    rows = csv.reader(StringIO(text, newline=""), skipinitialspace=True)
+    columns: dict[str, int] = {}
+    seconds = 0
+    for row in rows:
+        cells = [cell.strip() for cell in row]
+        if not any(cells) or cells[0].startswith("#"):
+            continue
+        place = f"{path}:{rows.line_num}"
+        if not columns:
+            columns = {name: index for index, name in enumerate(cells)}
+            seconds = next((columns[name] for name in _SECONDS if name in columns), -1)
+            if "bytes" not in columns or seconds < 0:
+                raise ConfigError(f"{place}: the header needs the columns bytes and seconds (or median_s)")
+            continue
+        try:
+            if "op" in columns and cells[columns["op"]] != "pingpong":
+                continue
+            size_bytes, time_ps = int(cells[columns["bytes"]]), round(float(cells[seconds]) * _PS)
+        except (ValueError, OverflowError, IndexError):
+            raise ConfigError(f"{place}: {','.join(row)!r} is no size in bytes with a time in seconds") from None
+        if size_bytes < 0 or time_ps <= 0:
+            raise ConfigError(f"{place}: a message has 0 bytes or more, and takes some time")
+        yield rows.line_num, size_bytes, time_ps

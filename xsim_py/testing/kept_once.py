@@ -1,0 +1,31 @@
+"""What pytest keeps once for a process, each rank that runs pytest keeps for itself."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from _pytest.assertion import util
+from _pytest.debugging import pytestPDB
+from _pytest.mark import MARK_GEN
+
+from xsim_py.process.programs import shared_state
+from xsim_py.process.ranks import current, private_state
+
+_KEPT: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (util, ("_reprcompare", "_assertion_pass", "_config")),
+    (pytestPDB, ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")),
+    (MARK_GEN, ("_config", "_markers")),
+)
+_NOT_THE_PROGRAM = ("_pytest", "_hypothesis_globals")
+
+
+def own_state() -> None:
+    """Give it to the running rank, and have no warnings of what else pytest sets, to the same on all ranks."""
+    rank = current.rank()
+    shared_state.leave_out(*_NOT_THE_PROGRAM)
+    for owner, names in _KEPT:
+        for name in names:
+            if hasattr(owner, name):
+                setting = private_state.Setting(partial(getattr, owner, name), partial(setattr, owner, name))
+                private_state.touch(rank, f"pytest's {owner!r}.{name}", setting)
