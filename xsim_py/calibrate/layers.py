@@ -27,6 +27,8 @@ _ISEND_DROPS: Final = 0.75  # a rendezvous copies nothing when it begins
 _RECV_STEPS: Final = 1.5  # and its data travel in the receive
 _PINGPONG_STEPS: Final = 1.1
 _LEAST_THRESHOLD: Final = 1024
+_LEAST_LATENCY: Final = 0.1  # of the time of the smallest message
+_ROOM: Final = 3.5
 _ENOUGH: Final = 5
 _SLOW_START: Final = 1.1
 _DISTURBED: Final = 2.0
@@ -128,14 +130,16 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
         )
     limit = float("inf") if threshold_bytes is None else threshold_bytes
     eager = sizes <= limit
-    below = fitted_pieces(sizes[eager], seconds[eager]) if eager.any() else []
-    first = below[0] if below else fitted_pieces(sizes, seconds)[0]
+    at_least_s = _LEAST_LATENCY * float(seconds[0])
+    measured = eager if eager.any() else ~eager  # nothing is known of eager messages then but that they are no slower
+    below = fitted_pieces(sizes[measured], seconds[measured], least_s=at_least_s)
     streams = _busy(series, sizes, seconds)
     wire = _largest_rate(sizes, seconds)
-    figures = list(_eager_figures(below or [first], sending, receiving, limit, wire))
+    figures = list(_eager_figures(below, sending, receiving, limit, wire))
     if threshold_bytes is not None:
+        figures[0] = _asking_in_time(figures[0], seconds[~eager])
         asking_s = 2 * figures[0].latency_s
-        above = _rendezvous_pieces(sizes[~eager], seconds[~eager], asking_s, below or [first])
+        above = _rendezvous_pieces(sizes[~eager], seconds[~eager], asking_s, below)
         begin = replace(above[0], from_bytes=threshold_bytes + 1, why=f"above the eager threshold, {why}")
         figures += _rendezvous_figures([begin, *above[1:]], sending, figures[0], asking_s, wire)
     notes += _told(what, sizes, figures)
@@ -212,16 +216,27 @@ def _steps(pieces: Sequence[LinePiece]) -> Iterator[tuple[float, float, int]]:
             yield after / before, after - before, upper.from_bytes - 1
 
 
+def _asking_in_time(first: Figures, above_s: Floats) -> Figures:
+    """Return the first figures with a latency of which messages above the threshold have room for three.
+
+    What is too much of it counts as overhead, half for each side.
+    """
+    latency_s = min(first.latency_s, float(np.min(above_s, initial=np.inf)) / _ROOM)
+    rest = (first.latency_s - latency_s) / 2
+    return replace(first, latency_s=latency_s, send_s=first.send_s + rest, receive_s=first.receive_s + rest)
+
+
 def _rendezvous_pieces(sizes: Floats, seconds: Floats, asking_s: float, below: Sequence[LinePiece]) -> list[LinePiece]:
-    """Return the pieces above the threshold, which take at least the round trip that asks.
+    """Return the pieces above the threshold, which take at least the round trip that asks and one latency more.
 
     Of a single size that is all, and of none the last eager piece goes on.
     """
     if not len(sizes):
         return [replace(below[-1], seconds=below[-1].seconds + asking_s)]
+    least_s = 1.5 * asking_s
     if len(sizes) == 1:
-        return [LinePiece(0, asking_s, max(seconds[0] - asking_s, 0.0) / sizes[0])]
-    return fitted_pieces(sizes, seconds, least_s=asking_s)
+        return [LinePiece(0, least_s, max(seconds[0] - least_s, 0.0) / sizes[0])]
+    return fitted_pieces(sizes, seconds, least_s=least_s)
 
 
 def _eager_figures(
@@ -269,8 +284,9 @@ def _shares(
     where the one-way time hardly grows with the size, a gap keeps the network interface busy for so long.
     """
     constant_s, slope = max(one_way.seconds - asking_s, 0.0), one_way.s_per_byte
-    send_s = min(send.seconds, constant_s / 2)
-    receive_s = min(receive.seconds, constant_s / 2 - send_s)
+    processing_s = min(constant_s / 2, max(constant_s - asking_s / 2, 0.0))
+    send_s = min(send.seconds, processing_s)
+    receive_s = min(receive.seconds, processing_s - send_s)
     copying = max(min(slope / 2, slope - wire), 0.0)
     send_slope = _unless_slight(min(send.s_per_byte, copying), slope)
     receive_slope = _unless_slight(min(receive.s_per_byte, copying - send_slope), slope)
@@ -338,5 +354,3 @@ def _told(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]
     last = figures[-1]
     if len(sizes) > 1 and last.s_per_byte + last.send_s_per_byte + last.receive_s_per_byte == 0:
         yield f"{what}: the largest sizes do not take longer with their size: measure larger ones"
-    if figures[0].latency_s <= 0:
-        yield f"{what}: the smallest sizes leave no latency"

@@ -102,7 +102,7 @@ def limit_between(low: int, high: int) -> tuple[int, str]:
     """
     limit = roundest(low, high)
     power = limit & -limit
-    if power == limit or power >= max(high - low, _KIB):
+    if limit and (power == limit or power >= max(high - low, _KIB)):
         return limit, "a round number"
     return min(max(int(sqrt(max(low, 1) * high)), low), high - 1), "the middle by ratio"
 
