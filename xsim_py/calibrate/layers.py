@@ -34,6 +34,7 @@ _SLOW_START: Final = 1.1
 _DISTURBED: Final = 2.0
 _NAMED: Final = 5
 _SLIGHT: Final = 0.01
+_ROUNDING: Final = 1e-6
 _GAP_SHOWS: Final = 1.1
 _HARDLY: Final = 0.9
 _WINDOW: Final = 64  # messages in flight in osu_bw
@@ -279,17 +280,16 @@ def _shares(
     """Split a one-way time into overheads and what the network takes.
 
     Overheads that are measured alone may be longer than the whole (a receive that looks for its message, a send that
-    begins with cold caches). So they get at most half of the constant and half of the slope, the sender's first; and no
-    byte is on the `wire` for less than in the largest messages, which copy nothing or copy while they are under way:
-    where the one-way time hardly grows with the size, a gap keeps the network interface busy for so long.
+    begins with cold caches). Where they do not leave a tenth of the constant to the network, they get half of it, the
+    sender's first; the same holds for the slope. And no byte is on the `wire` for less than in the largest messages,
+    which copy nothing or copy while they are under way: where the one-way time hardly grows with the size, a gap keeps
+    the network interface busy for so long.
     """
     constant_s, slope = max(one_way.seconds - asking_s, 0.0), one_way.s_per_byte
-    processing_s = min(constant_s / 2, max(constant_s - asking_s / 2, 0.0))
-    send_s = min(send.seconds, processing_s)
-    receive_s = min(receive.seconds, processing_s - send_s)
-    copying = max(min(slope / 2, slope - wire), 0.0)
-    send_slope = _unless_slight(min(send.s_per_byte, copying), slope)
-    receive_slope = _unless_slight(min(receive.s_per_byte, copying - send_slope), slope)
+    room_s = constant_s - max(asking_s / 2, _LEAST_LATENCY * constant_s)
+    send_s, receive_s = _fitting(send.seconds, receive.seconds, room_s, constant_s / 2)
+    send_slope, receive_slope = _fitting(send.s_per_byte, receive.s_per_byte, slope - wire, slope / 2)
+    send_slope, receive_slope = (_unless_slight(part, slope) for part in (send_slope, receive_slope))
     left = slope - send_slope - receive_slope
     return Figures(
         from_bytes=start,
@@ -302,6 +302,14 @@ def _shares(
         gap_s=start * wire if left < _HARDLY * wire else 0.0,
         why=why,
     )
+
+
+def _fitting(send: float, receive: float, room: float, half: float) -> tuple[float, float]:
+    """Return both parts as they are where there is room for them, and what of them fits into half of it all if not."""
+    if send + receive <= (1 + _ROUNDING) * room:
+        return send, receive
+    most = max(min(room, half), 0.0)
+    return min(send, most), min(receive, most - min(send, most))
 
 
 def _unless_slight(part: float, whole: float) -> float:
