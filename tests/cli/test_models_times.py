@@ -9,7 +9,6 @@ import pytest
 
 from xsim_py import simulate
 from xsim_py.cli import main
-from xsim_py.config import load_machine
 
 SIZES = [0, 1, 64, 100, 4096, 17408, 17409, 2**20]
 SEGMENTS = """
@@ -59,7 +58,7 @@ def test_a_run_takes_as_long(
     told = {int(size): round(float(seconds) * 1e12) for size, seconds in (row.split(",") for row in rows)}
     assert head == "bytes,seconds"
     assert list(told) == SIZES
-    simulate(one_way, ranks=dest + 1, machine=load_machine(machine), args=[SIZES, dest])
+    simulate(one_way, ranks=dest + 1, machine=machine, args=[SIZES, dest])
     ran: dict[int, Any] = dict(map(int, line.split()) for line in capsys.readouterr().out.splitlines())
     assert ran.keys() == told.keys()
     assert all(abs(ran[size] - told[size]) <= 500 for size in SIZES)  # Wtime is a float of seconds: 2**-50 of 8
