@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import is_installed, shown
+from xsim_py.code_origin import is_installed, of_program, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
 from xsim_py.mpi.transport.call_sites import Place, line_of, program_frame
 from xsim_py.process.python.threads import is_program
@@ -40,6 +40,11 @@ _MOST_DETAILS = 8
 _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
 
 
+def is_of_mpi4py(file: str) -> bool:
+    """Return whether a file belongs to mpi4py's own library, such as its futures."""
+    return _OF_MPI4PY in file and is_installed(file)
+
+
 class MpiCall:
     """The MPI call that a thread of a rank is in, or was in last: one object for all of its calls, one after the other.
 
@@ -57,9 +62,11 @@ class MpiCall:
         What it is about to begin, in order.
     waits_for : list of MessageSide
         The messages that it waits for.
+    said : str
+        Those of its arguments, in words, that are the same in the calls of other ranks with which it ends.
     """
 
-    __slots__ = ("is_open", "name", "place", "rank", "receiving", "sending", "title", "waits_for")
+    __slots__ = ("is_open", "name", "place", "rank", "receiving", "said", "sending", "title", "waits_for")
 
     def __init__(self, rank: RankState) -> None:
         self.rank = rank
@@ -69,6 +76,7 @@ class MpiCall:
         self.sending: list[MessageSide] = []
         self.receiving: list[MessageSide] = []
         self.waits_for: list[MessageSide] = []
+        self.said = ""
 
 
 class RankState:
@@ -174,7 +182,7 @@ class Monitor:
     def note(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
         """Take down that a rank has made a mistake at a place."""
         file, line = line_of(place)
-        if _OF_MPI4PY in file and is_installed(file):
+        if is_of_mpi4py(file):
             return  # the library's own business, as in its futures
         noted = self._noted.setdefault((category, file, line, text), _Noted())
         noted.ranks.add(rank)
@@ -325,12 +333,16 @@ def watched(
     def call(*args: Any, **kwargs: Any) -> Any:
         fiber = here()
         made = calls.get(fiber)
+        outer = None
         if made is None:
             if fiber is None or not is_program(fiber):
                 return function(*args, **kwargs)
             made = monitor.calls_of(fiber)
         elif made.is_open:
-            return function(*args, **kwargs)
+            if not of_program(frame_of(1).f_code.co_filename):
+                return function(*args, **kwargs)
+            outer = made  # it has called back a function of the program
+            made = calls[fiber] = MpiCall(outer.rank)
         frame = frame_of(1)
         state = made.rank
         if state.buffers or state.exposed:
@@ -360,6 +372,8 @@ def watched(
                 made.sending.clear()
             if made.receiving:
                 made.receiving.clear()
+            if outer is not None:
+                calls[fiber] = outer
         if polls:
             monitor.polls = True
         if (after is None or not after(result)) and result is not None:
