@@ -35,6 +35,7 @@ _POLLS = frozenset(
 )
 """The calls after which a program may do one thing or another, as things stand."""
 _NOTHING: list[Any] = []
+_NOT_KNOWN = (False, None)
 MANY_STEPS = 500
 
 _MOST_DETAILS = 8
@@ -172,7 +173,8 @@ class Monitor:
         self.signals: dict[Any, Any] = {}
         self.stuck: dict[int, list[Any]] = {}  # what ranks wait for in their first step; see `ordering`
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
-        self.frames: dict[CodeType, bool] = {}  # whether code is the program's own
+        # Whether code is the program's own, by its address: to hash a code object takes microseconds.
+        self.frames: dict[int, tuple[bool, CodeType]] = {}
         self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
@@ -215,10 +217,10 @@ class Monitor:
     def place_of(self, frame: FrameType) -> Place:
         """Return the place of the program that has made a call, which came from this frame."""
         code = frame.f_code
-        own = self.frames.get(code)
-        if own is None:
-            own = self.frames[code] = program_frame(frame) is frame
-        if not own:
+        known = self.frames.get(id(code))
+        if known is None:
+            known = self.frames[id(code)] = program_frame(frame) is frame, code
+        if not known[0]:
             frame = program_frame(frame)
         return frame.f_code, frame.f_lasti
 
@@ -345,7 +347,7 @@ def watched(
         if state.buffers or state.exposed:
             lines.pause()
         code = frame.f_code
-        made.place = (code, frame.f_lasti) if own.get(code) else place_of(frame)
+        made.place = (code, frame.f_lasti) if own.get(id(code), _NOT_KNOWN)[0] else place_of(frame)
         made.name = name
         made.title = title
         made.is_open = True
@@ -376,7 +378,7 @@ def watched(
         if len(state.steps) > state.many:
             tidy(monitor, state)
         if state.buffers or state.exposed:
-            lines.go_on(frame, (code, frame.f_lasti))
+            lines.go_on(frame)
         return result
 
     return call
