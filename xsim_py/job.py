@@ -99,6 +99,7 @@ class Job:
         self.schedule: MatchSchedule | None = None
         self.profile: Profile | None = None
         self.monitor: Monitor | None = None
+        self.cpu_limit_s: float | None = None
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
         self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
@@ -253,7 +254,7 @@ class Job:
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
-        watched = interruption.watched(self.control, self.shards, wall_limit_s, progress)
+        watched = interruption.watched(self.control, self.shards, wall_limit_s, progress, self.cpu_limit_s)
         exits = interruption.c_exit_watched(self.shards, self.sinks[1], self.transport.leave)
         with Patches() as patches, profiled, watched, exits, patient_collector(self.ranks):
             self._isolate(patches)

@@ -22,7 +22,7 @@ from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
 from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
-from .monitor import Monitor, MpiCall, watched
+from .monitor import MANY_STEPS, Monitor, MpiCall, RankState, watched
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -103,10 +103,11 @@ def install(patches: Patches, monitor: Monitor) -> None:
             _advice(owner, name),
             _ended,
             _failed,
+            _tidy,
         ),
     )
     for name in _FUNCTIONS:
-        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed))
+        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed, _tidy))
     patches.at_end(monitor.lines.pause)
     _collect_seldom(patches)
     completed = Request._completed
@@ -176,6 +177,13 @@ def _ended(monitor: Monitor, call: MpiCall, args: Any, result: Any) -> None:
         requests.of_request(monitor, call, result[-1])
         if isinstance(result[0], Handle):
             resources.made(call, result[0])
+
+
+def _tidy(monitor: Monitor, state: RankState) -> None:
+    """Forget the steps that all ranks have got through, unless vector clocks may be needed."""
+    if not monitor.accesses:
+        ordering.go_through(monitor, is_over=False)
+    state.many = 2 * len(state.steps) + MANY_STEPS
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:

@@ -35,6 +35,8 @@ _POLLS = frozenset(
 )
 """The calls after which a program may do one thing or another, as things stand."""
 _NOTHING: list[Any] = []
+_NOT_KNOWN = (False, None)
+MANY_STEPS = 500
 
 _MOST_DETAILS = 8
 _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
@@ -101,6 +103,8 @@ class RankState:
         Its windows, by address; see `rma`.
     exposed : list of Exposed
         The memory that it shows in windows.
+    many : int
+        More steps than these are worth going through before the end.
     threads : int
         How many of its threads make calls; its steps are those of all of them.
     """
@@ -109,6 +113,7 @@ class RankState:
         "buffers",
         "collectives",
         "exposed",
+        "many",
         "number",
         "objects",
         "requests",
@@ -127,6 +132,7 @@ class RankState:
         self.windows: dict[int, Any] = {}
         self.exposed: list[Any] = []
         self.threads = 0
+        self.many = MANY_STEPS
 
 
 class _Noted:
@@ -173,8 +179,10 @@ class Monitor:
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
+        self.stuck: dict[int, list[Any]] = {}  # what ranks wait for in their first step; see `ordering`
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
-        self.frames: dict[CodeType, bool] = {}  # whether code is the program's own
+        # Whether code is the program's own, by its address: to hash a code object takes microseconds.
+        self.frames: dict[int, tuple[bool, CodeType]] = {}
         self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
@@ -217,10 +225,10 @@ class Monitor:
     def place_of(self, frame: FrameType) -> Place:
         """Return the place of the program that has made a call, which came from this frame."""
         code = frame.f_code
-        own = self.frames.get(code)
-        if own is None:
-            own = self.frames[code] = program_frame(frame) is frame
-        if not own:
+        known = self.frames.get(id(code))
+        if known is None:
+            known = self.frames[id(code)] = program_frame(frame) is frame, code
+        if not known[0]:
             frame = program_frame(frame)
         return frame.f_code, frame.f_lasti
 
@@ -308,6 +316,7 @@ def watched(
     advice: Callable[..., After | None] | None,
     ended: Callable[[Monitor, MpiCall, Any, Any], None],
     failed: Callable[[Monitor, MpiCall, BaseException], None],
+    tidy: Callable[[Monitor, RankState], None],
 ) -> Callable[..., Any]:
     """Return a method that tells the monitor of each call of the program.
 
@@ -322,6 +331,8 @@ def watched(
         the result, and returns whether no more is to be done about that.
     ended, failed : callable
         Called after a call with its first argument and its result, where that is one, or with what it has raised.
+    tidy : callable
+        Called when a rank has taken many steps.
     """
     calls, lines, own, place_of = monitor.calls, monitor.lines, monitor.frames, monitor.place_of
     here, frame_of = current.here, sys._getframe
@@ -348,7 +359,7 @@ def watched(
         if state.buffers or state.exposed:
             lines.pause()
         code = frame.f_code
-        made.place = (code, frame.f_lasti) if own.get(code) else place_of(frame)
+        made.place = (code, frame.f_lasti) if own.get(id(code), _NOT_KNOWN)[0] else place_of(frame)
         made.name = name
         made.title = title
         made.is_open = True
@@ -378,8 +389,10 @@ def watched(
             monitor.polls = True
         if (after is None or not after(result)) and result is not None:
             ended(monitor, made, args, result)
+        if len(state.steps) > state.many:
+            tidy(monitor, state)
         if state.buffers or state.exposed:
-            lines.go_on(frame, (code, frame.f_lasti))
+            lines.go_on(frame)
         return result
 
     return call

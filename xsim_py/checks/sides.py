@@ -94,7 +94,7 @@ class MessageSide(Deed):
 
     @property
     def buffered(self) -> bool:
-        """True if it completes without its receive, by what the program asks for."""
+        """Say if it completes without its receive, by what the program asks for."""
         return self.name in _BUFFERED
 
 

@@ -177,6 +177,7 @@ class InCode:
     """
 
     def __init__(self, code: CodeType) -> None:
+        self._code = code
         of_file = _of_file(code.co_filename) if of_program(code.co_filename) else {}
         self.touches: dict[int, tuple[Touch, ...]] = {}
         self._line_of: dict[int, int] = {}
@@ -409,22 +410,24 @@ class LineWatch:
         self._usable = _gettrace() is None
         self._events = 0
         self._tracer = self._line  # one object, not a new method each time
-        self._known: dict[CodeType, InCode] = {}
-        self._quiet: dict[tuple[CodeType, int], bool] = {}
+        # By the addresses of code objects, which are kept in these: to hash one takes microseconds.
+        self._known: dict[int, InCode] = {}
+        self._quiet: dict[tuple[int, int], tuple[bool, CodeType]] = {}
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
         if self._usable and _gettrace() == self._entered:
             _settrace(None)
 
-    def go_on(self, frame: FrameType, place: Any) -> None:
-        """Watch what comes after an MPI call, which `frame` has made at a place."""
+    def go_on(self, frame: FrameType) -> None:
+        """Watch what comes after an MPI call, which `frame` has made."""
         if not self._usable:
             return
-        is_quiet = self._quiet.get(place)
-        if is_quiet is None:
-            is_quiet = self._quiet[place] = quiet(frame)
-        if is_quiet or _gettrace() not in (None, self._entered):  # the program may trace itself
+        place = id(frame.f_code), frame.f_lasti
+        known = self._quiet.get(place)
+        if known is None:
+            known = self._quiet[place] = quiet(frame), frame.f_code
+        if known[0] or _gettrace() not in (None, self._entered):  # the program may trace itself
             return
         _settrace(self._entered)
         code = self._in(frame.f_code)
@@ -436,9 +439,9 @@ class LineWatch:
             outer = outer.f_back
 
     def _in(self, code: CodeType) -> InCode:
-        found = self._known.get(code)
+        found = self._known.get(id(code))
         if found is None:
-            found = self._known[code] = InCode(code)
+            found = self._known[id(code)] = InCode(code)
         return found
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
