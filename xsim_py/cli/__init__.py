@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "is_launcher", "main"]
 
-_COMMANDS = ("run", "check", "explore", "compare", "compare-recovery", "mpiexec", "study", "models", "failures", "ftco")
+_COMMANDS = (
+    "run",
+    "check",
+    "explore",
+    "compare",
+    "compare-recovery",
+    "mpiexec",
+    "study",
+    "models",
+    "calibrate",
+    "failures",
+    "ftco",
+)
 _LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
 _SIMULATING = ("run", "compare", "mpiexec", "check")  # in this process, and not in workers
 

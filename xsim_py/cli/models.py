@@ -7,6 +7,7 @@ import sys
 import textwrap
 from argparse import ArgumentTypeError
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ def _list() -> None:
     width = max(len(spec.name) for spec in specs) + 2
     for spec in specs:
         print(f"{spec.name:<{width}}{spec.description}")
-        for line in _figures(spec):
+        for line in _figures(spec, short=True):
             print(" " * width + line)
         source = textwrap.wrap(f"source: {spec.source}", width=100 - width)
         print(textwrap.indent("\n".join(source), " " * width), end="\n\n")
@@ -133,23 +134,27 @@ def _sizes(text: str) -> list[int]:
         raise ArgumentTypeError(str(error)) from None
 
 
-def _figures(spec: MachineSpec) -> Iterator[str]:
-    """Yield one line for each layer that has figures."""
+def _figures(spec: MachineSpec, *, short: bool = False) -> Iterator[str]:
+    """Yield lines for each layer that has figures; in short the first and the last range of sizes."""
     if spec.network is not None:
-        yield from _layer("network:   ", spec.network, per_hop_ps=spec.network.per_hop_ps)
+        yield from _layer("network:   ", spec.network, per_hop_ps=spec.network.per_hop_ps, short=short)
     if spec.same_node is not None:
-        yield from _layer("same node: ", spec.same_node, per_hop_ps=0)
+        yield from _layer("same node: ", spec.same_node, per_hop_ps=0, short=short)
 
 
-def _layer(name: str, layer: LayerSpec, *, per_hop_ps: int) -> Iterator[str]:
-    """Yield a line for each range of sizes that has figures."""
+def _layer(name: str, layer: LayerSpec, *, per_hop_ps: int, short: bool) -> Iterator[str]:
+    """Yield a line for each range of sizes that has figures, and the threshold that all have where it is first told."""
     from xsim_py.network.link import by_size
 
     ranges = list(zip(*by_size(layer), strict=True))
-    for from_bytes, figures in ranges:
+    for index, (from_bytes, figures) in enumerate(ranges):
+        if short and 0 < index < len(ranges) - 1:
+            if index == 1:
+                yield f"{' ' * len(name)}... {len(ranges) - 2} more ..."
+            continue
         sizes = f"from {_size(from_bytes)}: " if len(ranges) > 1 else ""
-        yield f"{name}{sizes}{_costs(figures, per_hop_ps=per_hop_ps)}"
-        name = " " * len(name)
+        told = figures if index == 0 else replace(figures, eager_threshold_bytes=None)
+        yield f"{name if index == 0 else ' ' * len(name)}{sizes}{_costs(told, per_hop_ps=per_hop_ps)}"
 
 
 def _costs(layer: LayerSpec, *, per_hop_ps: int) -> str:

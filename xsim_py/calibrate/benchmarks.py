@@ -1,0 +1,109 @@
+"""Readers of what the OSU micro-benchmarks, the Intel MPI Benchmarks and netgauge print.
+
+Layouts: OSU micro-benchmarks 5.4 to 7 (``osu_util.c``), IMB-MPI1 2018 to 2021, netgauge 2.4 (pattern ``loggp``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from math import isfinite
+
+from xsim_py.calibrate.measured import PINGPONG, STREAM, Measured, median_by_size, number_of, size_of, time_of
+from xsim_py.errors import ConfigError
+
+_US = 1e-6
+_MB = 1e6
+_OSU_HEAD = re.compile(r"#\s*OSU (?:MPI|UPC|OpenSHMEM|NCCL)?\S*\s*(.*?)\s*Test\b")
+_OSU_COLUMN = re.compile(r"(?:Avg |P50 |Median )?(?:Latency|Bandwidth)[^()]*\((us|ms|MB/s)\)", re.IGNORECASE)
+_IMB_NAME = re.compile(r"#\s*Benchmarking\s+(\S+)")
+_IMB_RANKS = re.compile(r"#\s*#processes\s*=\s*(\d+)")
+
+
+def operation_named(said: str) -> str:
+    """Return our name of an operation that benchmarks call ``Latency``, ``PingPong``, ``MPI_Allreduce`` and so on."""
+    name = re.sub(r"[^a-z]", "", said.lower().removeprefix("mpi_").replace("latency", ""))
+    known = {"": PINGPONG, "pp": PINGPONG, "bw": STREAM, "bandwidth": STREAM, "stream": STREAM, "oneway": PINGPONG}
+    return known.get(name, name)
+
+
+def read_osu(lines: Sequence[str], file: str) -> Iterator[Measured]:
+    """Yield the series of OSU micro-benchmarks; lines of a launcher around them are passed over."""
+    operation, rows, unit, column, sized = "", list[tuple[int, float]](), "", 0, True
+
+    def ended() -> Iterator[Measured]:
+        if rows:
+            yield Measured(operation, median_by_size(rows), file)
+            rows.clear()
+
+    for number, line in enumerate(lines, 1):
+        if head := _OSU_HEAD.match(line):
+            yield from ended()
+            operation, unit = operation_named(head[1]), ""
+        elif line.lstrip().startswith("#") and (found := _OSU_COLUMN.search(line)):
+            yield from ended()
+            columns = re.split(r"\s{2,}|\t", line.lstrip("# ").strip())
+            sized = columns[0].lower().startswith("size")
+            unit = found[1]
+            column = next((at for at, name in enumerate(columns) if _OSU_COLUMN.match(name)), int(sized))
+        elif unit and line[:1].strip() != "#" and re.match(r"\s*[-+.\d]", line):
+            rows.append(_osu_row(line.split(), f"{file}:{number}", unit=unit, column=column, sized=sized))
+    yield from ended()
+
+
+def _osu_row(cells: Sequence[str], place: str, *, unit: str, column: int, sized: bool) -> tuple[int, float]:
+    if len(cells) <= column:
+        raise ConfigError(f"{place}: this line has {len(cells)} of at least {column + 1} columns")
+    size = size_of(cells[0], place) if sized else 0
+    if unit.lower() != "mb/s":
+        return size, time_of(cells[column], place, unit_s=_US if unit.lower() == "us" else 1e-3)
+    return size, size / (time_of(cells[column], place) * _MB)
+
+
+def read_imb(lines: Sequence[str], file: str) -> Iterator[Measured]:
+    """Yield one series for each benchmark and number of processes of an output of the Intel MPI Benchmarks."""
+    operation, ranks, columns = "", None, list[str]()
+    rows: dict[tuple[str, int | None], list[tuple[int, float]]] = {}
+    for number, line in enumerate(lines, 1):
+        if head := _IMB_NAME.match(line):
+            operation, columns, ranks = operation_named(head[1]), [], None
+        elif found := _IMB_RANKS.match(line):
+            ranks = int(found[1])
+        elif "usec]" in line:
+            columns = [name.strip("#") for name in line.split()]
+        elif columns and re.match(r"\s*\d", line):
+            cells, place = line.split(), f"{file}:{number}"
+            if len(cells) < len(columns):
+                raise ConfigError(f"{place}: {len(cells)} numbers; {len(columns)} are expected: {', '.join(columns)}")
+            at = next(columns.index(name) for name in ("t_avg[usec]", "t[usec]", columns[-1]) if name in columns)
+            size = size_of(cells[columns.index("bytes")], place) if "bytes" in columns else 0
+            if float(cells[at]) > 0:  # 0.00 stands for a collective of no bytes, which does nothing
+                rows.setdefault((operation, ranks), []).append((size, time_of(cells[at], place, unit_s=_US)))
+        elif columns and line.strip() and not line.lstrip().startswith("#"):
+            columns = []
+    for (name, count), of_it in rows.items():
+        yield Measured(name, median_by_size(of_it), file, ranks=count)
+
+
+def read_netgauge(lines: Sequence[str], file: str) -> Iterator[Measured]:
+    """Yield half of the round trips of netgauge's table.
+
+    Its o_s and o_r are left: they overlap with the time on the wire, so that the sum of its parameters counts some of
+    it twice. Rows without a round trip are passed over.
+    """
+    rows = []
+    for number, line in enumerate(lines, 1):
+        cells = line.split()
+        if not cells or cells[0].startswith("#"):
+            continue
+        place = f"{file}:{number}"
+        size = size_of(cells[0], place)
+        if len(cells) < 3:
+            raise ConfigError(f"{place}: {len(cells)} columns; netgauge's size, n and PRTT(1,0,s) are expected")
+        round_trip_us = number_of(cells[2])
+        if round_trip_us is None:
+            raise ConfigError(f"{place}: {cells[2]!r} is no time; PRTT(1,0,s) in microseconds is expected here")
+        if isfinite(round_trip_us) and round_trip_us > 0:
+            rows.append((size, round_trip_us * _US / 2))
+    if rows:
+        yield Measured(PINGPONG, median_by_size(rows), file)

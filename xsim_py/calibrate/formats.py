@@ -1,0 +1,59 @@
+"""Files of measurements, whose formats are recognised by what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from xsim_py.calibrate.benchmarks import read_imb, read_netgauge, read_osu
+from xsim_py.calibrate.measured import Measured
+from xsim_py.calibrate.tables import is_raw, read_csv, read_raw
+from xsim_py.errors import ConfigError
+from xsim_py.input_files import MIB, read_input
+
+_MOST_BYTES: Final = 256 * MIB
+_Reader = Callable[[Sequence[str], str], Iterator[Measured]]
+_KNOWN = (
+    "output of OSU micro-benchmarks (# OSU MPI Latency Test) or of IMB-MPI1 (# Benchmarking PingPong), netgauge's "
+    "loggp table (# size n PRTT(1,0,s)), CSV with a head (op,bytes,median_s), or lines of "
+    "operation,bytes,start_s,duration_s"
+)
+
+
+def read_measurements(path: str) -> list[Measured]:
+    """Read a file of measurements in any of the known formats.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read, is of no known format, or has no measurement; or a line is wrong: ``file:line: ...``.
+    """
+    try:
+        lines = read_input(path, most_bytes=_MOST_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: this is no text; expected is {_KNOWN}") from None
+    reader = _reader(lines)
+    if reader is None:
+        raise ConfigError(f"{path}:1: not recognised; expected is {_KNOWN}")
+    found = list(reader(lines, path))
+    if not found:
+        raise ConfigError(f"{path}: a head, but no measurement below it")
+    return found
+
+
+def _reader(lines: Sequence[str]) -> _Reader | None:
+    marks: tuple[tuple[str, _Reader], ...] = (
+        ("# OSU ", read_osu),
+        ("# Benchmarking ", read_imb),
+        ("PRTT(1,0,s)", read_netgauge),
+    )
+    for line in lines:
+        for mark, reader in marks:
+            if mark in line:
+                return reader
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    if is_raw(first):
+        return read_raw
+    return read_csv if any(sign in first for sign in ",;\t") else None

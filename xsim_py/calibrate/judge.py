@@ -1,0 +1,113 @@
+"""Judging a machine by what it was not fitted to: a benchmark runs on it, and is compared with the real one."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from xsim_py.calibrate.benchmarks import read_osu
+from xsim_py.calibrate.measured import PINGPONG, SAME_NODE, STREAM, Measured
+from xsim_py.config import load_machine
+from xsim_py.config.loader import bundled_apps
+from xsim_py.errors import ConfigError
+from xsim_py.run import simulate
+
+PROGRAM: Final = "network_benchmarks.py"
+_BENCHMARKS: Final = {PINGPONG: "latency", STREAM: "bw"}
+_KNOWN: Final = (
+    *("latency", "bw", "barrier"),
+    *("allreduce", "reduce", "bcast", "allgather", "gather", "scatter", "alltoall"),
+)
+_AS_MANY_AS_RANKS: Final = ("allgather", "alltoall")
+_MOST_BUFFER_BYTES: Final = 2**31  # of all ranks together
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One size of a benchmark: measured on the real machine, and predicted; in seconds."""
+
+    benchmark: str
+    ranks: int
+    size_bytes: int
+    measured_s: float
+    predicted_s: float
+
+    @property
+    def error(self) -> float:
+        """The relative error of the prediction."""
+        return self.predicted_s / self.measured_s - 1
+
+
+def judged(
+    series: Measured, machine: str | Path, *, ranks: int | None = None, ranks_per_node: int | None = None
+) -> tuple[list[Judged], list[int]]:
+    """Run what was measured on a machine.
+
+    Parameters
+    ----------
+    series
+        What was measured on the real machine.
+    machine
+        A preset, or a file.
+    ranks, ranks_per_node
+        Of a collective: how many took part where the series does not say it; by default a node has as many as the
+        machine's nodes have cores.
+
+    Returns
+    -------
+    list of Judged, list of int
+        The sizes that ran, and those that were left out because their buffers would not fit.
+
+    Raises
+    ------
+    ConfigError
+        The number of ranks is not known, or the benchmark isn't, or it did not run.
+    """
+    benchmark = _BENCHMARKS.get(series.operation, series.operation)
+    if benchmark not in _KNOWN:
+        raise ConfigError(f"{series.file}: {series.operation} cannot be judged; known are {', '.join(_KNOWN)}")
+    changes = {}
+    if series.operation in _BENCHMARKS:
+        ranks, ranks_per_node = 2, 2 if series.layer == SAME_NODE else 1
+    else:
+        ranks = series.ranks or ranks
+    if ranks is None:
+        raise ConfigError(f"{series.file}: it does not say how many ranks took part in {benchmark}; -n says it")
+    if ranks_per_node is not None and load_machine(machine).topology.type != "single":
+        changes["machine.cores_per_node"] = ranks_per_node
+    share = 2 * ranks * (ranks if benchmark in _AS_MANY_AS_RANKS else 1)
+    sizes = [size for size in series.seconds if size or benchmark in ("latency", "barrier")]  # none, and none is done
+    fitting = [size for size in sizes if size * share <= _MOST_BUFFER_BYTES]
+    predicted = _run(benchmark, fitting, machine, ranks, changes) if fitting else {}
+    rows = [Judged(benchmark, ranks, size, series.seconds[size], time_s) for size, time_s in predicted.items()]
+    return rows, [size for size in sizes if size not in predicted]
+
+
+def _run(
+    benchmark: str, sizes: list[int], machine: str | Path, ranks: int, changes: dict[str, int]
+) -> dict[int, float]:
+    printed, complaint = io.StringIO(), io.StringIO()
+    words = [benchmark, "--repetitions", "1"]
+    if benchmark != "barrier":
+        words += ["--sizes", *map(str, sizes)]
+    program = bundled_apps() / PROGRAM
+    result = simulate(program, ranks=ranks, machine=machine, args=words, set=changes, stdout=printed, stderr=complaint)
+    found = list(read_osu(printed.getvalue().splitlines(), PROGRAM))
+    if result.ended != "finished" or not found:
+        raise ConfigError(
+            f"{PROGRAM} {' '.join(words)}: it did not run on this machine\n{complaint.getvalue()}".rstrip()
+        )
+    return dict(found[0].seconds)
+
+
+def lines_of(rows: list[Judged]) -> Iterator[str]:
+    """Yield one line for each benchmark: the mean of the errors and the largest one."""
+    for benchmark, ranks in dict.fromkeys((row.benchmark, row.ranks) for row in rows):
+        errors = [row for row in rows if (row.benchmark, row.ranks) == (benchmark, ranks)]
+        mean = sum(abs(row.error) for row in errors) / len(errors)
+        worst = max(errors, key=lambda row: abs(row.error))
+        size = "" if benchmark == "barrier" else f" at {worst.size_bytes:,} B"
+        yield (f"{benchmark}, {ranks:,} ranks: mean error {100 * mean:.1f} %, largest {100 * worst.error:+.1f} %{size}")

@@ -1,0 +1,342 @@
+"""The costs of one layer of a machine, fitted to what was measured there.
+
+A message of n bytes takes o_s + n / bandwidth + L + o_r one way, and twice the latency of an empty one more above the
+eager threshold (see `network.link`). Half of a round trip is that sum; the time inside of MPI_Isend is o_s, and that
+inside of MPI_Recv for a message that has arrived is o_r (Culler et al.: Assessing fast network interfaces, 1996, with
+the overheads by size as in Hoefler et al.: LogGOPSim, 2010). The sum is what the figures must keep; see `_shares`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.calibrate.measured import ISEND, PINGPONG, RECV, STREAM, Floats, Measured, together
+from xsim_py.calibrate.segmentation import LinePiece, fitted_pieces, piece_at, time_at
+from xsim_py.errors import ConfigError
+from xsim_py.units import format_time
+
+_ROUGH: Final = 0.05  # tolerance of the overheads, which split the sum and do not change it
+_NO_TIME_S: Final = 1e-12  # the step of the simulated clock
+_ISEND_DROPS: Final = 0.75  # a rendezvous copies nothing when it begins
+_RECV_STEPS: Final = 1.5  # and its data travel in the receive
+_PINGPONG_STEPS: Final = 1.1
+_LEAST_THRESHOLD: Final = 1024
+_ENOUGH: Final = 5
+_SLOW_START: Final = 1.1
+_DISTURBED: Final = 2.0
+_NAMED: Final = 5
+_SLIGHT: Final = 0.01
+_GAP_SHOWS: Final = 1.1
+_HARDLY: Final = 0.9
+_WINDOW: Final = 64  # messages in flight in osu_bw
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of messages from one size on, in seconds and bytes: one entry of ``segments``."""
+
+    from_bytes: int
+    latency_s: float
+    s_per_byte: float
+    send_s: float
+    send_s_per_byte: float
+    receive_s: float
+    receive_s_per_byte: float
+    gap_s: float
+    why: str
+
+
+@dataclass(frozen=True)
+class FittedLayer:
+    """The figures of a layer, what they were fitted to, and what there is to say of them.
+
+    Attributes
+    ----------
+    sizes, seconds
+        The one-way times that were fitted, by ascending size.
+    threshold_bytes, threshold_why
+        The largest eager message, None where there is none or it was not found; and how it was found.
+    notes
+        What the user should know: sentences without a full stop.
+    """
+
+    sizes: Floats
+    seconds: Floats
+    figures: tuple[Figures, ...]
+    threshold_bytes: int | None
+    threshold_why: str
+    notes: tuple[str, ...]
+
+    def one_way_s(self, size_bytes: float) -> float:
+        """Return the seconds that a message of that size takes, with its receive posted in time."""
+        each = next(each for each in reversed(self.figures) if each.from_bytes <= size_bytes)
+        per_byte = each.s_per_byte + each.send_s_per_byte + each.receive_s_per_byte
+        eager = self.threshold_bytes is None or size_bytes <= self.threshold_bytes
+        asking_s = 0.0 if eager else 2 * self.figures[0].latency_s
+        return each.latency_s + each.send_s + each.receive_s + asking_s + size_bytes * per_byte
+
+    def fitted(self) -> Floats:
+        """Return the fitted times of all sizes that were measured."""
+        return np.array([self.one_way_s(size) for size in self.sizes])
+
+    def errors(self) -> Floats:
+        """Return the relative errors of the fitted times."""
+        return np.abs(self.fitted() / self.seconds - 1)
+
+
+def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None, what: str = "network") -> FittedLayer:
+    """Fit the costs of a layer.
+
+    Parameters
+    ----------
+    series
+        What was measured: ping-pong, and where they are there isend, recv and stream.
+    threshold_bytes
+        The largest eager message, where it is known.
+    what
+        The layer's name, for messages.
+
+    Raises
+    ------
+    ConfigError
+        There is no ping-pong among them.
+    """
+    sizes, seconds = together(series, PINGPONG)
+    if not len(sizes):
+        there = ", ".join(sorted({each.operation for each in series})) or "nothing"
+        raise ConfigError(f"{what}: one-way times are needed (osu_latency, PingPong, pingpong), and there is {there}")
+    kept = _undisturbed(seconds)
+    notes = list(_left_out(what, sizes, seconds, kept))
+    sizes, seconds = sizes[kept], seconds[kept]
+    if len(sizes) == 1:
+        notes.append(f"{what}: one size says nothing about the bandwidth, which is unlimited here")
+    sending = _pieces_of(series, ISEND)
+    receiving = _pieces_of(series, RECV)
+    why = "given"
+    if threshold_bytes is None:
+        threshold_bytes, why = _threshold(sizes, seconds, sending, receiving)
+    if threshold_bytes is None:
+        notes.append(
+            f"{what}: no step shows where the rendezvous begins, so every message is eager; "
+            "--eager-threshold says where"
+        )
+    limit = float("inf") if threshold_bytes is None else threshold_bytes
+    eager = sizes <= limit
+    below = fitted_pieces(sizes[eager], seconds[eager]) if eager.any() else []
+    first = below[0] if below else fitted_pieces(sizes, seconds)[0]
+    streams = _busy(series, sizes, seconds)
+    wire = _largest_rate(sizes, seconds)
+    figures = list(_eager_figures(below or [first], sending, receiving, limit, wire))
+    if threshold_bytes is not None:
+        asking_s = 2 * figures[0].latency_s
+        above = _rendezvous_pieces(sizes[~eager], seconds[~eager], asking_s, below or [first])
+        begin = replace(above[0], from_bytes=threshold_bytes + 1, why=f"above the eager threshold, {why}")
+        figures += _rendezvous_figures([begin, *above[1:]], sending, figures[0], asking_s, wire)
+    notes += _told(what, sizes, figures)
+    figures = list(_with_streams(figures, *streams))
+    return FittedLayer(sizes, seconds, tuple(figures), threshold_bytes, why, tuple(notes))
+
+
+def _undisturbed(seconds: Floats) -> NDArray[np.bool_]:
+    """Return which of the times, by ascending size, are to be fitted.
+
+    Left out are a slow first measurement, and one that took more than twice as long as the next larger size and as
+    those around it. A range of sizes that are slow together (delayed acknowledgements of TCP) is kept.
+    """
+    kept = np.ones(len(seconds), dtype=np.bool_)
+    if len(seconds) >= _ENOUGH:
+        kept[0] = seconds[0] <= _SLOW_START * np.median(seconds[1:4])
+    for at in range(2, len(seconds) - 2):
+        around = np.median(seconds[[at - 2, at - 1, at + 1, at + 2]])
+        kept[at] = seconds[at] <= _DISTURBED * max(around, float(np.min(seconds[at + 1 : at + 3])))
+    return kept
+
+
+def _left_out(what: str, sizes: Floats, seconds: Floats, kept: NDArray[np.bool_]) -> Iterator[str]:
+    if not kept[0]:
+        took = f"{format_time(round(seconds[0] * 1e12))}, longer than the next sizes"
+        yield f"{what}: the smallest size, {int(sizes[0])} B, took {took}: left out as a slow first measurement"
+    disturbed = [f"{int(size):,}" for size in sizes[1:][~kept[1:]]]
+    if disturbed:
+        named = ", ".join(disturbed[:_NAMED]) + (", ..." if len(disturbed) > _NAMED else "")
+        took = "took more than twice as long as those around them: left out as disturbed"
+        yield f"{what}: {len(disturbed)} of {len(sizes)} sizes ({named} B) {took}"
+
+
+def _pieces_of(series: Sequence[Measured], operation: str) -> list[LinePiece]:
+    sizes, seconds = together(series, operation)
+    return fitted_pieces(sizes, np.maximum(seconds, _NO_TIME_S), tolerance=_ROUGH) if len(sizes) else []
+
+
+def _threshold(
+    sizes: Floats, seconds: Floats, sending: Sequence[LinePiece], receiving: Sequence[LinePiece]
+) -> tuple[int | None, str]:
+    """Return the largest eager message and how it was found, by the plainest of three signs.
+
+    MPI_Isend becomes short, for it copies nothing any more; MPI_Recv of a message that is there becomes long, for its
+    data travel only then; the one-way time grows by at least a quarter of a round trip of an empty message.
+    """
+    found = min(_steps(sending), default=None)
+    if found is not None and found[0] < _ISEND_DROPS:
+        return found[2], "where MPI_Isend becomes short"
+    found = max(_steps(receiving), default=None)
+    if found is not None and found[0] > _RECV_STEPS:
+        return found[2], "where MPI_Recv of a message that is there becomes long"
+    pieces = fitted_pieces(sizes, seconds)
+    steps = [step for step in _steps(pieces) if step[1] > time_at(pieces, sizes[0]) / 2]
+    found = max(steps, default=None)
+    if found is not None and found[0] > _PINGPONG_STEPS:
+        return found[2], "where the one-way time steps up"
+    return None, "not found"
+
+
+def _largest_rate(sizes: Floats, seconds: Floats) -> float:
+    """Return the seconds that a byte takes more of the largest size than of half of it."""
+    half = int(np.searchsorted(sizes, sizes[-1] / 2, side="right")) - 1
+    if half < 0 or len(sizes) < 2:
+        return 0.0
+    return float(max((seconds[-1] - seconds[half]) / (sizes[-1] - sizes[half]), 0.0))
+
+
+def _steps(pieces: Sequence[LinePiece]) -> Iterator[tuple[float, float, int]]:
+    """Yield the ratio and the difference of the times at each break, and the size before it."""
+    for lower, upper in pairwise(pieces):
+        if upper.from_bytes > _LEAST_THRESHOLD:
+            before, after = (each.seconds + upper.from_bytes * each.s_per_byte for each in (lower, upper))
+            yield after / before, after - before, upper.from_bytes - 1
+
+
+def _rendezvous_pieces(sizes: Floats, seconds: Floats, asking_s: float, below: Sequence[LinePiece]) -> list[LinePiece]:
+    """Return the pieces above the threshold, which take at least the round trip that asks.
+
+    Of a single size that is all, and of none the last eager piece goes on.
+    """
+    if not len(sizes):
+        return [replace(below[-1], seconds=below[-1].seconds + asking_s)]
+    if len(sizes) == 1:
+        return [LinePiece(0, asking_s, max(seconds[0] - asking_s, 0.0) / sizes[0])]
+    return fitted_pieces(sizes, seconds, least_s=asking_s)
+
+
+def _eager_figures(
+    pieces: Sequence[LinePiece], sending: Sequence[LinePiece], receiving: Sequence[LinePiece], limit: float, wire: float
+) -> Iterator[Figures]:
+    """Yield the figures up to the threshold: a segment begins where any of the three has a break."""
+    starts = {piece.from_bytes: piece.why for piece in pieces}
+    for overhead in (sending, receiving):
+        for piece in overhead[1:]:
+            near = any(abs(piece.from_bytes - start) <= start / 8 for start in starts)
+            if piece.from_bytes <= limit and not near:
+                starts[piece.from_bytes] = f"of an overhead, {piece.why}"
+    before: Figures | None = None
+    for start in sorted(starts):
+        one_way = piece_at(pieces, start)
+        middle = start * 9 / 8  # beyond breaks that were taken for this one
+        figures = _shares(start, one_way, _at(sending, middle), _at(receiving, middle), 0.0, wire, starts[start])
+        if before is None or replace(figures, from_bytes=before.from_bytes, why=before.why) != before:
+            yield figures
+            before = figures
+
+
+def _rendezvous_figures(
+    pieces: Sequence[LinePiece], sending: Sequence[LinePiece], first: Figures, asking_s: float, wire: float
+) -> Iterator[Figures]:
+    """Yield the figures above the threshold: the receiver copies nothing, and has the overhead of an empty message."""
+    receive = LinePiece(0, first.receive_s, 0.0)
+    for piece in pieces:
+        send = _at(sending, piece.from_bytes * 9 / 8)
+        yield _shares(piece.from_bytes, piece, send, receive, asking_s, wire, piece.why)
+
+
+def _at(pieces: Sequence[LinePiece], size_bytes: float) -> LinePiece:
+    return piece_at(pieces, size_bytes) if pieces else LinePiece(0, 0.0, 0.0)
+
+
+def _shares(
+    start: int, one_way: LinePiece, send: LinePiece, receive: LinePiece, asking_s: float, wire: float, why: str
+) -> Figures:
+    """Split a one-way time into overheads and what the network takes.
+
+    Overheads that are measured alone may be longer than the whole (a receive that looks for its message, a send that
+    begins with cold caches). So they get at most half of the constant and half of the slope, the sender's first; and no
+    byte is on the `wire` for less than in the largest messages, which copy nothing or copy while they are under way:
+    where the one-way time hardly grows with the size, a gap keeps the network interface busy for so long.
+    """
+    constant_s, slope = max(one_way.seconds - asking_s, 0.0), one_way.s_per_byte
+    send_s = min(send.seconds, constant_s / 2)
+    receive_s = min(receive.seconds, constant_s / 2 - send_s)
+    copying = max(min(slope / 2, slope - wire), 0.0)
+    send_slope = _unless_slight(min(send.s_per_byte, copying), slope)
+    receive_slope = _unless_slight(min(receive.s_per_byte, copying - send_slope), slope)
+    left = slope - send_slope - receive_slope
+    return Figures(
+        from_bytes=start,
+        latency_s=constant_s - send_s - receive_s,
+        s_per_byte=left,
+        send_s=send_s,
+        send_s_per_byte=send_slope,
+        receive_s=receive_s,
+        receive_s_per_byte=receive_slope,
+        gap_s=start * wire if left < _HARDLY * wire else 0.0,
+        why=why,
+    )
+
+
+def _unless_slight(part: float, whole: float) -> float:
+    return part if part > _SLIGHT * whole else 0.0
+
+
+def _with_streams(figures: Sequence[Figures], sizes: Floats, busy_s: Floats) -> Iterator[Figures]:
+    """Yield the figures with the rate at which many messages follow each other, where that was measured.
+
+    The network interface is busy for max(gap, n / bandwidth). Bytes that take longer on their way than they keep it
+    busy are copied on both sides: the rest of their time becomes overhead, half for each, but no stage of the three is
+    slower than it has to be.
+    """
+    ends = [*(each.from_bytes for each in figures[1:]), float("inf")]
+    for each, end in zip(figures, ends, strict=True):
+        inside = (sizes >= each.from_bytes) & (sizes < end) & (sizes > 0)
+        if not inside.any():
+            yield each
+            continue
+        slope = each.s_per_byte + each.send_s_per_byte + each.receive_s_per_byte
+        wire = min(max(float(np.min(busy_s[inside] / sizes[inside])), slope / 3), each.s_per_byte)
+        rest = each.s_per_byte - wire
+        least_s = float(busy_s[inside][0])
+        more = least_s > _GAP_SHOWS * wire * sizes[inside][0]
+        yield replace(
+            each,
+            s_per_byte=wire,
+            send_s_per_byte=each.send_s_per_byte + rest / 2,
+            receive_s_per_byte=each.receive_s_per_byte + rest / 2,
+            gap_s=least_s if more else each.gap_s,
+        )
+
+
+def _busy(series: Sequence[Measured], sizes: Floats, seconds: Floats) -> tuple[Floats, Floats]:
+    """Return for how long each message of a stream keeps the interface busy.
+
+    The benchmarks wait for an answer after each window of messages: W times the mean interval is W - 1 times that, a
+    message's way and that of the answer.
+    """
+    streamed, intervals = together(series, STREAM)
+    ways = np.interp(streamed, sizes, seconds) + seconds[0]
+    return streamed, np.maximum((_WINDOW * intervals - ways) / (_WINDOW - 1), intervals / 2)
+
+
+def _told(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]:
+    """Yield where nothing was measured."""
+    if sizes[0] > 64:
+        yield f"{what}: nothing below {int(sizes[0]):,} B was measured; the time of smaller messages is extrapolated"
+    yield f"{what}: nothing above {int(sizes[-1]):,} B was measured; the time of larger messages is extrapolated"
+    last = figures[-1]
+    if len(sizes) > 1 and last.s_per_byte + last.send_s_per_byte + last.receive_s_per_byte == 0:
+        yield f"{what}: the largest sizes do not take longer with their size: measure larger ones"
+    if figures[0].latency_s <= 0:
+        yield f"{what}: the smallest sizes leave no latency"

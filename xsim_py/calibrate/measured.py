@@ -1,0 +1,106 @@
+"""Measured times by size, whatever program measured them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim_py.errors import ConfigError
+
+Floats = NDArray[np.float64]
+
+PINGPONG = "pingpong"
+"""The one-way time of a message: half of a round trip."""
+ISEND = "isend"
+"""The time inside of MPI_Isend: the sender's overhead."""
+RECV = "recv"
+"""The time inside of MPI_Recv for a message that has arrived: the receiver's overhead."""
+STREAM = "stream"
+"""The time from one message to the next where many are in flight."""
+
+SAME_NODE = "same_node"
+NETWORK = "network"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The times of one operation, as one file has them.
+
+    Attributes
+    ----------
+    operation
+        One of the names above, or that of a collective operation in small letters: ``allreduce``, ``barrier``.
+    seconds
+        The time of each size; sizes are in bytes and ascending, and the barrier's is 0.
+    file
+        Where it was read.
+    layer
+        ``network`` or ``same_node``, where the file says so.
+    ranks
+        How many took part, where the file says so.
+    """
+
+    operation: str
+    seconds: Mapping[int, float]
+    file: str
+    layer: str | None = None
+    ranks: int | None = None
+
+
+def median_by_size(rows: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Return the median of the times of each size, by ascending size."""
+    times: dict[int, list[float]] = defaultdict(list)
+    for size_bytes, time_s in rows:
+        times[size_bytes].append(time_s)
+    return {size_bytes: float(np.median(times[size_bytes])) for size_bytes in sorted(times)}
+
+
+def together(series: Sequence[Measured], operation: str) -> tuple[Floats, Floats]:
+    """Return sizes and times of an operation from all series that have it, each size once with its median."""
+    found = [row for each in series if each.operation == operation for row in each.seconds.items()]
+    by_size = median_by_size(found)
+    return np.array(list(by_size), dtype=np.float64), np.array(list(by_size.values()), dtype=np.float64)
+
+
+def size_of(text: str, place: str) -> int:
+    """Return a number of bytes that stands at a place of a file.
+
+    Raises
+    ------
+    ConfigError
+        When it is no whole number from 0 to 2**60.
+    """
+    try:
+        size = float(text)
+    except ValueError:
+        size = -1.0
+    if not (0 <= size <= 2**60 and size == int(size)):
+        raise ConfigError(f"{place}: {text!r} is no size; a whole number of bytes is expected here")
+    return int(size)
+
+
+def time_of(text: str, place: str, *, unit_s: float = 1.0, operation: str = "") -> float:
+    """Return the seconds of a time that stands at a place of a file in a unit; only an overhead may be none.
+
+    Raises
+    ------
+    ConfigError
+        When it is no finite number above zero.
+    """
+    value = number_of(text)
+    if value is None or not (isfinite(value) and (value > 0 or (value == 0 and operation in (ISEND, RECV)))):
+        raise ConfigError(f"{place}: {text!r} is no time; a number above zero is expected here")
+    return value * unit_s
+
+
+def number_of(text: str) -> float | None:
+    """Return a text as a number, which may be infinite or not a number, or None."""
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,170 @@
+"""Straight lines piece by piece: T(n) = a + b n, with the pieces that a penalised least-squares criterion likes best.
+
+All places of the breaks are tried, by a dynamic programme over the sorted sizes (Bellman: On the approximation of
+curves by line segments using dynamic programming, 1961; Bai, Perron: Computation and analysis of multiple structural
+change models, 2003), and the number of pieces is that of the least Bayesian information criterion (Yao: Estimating the
+number of change-points via Schwarz' criterion, 1988). Errors are relative: 1 us of 2 us counts as much as 1 s of 2 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log, sqrt
+from typing import Final
+
+import numpy as np
+
+from xsim_py.calibrate.measured import Floats
+
+_MANY: Final = 48  # sizes, from which on a piece has four at least
+_FEW: Final = 2  # at least where there are fewer, which benchmarks print as means of many repetitions
+_MOST_PIECES: Final = 12
+_KIB: Final = 1024
+_PARAMETERS: Final = 3  # of a piece: where it begins, a and b
+
+
+@dataclass(frozen=True)
+class LinePiece:
+    """One straight line: ``seconds + bytes * s_per_byte`` from a size on.
+
+    Attributes
+    ----------
+    from_bytes
+        The smallest size that is on it.
+    why
+        By which rule its beginning was put between two measured sizes.
+    """
+
+    from_bytes: int
+    seconds: float
+    s_per_byte: float
+    why: str = ""
+
+
+def fitted_pieces(sizes: Floats, seconds: Floats, *, least_s: float = 0.0, tolerance: float = 0.005) -> list[LinePiece]:
+    """Return the pieces of measured times.
+
+    Parameters
+    ----------
+    sizes, seconds : array (n,)
+        Bytes, ascending and each once, and the time of each, above zero.
+    least_s : float
+        The least ``a`` of any piece; b is at least 0.
+    tolerance : float
+        The relative error below which an improvement is none: what no measurement repeats.
+    """
+    count = len(sizes)
+    least, each = (4, 4) if count >= _MANY else (_FEW, _FEW + 1)  # at least, and on average
+    errors, a, b = _all_lines(sizes, seconds, least_s)
+    best, cuts = _optimal_cuts(errors, least, min(_MOST_PIECES, max(count // each, 1)))
+    criteria = [
+        count * log(error / count + tolerance**2) + _PARAMETERS * pieces * log(count)
+        for pieces, error in enumerate(best, 1)
+    ]
+    chosen = cuts[int(np.argmin(criteria))]
+    ends = [*chosen[1:], count]
+    found = [
+        LinePiece(int(sizes[i]), float(a[i, j - 1]), float(b[i, j - 1])) for i, j in zip(chosen, ends, strict=True)
+    ]
+    pieces = [LinePiece(0, found[0].seconds, found[0].s_per_byte)]
+    for index, piece in zip(chosen[1:], found[1:], strict=True):
+        start, why = _break(pieces[-1], piece, int(sizes[index - 1]), int(sizes[index]))
+        pieces.append(LinePiece(start, piece.seconds, piece.s_per_byte, why))
+    return pieces
+
+
+def piece_at(pieces: Sequence[LinePiece], size_bytes: float) -> LinePiece:
+    """Return the piece on which a size is."""
+    return next((piece for piece in reversed(pieces) if piece.from_bytes <= size_bytes), pieces[0])
+
+
+def time_at(pieces: Sequence[LinePiece], size_bytes: float) -> float:
+    """Return the seconds that the pieces have for a size."""
+    piece = piece_at(pieces, size_bytes)
+    return piece.seconds + size_bytes * piece.s_per_byte
+
+
+def roundest(low: int, high: int) -> int:
+    """Return the number from `low` to `high` - 1 that the greatest power of two divides; 0 counts as odd."""
+    for bits in range(high.bit_length(), -1, -1):
+        multiple = max((low + (1 << bits) - 1) >> bits, 1) << bits
+        if multiple < high:
+            return multiple
+    return low
+
+
+def limit_between(low: int, high: int) -> tuple[int, str]:
+    """Return the largest size of the lower piece, where measured sizes end it at `low` and begin the next at `high`.
+
+    That is a round number, for protocols have such limits: a power of two, or the only whole number of KiB between the
+    two. Else it is the middle by ratio.
+    """
+    limit = roundest(low, high)
+    power = limit & -limit
+    if power == limit or power >= max(high - low, _KIB):
+        return limit, "a round number"
+    return min(max(int(sqrt(max(low, 1) * high)), low), high - 1), "the middle by ratio"
+
+
+def _break(lower: LinePiece, upper: LinePiece, low: int, high: int) -> tuple[int, str]:
+    """Return the first size of the upper one of two pieces, and the rule by which it was found."""
+    between = f"{low:,} and {high:,} B"
+    if lower.s_per_byte != upper.s_per_byte:
+        meet = (upper.seconds - lower.seconds) / (lower.s_per_byte - upper.s_per_byte)
+        if low < meet <= high:
+            return ceil(meet), f"where the lines meet between {between}"
+    limit, why = limit_between(low, high)
+    return limit + 1, f"{why} between {between}"
+
+
+def _all_lines(sizes: Floats, seconds: Floats, least_s: float) -> tuple[Floats, Floats, Floats]:
+    """Return squared relative errors, a and b of the best line through sizes i to j, for all i <= j, as (n, n) arrays.
+
+    The normal equations with weights 1/T^2 follow from sums over prefixes. Where a bound is hit, the best line is that
+    with the other figure alone.
+    """
+    weight = 1 / seconds
+    rest = (seconds - least_s) * weight
+
+    def sums(values: Floats) -> Floats:
+        prefix = np.concatenate(([0.0], np.cumsum(values)))
+        table: Floats = prefix[None, 1:] - prefix[:-1, None]
+        return table
+
+    slope = weight * sizes
+    ww, ws, ss = sums(weight * weight), sums(weight * slope), sums(slope * slope)
+    wr, sr, rr = sums(weight * rest), sums(slope * rest), sums(rest * rest)
+    with np.errstate(all="ignore"):
+        determinant = ww * ss - ws * ws
+        solvable = determinant > 1e-12 * ww * ss
+        a = np.where(solvable, (wr * ss - sr * ws) / determinant, wr / ww)
+        b = np.where(solvable, (ww * sr - ws * wr) / determinant, 0.0)
+        a, b = np.where(b < 0, wr / ww, a), np.maximum(b, 0.0)
+        b = np.where(a < 0, np.where(ss > 0, np.maximum(sr / ss, 0.0), 0.0), b)
+        a = np.maximum(a, 0.0)
+        errors = rr - 2 * a * wr - 2 * b * sr + a * a * ww + 2 * a * b * ws + b * b * ss
+    return np.maximum(errors, 0.0), a + least_s, b
+
+
+def _optimal_cuts(errors: Floats, least: int, most_pieces: int) -> tuple[list[float], list[list[int]]]:
+    """Return the least error for each number of pieces, and the indices at which the pieces begin then."""
+    count = len(errors)
+    place = np.arange(count)
+    allowed = np.where(place[None, :] - place[:, None] >= min(least, count) - 1, errors, np.inf)
+    ended, before = [allowed[0]], [np.zeros(count, dtype=np.intp)]
+    for _ in range(1, most_pieces):
+        total = ended[-1][:-1, None] + allowed[1:]
+        before.append(total.argmin(axis=0) + 1)
+        ended.append(total.min(axis=0))
+    best, cuts = list[float](), list[list[int]]()
+    for pieces in range(1, most_pieces + 1):
+        if not np.isfinite(ended[pieces - 1][-1]):
+            break
+        starts, end = list[int](), count
+        for level in range(pieces - 1, 0, -1):
+            end = int(before[level][end - 1])
+            starts.append(end)
+        best.append(float(ended[pieces - 1][-1]))
+        cuts.append([0, *reversed(starts)])
+    return best, cuts

@@ -1,0 +1,233 @@
+"""``xsim calibrate``: a machine description from what was measured on a real machine, and how well it predicts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xsim_py import __version__
+from xsim_py.cli.options import positive, reader
+from xsim_py.cli.output_files import check_outputs, not_dash, write_text
+from xsim_py.errors import ConfigError
+from xsim_py.units import PS_PER_S, format_size, format_time, parse_size_bytes
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable, Sequence
+
+    from xsim_py.calibrate.layers import FittedLayer
+    from xsim_py.calibrate.measured import Measured
+    from xsim_py.clashes import InputFile
+    from xsim_py.report.fitted_times import FittedTimes
+
+_SIZE = reader(parse_size_bytes)
+_EPILOG = """
+FILE is output of the OSU micro-benchmarks (latency, bw, collectives) or of IMB-MPI1, netgauge's loggp table, CSV with a
+head (op,bytes,median_s), or raw lines operation,bytes,start_s,duration_s. Each is recognised by what it holds.
+"""
+
+
+def add_calibrate_parser(commands: Any) -> None:
+    """Add the command to the sub-parsers of the top level."""
+    parser = commands.add_parser(
+        "calibrate",
+        help="make a machine description from measurements, and judge one by others",
+        description="Fit the costs of messages to what was measured on a real machine, and write a description.",
+        epilog=_EPILOG,
+    )
+    parser.set_defaults(action=calibrate)
+    add = parser.add_argument
+    add("files", nargs="*", metavar="FILE", help="measurements between two nodes")
+    add("--same-node", nargs="+", default=[], metavar="FILE", help="measurements within a node")
+    add("-o", "--out", metavar="MACHINE.yaml", help="write the machine description; with - to standard output")
+    add("--name", help="its name (default: the file's)")
+    add("--source", default="", metavar="TEXT", help="its source: which machine, library and benchmarks, and when")
+    add("--like", metavar="MACHINE", help="take all but the costs (topology, nodes, ...) from this machine")
+    add("--eager-threshold", type=_SIZE, metavar="SIZE", help="largest eager message between nodes (default: found)")
+    add("--same-node-eager-threshold", type=_SIZE, metavar="SIZE", help="the same within a node")
+    add("--draw", metavar="FILE", help="draw measured against fitted (.png, .svg or .pdf; needs the extra [plot])")
+    add(
+        "--probe",
+        metavar="COMMAND",
+        help="measure now: start our probe by this command, such as 'mpiexec -n 3 --host a:2,b:1 python'; its"
+        " measurements go to MACHINE.csv, too",
+    )
+    add("--largest", type=_SIZE, metavar="SIZE", help="largest message that a program uses, for --probe (4MiB)")
+    add("--repetitions", type=positive, metavar="N", help="measurements of each size, for --probe (20)")
+    add("--machine", metavar="MACHINE", help="judge this machine (a preset or a file) instead of a new one")
+    add("--judge", nargs="+", default=[], metavar="FILE", help="run what these files measured, and compare")
+    add("-n", "-np", "--ranks", type=positive, metavar="N", help="ranks of the collectives in --judge")
+    add("--ranks-per-node", type=positive, metavar="N", help="and how many are on a node (default: its cores)")
+    add("--quiet", action="store_true", help="print no table of what was fitted")
+
+
+def calibrate(args: Namespace) -> int:
+    """Run the command and return the exit status."""
+    _judged_machine(args)
+    fits = bool(args.files or args.same_node or args.probe)
+    if fits and args.machine is not None:
+        raise ConfigError(
+            "--machine names the machine to judge, and measurements to fit make another; give one of them"
+        )
+    if fits and args.out is None:
+        raise ConfigError("calibrate: -o MACHINE.yaml is missing: where the machine description is written")
+    if not fits and args.machine is None:
+        raise ConfigError("calibrate: name files of measurements, or --probe COMMAND; see xsim calibrate --help")
+    if not fits and not args.judge:
+        raise ConfigError("calibrate: nothing to do with this machine; --judge FILE compares it with measurements")
+    if args.judge and args.out == "-":
+        raise ConfigError("calibrate: --judge needs the machine in a file; name one with -o")
+    _check_outputs(args)
+    judging = _read(args.judge)
+    if fits:
+        _fit(args)
+    if judging:
+        _judge(args, judging, args.machine or args.out)
+    return 0
+
+
+def _judged_machine(args: Namespace) -> None:
+    """Take a file that is a machine description for the machine to judge."""
+    if args.judge and len(args.files) == 1 and args.machine is None and Path(args.files[0]).suffix in (".yaml", ".yml"):
+        args.machine, args.files = args.files[0], []
+
+
+def _check_outputs(args: Namespace) -> None:
+    if args.probe and (args.out == "-" or Path(args.out).suffix == ".csv"):
+        raise ConfigError("--probe: -o is the name of a file that ends in .yaml; the measurements go beside it")
+
+    def inputs() -> Iterable[InputFile]:
+        from xsim_py.clashes import InputFile
+
+        yield from (InputFile("a measurement", file) for file in (*args.files, *args.same_node, *args.judge))
+        if args.like is not None:
+            yield InputFile("--like", args.like)
+
+    files = not_dash(args, "out", "draw")
+    if args.probe:
+        files["probe"] = _beside(args.out)
+    check_outputs(files, inputs=inputs)
+
+
+def _beside(out: str) -> str:
+    return str(Path(out).with_suffix(".csv"))
+
+
+def _read(files: Sequence[str], layer: str | None = None) -> list[Measured]:
+    """Return what files hold, in a layer that the option says where the file does not."""
+    from dataclasses import replace
+
+    from xsim_py.calibrate.formats import read_measurements
+
+    found = [each for file in files for each in read_measurements(file)]
+    return [replace(each, layer=each.layer or layer) for each in found]
+
+
+def _fit(args: Namespace) -> None:
+    """Fit, write, and say what came out."""
+    from xsim_py.calibrate.layers import fit_layer
+    from xsim_py.calibrate.machine_file import frame_like, machine_text, plain_frame
+    from xsim_py.calibrate.measured import NETWORK, SAME_NODE
+
+    files = [*args.files]
+    if args.probe:
+        files.append(_probe(args))
+    series = [*_read(files, NETWORK), *_read(args.same_node, SAME_NODE)]
+    thresholds = {NETWORK: args.eager_threshold, SAME_NODE: args.same_node_eager_threshold}
+    layers = {
+        layer: fit_layer(of_it, threshold_bytes=threshold, what=layer)
+        for layer, threshold in thresholds.items()
+        if (of_it := [each for each in series if each.layer == layer])
+    }
+    frame = plain_frame([*layers]) if args.like is None else frame_like(args.like, args.out, [*layers])
+    name = args.name or ("calibrated" if args.out == "-" else Path(args.out).stem)
+    said = f"xsim calibrate {__version__}"
+    names = [Path(file).name for file in (*files, *args.same_node)]
+    text = machine_text(name, layers, frame, files=names, command=said, source=args.source)
+    if not args.quiet and args.out != "-":
+        for layer, fitted in layers.items():
+            _tell(layer, fitted)
+    write_text(args.out, text)
+    if args.draw is not None:
+        from xsim_py.report.fitted_times import draw_fitted_times
+
+        draw_fitted_times([_picture(layer, fitted) for layer, fitted in layers.items()], args.draw)
+    for fitted in layers.values():
+        for note in fitted.notes:
+            print(f"xsim: {note}", file=sys.stderr)
+
+
+def _probe(args: Namespace) -> str:
+    """Measure, and return the file of the measurements."""
+    from xsim_py.calibrate.probe import probed
+
+    options = []
+    if args.largest is not None:
+        options += ["--largest", str(args.largest)]
+    if args.repetitions is not None:
+        options += ["--repetitions", str(args.repetitions)]
+    csv = _beside(args.out)
+    write_text(csv, probed(args.probe, options=options))
+    return csv
+
+
+def _tell(layer: str, fitted: FittedLayer) -> None:
+    """Print measured against fitted."""
+    from xsim_py.calibrate.machine_file import residual_columns
+    from xsim_py.report import Table
+
+    limit = fitted.threshold_bytes
+    eager = "no eager threshold" if limit is None else f"eager up to {limit:,} B ({fitted.threshold_why})"
+    print(f"{layer}: {_summary(fitted)}; {eager}")
+    print(Table(layer, residual_columns(fitted)).to_text(max_rows=26), end="\n\n")
+
+
+def _summary(fitted: FittedLayer) -> str:
+    import numpy as np
+
+    errors = 100 * fitted.errors()
+    worst = int(np.argmax(errors))
+    return (
+        f"{len(errors)} sizes, {len(fitted.figures)} segments; error of the fit: mean {errors.mean():.2f} %, 95th "
+        f"percentile {np.percentile(errors, 95):.1f} %, largest {errors[worst]:.1f} % at {int(fitted.sizes[worst]):,} B"
+    )
+
+
+def _picture(layer: str, fitted: FittedLayer) -> FittedTimes:
+    from xsim_py.report.fitted_times import FittedTimes
+
+    starts = [each.from_bytes for each in fitted.figures]
+    ends = [*(start - 1 for start in starts[1:]), max(int(fitted.sizes[-1]), starts[-1])]
+    line = []
+    for start, end in zip(starts, ends, strict=True):
+        sizes = sorted({start, *(start + (end - start) * step // 16 for step in range(17)), end})
+        line.append((sizes, [fitted.one_way_s(size) for size in sizes]))
+    mean = 100 * fitted.errors().mean()
+    title = f"{layer.replace('_', ' ')}: {len(starts)} segments, mean error {mean:.2f} %"
+    times = list(map(float, fitted.fitted()))
+    return FittedTimes(title, list(fitted.sizes), list(fitted.seconds), times, line, fitted.threshold_bytes)
+
+
+def _judge(args: Namespace, series: Sequence[Measured], machine: str) -> None:
+    """Run what was measured on the machine, and print measured against predicted."""
+    from xsim_py.calibrate.judge import Judged, judged, lines_of
+    from xsim_py.report import Table
+
+    rows: list[Judged] = []
+    for each in series:
+        found, left_out = judged(each, machine, ranks=args.ranks, ranks_per_node=args.ranks_per_node)
+        rows += found
+        if left_out:
+            sizes = ", ".join(map(format_size, left_out))
+            print(f"xsim: {each.file}: left out, for all ranks' buffers would not fit: {sizes}", file=sys.stderr)
+    columns: dict[str, list[Any]] = {
+        "benchmark": [row.benchmark for row in rows],
+        "ranks": [row.ranks for row in rows],
+        "bytes": [row.size_bytes for row in rows],
+        "measured": [format_time(round(row.measured_s * PS_PER_S)) for row in rows],
+        "predicted": [format_time(round(row.predicted_s * PS_PER_S)) for row in rows],
+        "error_%": [f"{100 * row.error:+.1f}" for row in rows],
+    }
+    print(Table("judged", columns).to_text(max_rows=None))
+    print("\n".join(lines_of(rows)))
