@@ -48,7 +48,7 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
             parsed = message(buf, writable=not sends, blocks=partitions)
             size_bytes = parsed.count * parsed.datatype.extent
             record.partitions = [
-                buffers.PackedBuffer(
+                buffers.PackedMemory(
                     UserBuffer(parsed.memory, parsed.offset + i * size_bytes, parsed.count, parsed.datatype)
                 )
                 for i in range(partitions)
