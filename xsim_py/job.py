@@ -294,7 +294,7 @@ class Job:
     ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
         self.make_shards(numbers, background, start_ps)
-        body = lifecycle.body(self._followed())
+        body = lifecycle.body(self.program)
         vitals.mine.running = 1
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
@@ -347,13 +347,6 @@ class Job:
         died = {(rank, cause) for _, rank, cause in attempt.failures}
         struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
         return aborted_ps + self.restart.delay_ps, struck
-
-    def _followed(self) -> Any:
-        if self.monitor is None:
-            return self.program
-        from xsim_py.checks.calls import Followed
-
-        return Followed(self.program, self.monitor)
 
     def _check_left(self, attempt: Attempt) -> None:
         """Have the monitor look at what a start of the job has left behind."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import PACKAGE
-from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, LOCAL_CONCURRENCY, PARAMETER_MATCHING
+from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi4py import MPI
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from xsim_py.process.ranks.patches import Patches
-    from xsim_py.process.ranks.rank import Rank
 
 _INVALID = frozenset(
     {
@@ -197,50 +196,6 @@ def _is_ours(tb: TracebackType | None) -> bool:
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     return tb is not None and tb.tb_frame.f_code.co_filename.startswith(PACKAGE)
-
-
-class Followed:
-    """A program whose end the monitor sees.
-
-    Parameters
-    ----------
-    program : Program or Apps
-        The program itself, whose attributes it has.
-    """
-
-    def __init__(self, program: Any, monitor: Monitor) -> None:
-        self._program = program
-        self._monitor = monitor
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._program, name)
-
-    def run(self, rank: Rank) -> None:
-        """Run the program, and look at what ends it."""
-        try:
-            self._program.run(rank)
-        except ValueError as error:
-            _written_to(self._monitor, rank, error)
-            raise
-
-
-def _written_to(monitor: Monitor, rank: Rank, error: ValueError) -> None:
-    """Find a write to a buffer that is in use: it was read-only, and numpy has refused."""
-    state = monitor.rank(rank.number)
-    used = next((used for used in state.buffers if used.locked), None)
-    if used is None or used.record is None or "read-only" not in str(error) or error.__traceback__ is None:
-        return
-    tb: TracebackType | None = error.__traceback__
-    place = None
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        if not code.co_filename.startswith(PACKAGE):
-            place = code, tb.tb_lasti
-        tb = tb.tb_next
-    if place is not None:
-        where = f"{monitor.where(used.record.place)}: {used.record.title}"
-        text = f"the {used.kind} buffer of {used.record.title} is written before the request is completed"
-        monitor.note(LOCAL_CONCURRENCY, place, text, rank.number, where)
 
 
 def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], *, troubled: bool) -> None:

@@ -22,7 +22,7 @@ from . import arguments, buffers, collectives
 from .clocks import MOST_RANKS, Clocks
 from .requests import of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
-from .touches import LOAD
+from .touches import LOAD, MAYBE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -77,8 +77,10 @@ class Exposed:
         start = address_of(mine.window.memory)
         self.pieces = [(start, start + len(mine.window.memory))]
 
-    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]]) -> None:
+    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]], array: Any) -> None:
         """Take note of a load or a store of the rank itself."""
+        if how == MAYBE:
+            return
         window, state = self._mine.window, self._state
         if window.freed or self._last == (how, place, pieces, len(state.steps)):
             return  # the same line once more, and no call since
