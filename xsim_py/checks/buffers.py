@@ -59,7 +59,7 @@ class _Flat:
         return crc32(self._bytes)
 
 
-class _Packed:
+class Packed:
     """The elements of any other buffer: what `bufspec` has found."""
 
     __slots__ = ("pack", "pieces", "unpack")
@@ -218,6 +218,18 @@ def _memory_of(buf: Any) -> Any:
     return buf[0] if type(buf) in (list, tuple) and buf else buf
 
 
+class Unnamed:
+    """Stands for the request of an operation that has none."""
+
+    persistent = False
+    task = None
+
+    def __init__(self, call: MpiCall) -> None:
+        self.used: list[Used] = []
+        self.title = call.title
+        self.place = call.place
+
+
 def _parsed(buf: Any, *, writable: bool) -> Any:
     """Return a buffer argument as it is understood, or None."""
     if buf is None or is_in_place(buf):
@@ -286,29 +298,34 @@ def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | No
         parsed = _parsed(buf, writable=False)
         if parsed is None:
             return None
-        memory = _Packed(parsed)
+        memory = Packed(parsed)
+    if call.rank.exposed:
+        _show(call, memory.pieces, reads=reads)
     if call.rank.buffers:
         _check_apart(monitor, call, memory.pieces, reads=reads)
-    if not reads and type(memory) is _Packed:
+    if not reads and type(memory) is Packed:
         parsed = _parsed(buf, writable=True)
         if parsed is None:
             return None
-        memory = _Packed(parsed)
+        memory = Packed(parsed)
     return Used(monitor, call.rank, memory, reads)
 
 
 def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> None:
     """Find the requests whose buffers a blocking call would use."""
-    if call.rank.buffers:
+    if call.rank.buffers or call.rank.exposed:
         parsed = _parsed(buf, writable=False)
         if parsed is not None:
-            _check_apart(monitor, call, _pieces(parsed), reads=reads)
+            pieces = _pieces(parsed)
+            _show(call, pieces, reads=reads)
+            _check_apart(monitor, call, pieces, reads=reads)
 
 
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
     mine, theirs = _memory_of(sendbuf), _memory_of(recvbuf)
-    if not call.rank.buffers and type(mine) is type(theirs) is np.ndarray and _are_apart(mine, theirs):
+    quiet = not call.rank.buffers and not call.rank.exposed
+    if quiet and type(mine) is type(theirs) is np.ndarray and _are_apart(mine, theirs):
         return  # hot path
     sent, received = _parsed(sendbuf, writable=False), _parsed(recvbuf, writable=True)
     if sent is None or received is None:
@@ -316,6 +333,8 @@ def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     if overlap(_pieces(sent), _pieces(received)):
         text = f"{call.title} receives to where it sends from"
         monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
+    _show(call, _pieces(sent), reads=True)
+    _show(call, _pieces(received), reads=False)
     _check_apart(monitor, call, _pieces(received), reads=False)
 
 
@@ -324,6 +343,15 @@ def _are_apart(mine: Any, theirs: Any) -> bool:
     if mine.base is None and theirs.base is None:
         return mine is not theirs
     return not np.may_share_memory(mine, theirs)
+
+
+def _show(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
+    """Tell the windows of a rank that a call loads from their memory, or stores to it."""
+    for exposed in call.rank.exposed:
+        low, high = exposed.pieces[0]
+        inside = [(max(start, low), min(end, high)) for start, end in pieces if start < high and low < end]
+        if inside:
+            exposed.touched(LOAD if reads else STORE, call.place, inside, None)
 
 
 def _check_apart(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:

@@ -14,13 +14,14 @@ from xsim_py.mpi import errors
 from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py._install import measured_owners
 from xsim_py.mpi4py.commhandle import CommHandle
+from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import arguments, collectives, ordering, point_to_point, requests, resources, rma
+from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
 from .monitor import Monitor, MpiCall, watched
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _INVALID = frozenset(
         c.ERR_COUNT,
         c.ERR_DIMS,
         c.ERR_DISP,
+        c.ERR_FILE,
         c.ERR_GROUP,
         c.ERR_INFO,
         c.ERR_KEYVAL,
@@ -75,6 +77,7 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Startall": point_to_point.start_all,
     "Wait": requests.wait,
     "Waitall": requests.wait_all,
+    **partitions.OF_REQUESTS,
 }
 _FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name")
 """Those of the module that may be called wrongly."""
@@ -154,7 +157,9 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, Win):
         return rma.ADVICE.get(name)
     if issubclass(owner, CommHandle):
-        return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name)
+        return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name) or partitions.ADVICE.get(name)
+    if issubclass(owner, File) and name in files.ADVICE and name != "Close":
+        return files.ADVICE[name]
     return None
 
 
@@ -184,7 +189,9 @@ def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
             monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
         elif code in (c.ERR_RMA_SYNC, c.ERR_RMA_CONFLICT):
             monitor.note(EPOCH_LIFECYCLE, call.place, f"{call.title}: {said}", call.rank.number)
-        elif code in _INVALID:
+        elif code == c.ERR_NOT_SAME:
+            monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
+        elif code in _INVALID or (code in (c.ERR_READ_ONLY, c.ERR_ACCESS) and call.name != "Open"):
             monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {said}", call.rank.number)
     elif isinstance(error, _OF_PYTHON) and _is_ours(error.__traceback__):
         said = str(error).strip("'\"")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import is_installed, shown
+from xsim_py.code_origin import is_installed, of_program, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
 from xsim_py.mpi.transport.call_sites import Place, line_of, program_frame
 from xsim_py.process.python.threads import is_program
@@ -57,9 +57,11 @@ class MpiCall:
         What it is about to begin, in order.
     waits_for : list of MessageSide
         The messages that it waits for.
+    said : str
+        Those of its arguments, in words, that are the same in the calls of other ranks with which it ends.
     """
 
-    __slots__ = ("is_open", "name", "place", "rank", "receiving", "sending", "title", "waits_for")
+    __slots__ = ("is_open", "name", "place", "rank", "receiving", "said", "sending", "title", "waits_for")
 
     def __init__(self, rank: RankState) -> None:
         self.rank = rank
@@ -69,6 +71,7 @@ class MpiCall:
         self.sending: list[MessageSide] = []
         self.receiving: list[MessageSide] = []
         self.waits_for: list[MessageSide] = []
+        self.said = ""
 
 
 class RankState:
@@ -325,12 +328,16 @@ def watched(
     def call(*args: Any, **kwargs: Any) -> Any:
         fiber = here()
         made = calls.get(fiber)
+        outer = None
         if made is None:
             if fiber is None or not is_program(fiber):
                 return function(*args, **kwargs)
             made = monitor.calls_of(fiber)
         elif made.is_open:
-            return function(*args, **kwargs)
+            if not of_program(frame_of(1).f_code.co_filename):
+                return function(*args, **kwargs)
+            outer = made  # it has called back a function of the program
+            made = calls[fiber] = MpiCall(outer.rank)
         frame = frame_of(1)
         state = made.rank
         if state.buffers or state.exposed:
@@ -360,6 +367,8 @@ def watched(
                 made.sending.clear()
             if made.receiving:
                 made.receiving.clear()
+            if outer is not None:
+                calls[fiber] = outer
         if polls:
             monitor.polls = True
         if (after is None or not after(result)) and result is not None:

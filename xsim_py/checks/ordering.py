@@ -35,6 +35,7 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
             if not receive.sends and receive.partner is None:
                 explained |= any(_explains(monitor, send, receive) for send in dict.fromkeys(unmatched))
     explained |= _on_other_communicators(monitor)
+    explained |= _otherwise_said(monitor, calls)
     if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):
         return
     if not calls:
@@ -102,6 +103,20 @@ def _on_other_communicators(monitor: Monitor) -> bool:
                 other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
                 monitor.note(PARAMETER_MATCHING, said.place, text, said.rank, other)
                 found = True
+    return found
+
+
+def _otherwise_said(monitor: Monitor, calls: list[MpiCall]) -> bool:
+    """Find ranks that wait in one call with other arguments than others, which makes it another call."""
+    first: dict[str, MpiCall] = {}
+    found = False
+    for call in calls:
+        other = first.setdefault(call.title, call)
+        if call.name in ("Create_group", "Create_intercomm") and call.said != other.said:
+            text = f"{call.title} has {call.said}, and {other.said} at rank {other.rank.number}"
+            details = f"{monitor.where(other.place)}: {other.title} of rank {other.rank.number}"
+            monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number, details)
+            found = True
     return found
 
 

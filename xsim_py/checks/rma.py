@@ -27,6 +27,7 @@ from .touches import LOAD, MAYBE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from xsim_py.mpi.transport.call_sites import Place
     from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Monitor, MpiCall, RankState
@@ -77,7 +78,7 @@ class Exposed:
         start = address_of(mine.window.memory)
         self.pieces = [(start, start + len(mine.window.memory))]
 
-    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]], array: Any) -> None:
+    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any) -> None:
         """Take note of a load or a store of the rank itself."""
         if how == MAYBE:
             return
@@ -176,21 +177,9 @@ def _guarded(monitor: Monitor, call: MpiCall, access: Access | None, used: buffe
         if record is None:
             access.used = used
         if used is not None:
-            used.begin(record or _Unnamed(call))
+            used.begin(record or buffers.Unnamed(call))
 
     return begun
-
-
-class _Unnamed:
-    """Stands for the request of an operation that has none."""
-
-    persistent = False
-    task = None
-
-    def __init__(self, call: MpiCall) -> None:
-        self.used: list[buffers.Used] = []
-        self.title = call.title
-        self.place = call.place
 
 
 def _writes(how: str) -> Callable[..., After | None]:
