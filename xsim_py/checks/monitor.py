@@ -40,6 +40,11 @@ _MOST_DETAILS = 8
 _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
 
 
+def is_of_mpi4py(file: str) -> bool:
+    """Return whether a file belongs to mpi4py's own library, such as its futures."""
+    return _OF_MPI4PY in file and is_installed(file)
+
+
 class MpiCall:
     """The MPI call that a thread of a rank is in, or was in last: one object for all of its calls, one after the other.
 
@@ -177,7 +182,7 @@ class Monitor:
     def note(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
         """Take down that a rank has made a mistake at a place."""
         file, line = line_of(place)
-        if _OF_MPI4PY in file and is_installed(file):
+        if is_of_mpi4py(file):
             return  # the library's own business, as in its futures
         noted = self._noted.setdefault((category, file, line, text), _Noted())
         noted.ranks.add(rank)
