@@ -85,7 +85,8 @@ def checked(
         further = _FurtherRuns(once, spent_s, list_all=asked.check == RACES)
         if monitor.is_doubtful:
             found += _without_buffers(further)
-        if monitor.wildcards and result.ended == "finished":
+        # A run that has failed may do so only because of its matches.
+        if monitor.wildcards and (result.ended == "finished" or found or result.exit_status == 1):
             found += _races(further)
     result.take_findings(sorted(dict.fromkeys(found), key=by_place))
     return result

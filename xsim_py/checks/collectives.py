@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.findings import CALL_ORDERING, INVALID_PARAMETER, PARAMETER_MATCHING
-from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi.failures.knowledge import is_revoked
 from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
@@ -70,8 +69,6 @@ def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall, reque
     What starts a persistent one has its own order, with the other starts of that request: the n-th of its communicator.
     """
     group = (core.cid, core.ranks[0]) if request is None else (core.cid, core.ranks[0], request)
-    if core.local is not None and said.root is not None:
-        _compare_sides(monitor, call, core, said)
     number = call.rank.collectives.get(group, 0)
     call.rank.collectives[group] = number + 1
     key = group, number
@@ -113,27 +110,6 @@ def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: Collectiv
                     text = f"{described(theirs)} at rank {first.rank}"
                     _differ(monitor, PARAMETER_MATCHING, first, said, text, described(mine))
                     return
-
-
-def _compare_sides(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall) -> None:
-    """Compare the root of a collective of an intercommunicator with that of who has come first, of both groups."""
-    group = (core.cid, core.ranks[0])
-    key = core.cid, "root", call.rank.collectives.get(group, 0)
-    first, side = monitor.signals.setdefault(key, (said, group))
-    if first is said:
-        return
-    at_root = [each.root in (ROOT, PROC_NULL) for each in (first, said)]
-    if side == group:
-        is_right = at_root[0] == at_root[1] and (said.root != ROOT or first.root != ROOT)
-        is_right = is_right and (at_root[0] or first.root == said.root)
-    else:
-        is_right = at_root[0] != at_root[1]
-    if not is_right:
-        roots = [
-            {ROOT: "MPI.ROOT", PROC_NULL: "MPI.PROC_NULL"}.get(each.root or 0, each.root) for each in (first, said)
-        ]
-        theirs = f"root {roots[0]} at rank {first.rank}"
-        _differ(monitor, PARAMETER_MATCHING, first, said, theirs, f"root {roots[1]}")
 
 
 def _differ(
