@@ -59,7 +59,7 @@ class _Flat:
         return crc32(self._bytes)
 
 
-class Packed:
+class PackedMemory:
     """The elements of any other buffer: what `bufspec` has found."""
 
     __slots__ = ("pack", "pieces", "unpack")
@@ -298,16 +298,16 @@ def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | No
         parsed = _parsed(buf, writable=False)
         if parsed is None:
             return None
-        memory = Packed(parsed)
+        memory = PackedMemory(parsed)
     if call.rank.exposed:
         _show(call, memory.pieces, reads=reads)
     if call.rank.buffers:
         _check_apart(monitor, call, memory.pieces, reads=reads)
-    if not reads and type(memory) is Packed:
+    if not reads and type(memory) is PackedMemory:
         parsed = _parsed(buf, writable=True)
         if parsed is None:
             return None
-        memory = Packed(parsed)
+        memory = PackedMemory(parsed)
     return Used(monitor, call.rank, memory, reads)
 
 

@@ -48,7 +48,9 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
             parsed = message(buf, writable=not sends, blocks=partitions)
             size_bytes = parsed.count * parsed.datatype.extent
             record.partitions = [
-                buffers.Packed(UserBuffer(parsed.memory, parsed.offset + i * size_bytes, parsed.count, parsed.datatype))
+                buffers.PackedMemory(
+                    UserBuffer(parsed.memory, parsed.offset + i * size_bytes, parsed.count, parsed.datatype)
+                )
                 for i in range(partitions)
             ]
             record.sends = sends

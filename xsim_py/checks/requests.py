@@ -42,7 +42,7 @@ class RequestRecord:
         The collective that it stands for.
     buf, peer, tag, sends, comm
         Of a persistent request: what each start sends or receives.
-    partitions : list of Packed
+    partitions : list of PackedMemory
         The parts of the buffer of a partitioned one.
     restart : callable, optional
         Called with each call that starts a persistent collective.
