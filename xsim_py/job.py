@@ -99,6 +99,7 @@ class Job:
         self.schedule: MatchSchedule | None = None
         self.profile: Profile | None = None
         self.monitor: Monitor | None = None
+        self.cpu_limit_s: float | None = None
         self.control = Control()
         self.launcher_ps = self.network.min_latency_ps(self.machine.shard_blocks(2)) if ranks > 1 else 0
         self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
@@ -253,7 +254,7 @@ class Job:
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
-        watched = interruption.watched(self.control, self.shards, wall_limit_s, progress)
+        watched = interruption.watched(self.control, self.shards, wall_limit_s, progress, self.cpu_limit_s)
         exits = interruption.c_exit_watched(self.shards, self.sinks[1], self.transport.leave)
         with Patches() as patches, profiled, watched, exits, patient_collector(self.ranks):
             self._isolate(patches)
@@ -294,7 +295,7 @@ class Job:
     ) -> list[ShardResult]:
         """Run these shards of the job from one start to its end."""
         self.make_shards(numbers, background, start_ps)
-        body = lifecycle.body(self._followed())
+        body = lifecycle.body(self.program)
         vitals.mine.running = 1
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
@@ -347,13 +348,6 @@ class Job:
         died = {(rank, cause) for _, rank, cause in attempt.failures}
         struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
         return aborted_ps + self.restart.delay_ps, struck
-
-    def _followed(self) -> Any:
-        if self.monitor is None:
-            return self.program
-        from xsim_py.checks.calls import Followed
-
-        return Followed(self.program, self.monitor)
 
     def _check_left(self, attempt: Attempt) -> None:
         """Have the monitor look at what a start of the job has left behind."""

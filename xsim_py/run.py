@@ -156,7 +156,7 @@ def _once(
     monitor: Monitor | None = None,
     schedule: MatchSchedule | None = None,
     label: bool = False,
-    limit_s: float | None = None,
+    cpu_limit_s: float | None = None,
     progress: Callable[[int, int, int, int], None] | None = None,
     started: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
@@ -165,11 +165,12 @@ def _once(
     job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
     job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
     job.watch(monitor)
+    job.cpu_limit_s = cpu_limit_s
     job.profile = Profile(job.transport.local[0]) if asked.profile else None
     job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():
         try:
-            return job.go(limit_s or asked.wall_limit_s, background, progress, started)
+            return job.go(asked.wall_limit_s, background, progress, started)
         finally:
             dismiss_workers()
             drop_unclaimed()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from xsim_py.cli import main
+from xsim_py.explore import runs
 
 RACE = """
 from mpi4py import MPI
@@ -59,12 +60,32 @@ def test_files_are_found_although_runs_stand_elsewhere(
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
-def test_schedules_are_written(race: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_for_a_run_that_polls_for_ever_has_a_limit(
+    tmp_path: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runs, "LEAST_LIMIT_S", 0.2)
+    monkeypatch.setattr(runs, "_TIMES_LONGER", 1)
+    (tmp_path / "polls.py").write_text(
+        "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nif comm.rank:\n    comm.send(1, dest=0)\n"
+        "while not comm.rank and not comm.iprobe():\n    pass\n"
+    )
+    program = str(tmp_path / "polls.py")
+    assert main(["explore", "failures", "-n", "2", "--quiet", program]) == 5
+    command = f"xsim run -n 2 --wall-limit 0.2s --fail 'rank=1 before its 1st send' {program}"
+    assert f"  repeat it: {command}" in capsys.readouterr().out
+    assert main(shlex.split(command)[1:]) == 4
+
+
+def test_schedules_are_written(
+    race: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     out = str(tmp_path / "out")
     assert main(["explore", "wildcards", "-n", "3", "--quiet", "--json", "-", "--out", out, race]) == 5
     (told,) = json.loads(capsys.readouterr().out)
     assert (told["matchings"], told["complete"], told["communication_deterministic"]) == (2, True, False)
     assert {path.name for path in Path(out).iterdir()} == {"deadlock.schedule", "deadlock-least.schedule"}
+    assert "receive at race.py:7" in (Path(out) / "deadlock.schedule").read_text()
     for path in Path(out).iterdir():
         assert main(["run", "-n", "3", "--quiet", "--schedule", str(path), race]) == 3
 

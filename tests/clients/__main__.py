@@ -46,7 +46,7 @@ class Campaign:
                     self.rows[-1].versions.update(versions)
 
     def _row(self, environment: Environment, one: Run, ranks: int) -> Row:
-        row = Row(environment.client, one.name, ranks)
+        row = Row(environment.client, one.name, ranks, ways=one.ways(ranks))
         for way, result in self._results(environment, one, ranks):
             row.results[way] = result
             said = f"  {one.name}, {ranks} ranks, {way}: {'/'.join(map(str, counts(result)))}, {result.seconds:.0f} s"

@@ -30,6 +30,7 @@ class Row:
     found: dict[str, list[Difference]] = field(default_factory=dict)
     unexpected: dict[str, list[Difference]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    ways: tuple[str, ...] = WAYS
 
 
 def write_pages(rows: Sequence[Row], cannot: dict[str, str], ways: Sequence[str]) -> None:
@@ -68,13 +69,15 @@ def session_text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
 
 def session_table(rows: Sequence[Row]) -> Iterator[str]:
     """The lines of the table of sessions, in which a test counts once; nothing, if there is none."""
+    every = _grouped(row for row in rows if SESSION in row.ways)
     rows = [row for row in rows if SESSION in row.results]
     if rows:
         yield f"| client | ranks | mpiexec: {_COUNTS} | session: {_COUNTS} | differ |"
         yield "| --- | ---: | ---: | ---: | ---: |"
     for (name, ranks), group in _grouped(rows).items():
         real = [merged(row.results[WAYS[0]]) for row in group if WAYS[0] in row.results]
-        cells = _cell(real, len(group)), _cell([row.results[SESSION] for row in group], len(group))
+        number = len(every[name, ranks])
+        cells = _cell(real, number), _cell([row.results[SESSION] for row in group], number)
         late = sum(row.results[SESSION].late for row in group)
         ended = f", {late} ended by the limit" if late else ""
         differing = str(sum(len(row.found.get(SESSION, [])) for row in group)) if real else ""

@@ -103,7 +103,8 @@ def runs_on_many(environment: Environment) -> Iterator[Run]:
         if runs.many and runs.kind in ("pytest", "installed") and each:
             words = [run.command[-1 - len(runs.options)] for run in each]
             command = (*each[0].command[: -1 - len(runs.options)], *words, *runs.options)
-            yield Run(", ".join(runs.what), command, each[0].folder, (MANY,), runs)
+            name = runs.what[0] if len(runs.what) == 1 else f"{runs.what[0]} and {len(runs.what) - 1} more"
+            yield Run(name, command, each[0].folder, (MANY,), runs)
 
 
 def launcher(environment: Environment, way: str, ranks: int, limit_s: int) -> list[str]:

@@ -19,6 +19,6 @@ def test_what_mpiexec_has_not_run_at_all_is_no_line():
 
 def test_a_session_has_its_own_table_also_where_mpiexec_has_run_nothing():
     lines = list(session_table([row("a", "mpiexec", "session"), row("b", "mpiexec")]))
-    assert lines[2:] == ["| one | 2 | 1/0/0, 1 | 1/0/0, 1 | 0 |"]
+    assert lines[2:] == ["| one | 2 | 1/0/0, 1… | 1/0/0, 1… | 0 |"]
     assert list(session_table([row("a", "session")]))[2:] == ["| one | 2 |  | 1/0/0, 1 |  |"]
     assert list(session_table([row("a", "mpiexec")])) == []

@@ -3,7 +3,6 @@ from pathlib import Path
 
 from tests.clients.description import read
 from tests.clients.environment import Environment
-from tests.clients.judgement import merged
 from tests.clients.running import ALL, ANY, END, SESSION, STATUS, all_runs, run
 
 TESTS = """
@@ -13,7 +12,7 @@ import pytest
 from mpi4py import MPI
 
 def test_passes():
-    assert MPI.COMM_WORLD.allreduce(1) == 2
+    assert MPI.COMM_WORLD.allreduce(1) == MPI.COMM_WORLD.size
 
 def test_fails_on_one():
     assert MPI.COMM_WORLD.rank == 0
@@ -24,6 +23,10 @@ def broken():
 
 def test_error(broken):
     pass
+
+def test_stalls():
+    if MPI.COMM_WORLD.size == 3:
+        MPI.COMM_WORLD.recv()
 
 @unittest.skip("always")
 def test_skipped():
@@ -39,11 +42,14 @@ def test_each_rank_says_what_became_of_each_test(tmp_path: Path):
     (tmp_path / "checkouts" / "one" / "tests").mkdir(parents=True)
     (tmp_path / "checkouts" / "one" / "tests" / "test_it.py").write_text(TESTS)
     result = run(environment, *all_runs(environment), ranks=2, way="greenlets")
-    shared = {"passes": "passed", "error": "error", "skipped": "skipped"}
+    shared = {"passes": "passed", "error": "error", "stalls": "passed", "skipped": "skipped"}
     for rank, other in ((0, "passed"), (1, "failed")):
         expected = {f"tests/test_it.py::test_{test}": outcome for test, outcome in shared.items()}
         assert result.outcomes[str(rank)] == {**expected, "tests/test_it.py::test_fails_on_one": other, END: "1"}
     assert result.outcomes[ALL] == {STATUS: "not zero"}
-    session = run(environment, *all_runs(environment), ranks=2, way=SESSION)
-    assert session.outcomes == merged(result).outcomes
-    assert session.outcomes[ANY]["tests/test_it.py::test_fails_on_one"] == "failed"
+    session = run(environment, *all_runs(environment), ranks=3, way=SESSION)
+    expected = {**shared, "stalls": "failed", "fails_on_one": "failed"}
+    assert session.outcomes == {
+        ALL: {STATUS: "not zero"},
+        ANY: {**{f"tests/test_it.py::test_{test}": outcome for test, outcome in expected.items()}, END: "1"},
+    }

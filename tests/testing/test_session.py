@@ -56,6 +56,19 @@ def test_the_options_of_pytest_hold_for_the_whole_session(tmp_path: Path):
     assert again.outcomes == {"test_one_fails": "FAILED"}
 
 
+def test_who_has_failed_does_not_overlook_who_is_to_go_on_at_the_same_time(tmp_path: Path):
+    lines = (
+        "from mpi4py import MPI",
+        "def test_it():",
+        "    MPI.COMM_WORLD.barrier()",
+        "    assert False, 'failed by itself'",
+    )
+    (tmp_path / "test_it.py").write_text("\n".join(lines))
+    session = run(tmp_path, "--xsim-session", "4")
+    assert "ranks 0-3 of 4: AssertionError: failed by itself" in session.text
+    assert "others wait" not in session.text
+
+
 def test_what_cannot_be_collected_is_said_once(tmp_path: Path):
     lines = ("from mpi4py import MPI", "if MPI.COMM_WORLD.rank < 2:", "    raise ValueError")
     (tmp_path / "test_broken.py").write_text("\n".join(lines))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
 
 _MOST_SHOWN = 80
-_CUT = "wall limit"
+_CUT = "wall limit"  # as a run ends that has taken too long
 _LEAST_S = 0.3
 _PART = 0.25
 """All further runs together take this part of the first one's CPU time, or `_LEAST_S` where that is more."""
@@ -85,7 +85,8 @@ def checked(
         further = _FurtherRuns(once, spent_s, list_all=asked.check == RACES)
         if monitor.is_doubtful:
             found += _without_buffers(further)
-        if monitor.wildcards and result.ended == "finished":
+        # A run that has failed may do so only because of its matches.
+        if monitor.wildcards and (result.ended == "finished" or found or result.exit_status == 1):
             found += _races(further)
     result.take_findings(sorted(dict.fromkeys(found), key=by_place))
     return result
@@ -121,7 +122,7 @@ class _FurtherRuns:
         """Run it, for a limited time; return the result and what was printed."""
         stdout, stderr = io.StringIO(), io.StringIO()
         limit_s = max(self._left_s(), _LEAST_S)
-        return self._once((stdout, stderr), label=True, limit_s=limit_s, **told), stdout.getvalue()
+        return self._once((stdout, stderr), label=True, cpu_limit_s=limit_s, **told), stdout.getvalue()
 
 
 _LABEL = re.compile(r"\[(\d+)\] ")

@@ -1,9 +1,9 @@
 """Checks of buffers that are in use: a send buffer must not be written, a receive buffer not touched (MPI 4.1, 3.7.2).
 
-While a send is under way the numpy array that holds its buffer is read-only, so that a write raises an exception at
-the program's own line. What can be written by another way is found by its check sum when the request is completed. A
-receive buffer is filled with a value that nobody sends, so that whoever reads it too early sees that; what a message
-does not fill gets its old content back.
+The instructions of the program that touch such memory are found by `touches`; one that is about to write to it finds
+the array read-only, so that it raises an exception at the program's own line. What is written by another way is found
+by its check sum when the request is completed. A receive buffer is filled with a value that nobody sends, so that
+whoever reads it too early sees that; what a message does not fill gets its old content back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.memory import is_in_place
 
 from .signatures import KNOWN
-from .touches import LOAD
+from .touches import LOAD, MAYBE, STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,18 +38,17 @@ _MOST_PIECES = 4096
 class _Flat:
     """The bytes of an array that lie one after the other: nearly all buffers are such ones."""
 
-    __slots__ = ("_bytes", "pieces", "size_bytes")
+    __slots__ = ("_bytes", "pieces")
 
     def __init__(self, array: Any) -> None:
         self._bytes: Any = np.frombuffer(array, np.uint8)
         at = _address_of(self._bytes)
-        self.size_bytes = n = len(self._bytes)
-        self.pieces = [(at, at + n)]
+        self.pieces = [(at, at + len(self._bytes))]
 
     def pack(self) -> bytes:
         """Return what is there now."""
-        packed: bytes = self._bytes.tobytes()
-        return packed
+        data: bytes = self._bytes.tobytes()
+        return data
 
     def unpack(self, data: bytes) -> None:
         """Store so many bytes."""
@@ -60,16 +59,15 @@ class _Flat:
         return crc32(self._bytes)
 
 
-class _Packed:
+class PackedMemory:
     """The elements of any other buffer: what `bufspec` has found."""
 
-    __slots__ = ("pack", "pieces", "size_bytes", "unpack")
+    __slots__ = ("pack", "pieces", "unpack")
 
     def __init__(self, parsed: Any) -> None:
         self.pack = parsed.pack
         self.unpack = parsed.unpack
         self.pieces = _pieces(parsed)
-        self.size_bytes = sum(end - start for start, end in self.pieces)
 
     def crc(self) -> int:
         """Return the check sum of what is there now."""
@@ -92,10 +90,11 @@ class Used:
         The addresses between which it lies, in ascending order.
     reads : bool
         Whether the request only reads it.
+    suspect : (str, int) or None
+        The file and the line that was the last one to store something somewhere in an array of which it is a part.
     """
 
     __slots__ = (
-        "array",
         "check",
         "is_noted",
         "kept",
@@ -106,12 +105,12 @@ class Used:
         "reads",
         "record",
         "state",
+        "suspect",
     )
 
-    def __init__(self, monitor: Monitor, state: RankState, buf: Any, memory: Any, reads: bool) -> None:
+    def __init__(self, monitor: Monitor, state: RankState, memory: Any, reads: bool) -> None:
         self.monitor = monitor
         self.state = state
-        self.array = _memory_of(buf)
         self.memory = memory
         self.reads = reads
         self.pieces: list[tuple[int, int]] = memory.pieces
@@ -120,6 +119,7 @@ class Used:
         self.is_noted = False
         self.kept = b""
         self.record: Any = None
+        self.suspect: tuple[str, int] | None = None
 
     @property
     def kind(self) -> str:
@@ -133,37 +133,37 @@ class Used:
         self.state.buffers.append(self)
         task = record.task
         if self.reads:
-            self._lock()
             self.check = self.memory.crc()
         elif task is not None and task.finish is not None:  # it can be told when its message is stored
             self.kept = self.memory.pack()
             poison, self.check = _poison(len(self.kept))
             self.memory.unpack(poison)
-            self._lock()
             if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
                 task.finish = _Restoring(record, task.finish)
 
-    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]]) -> None:
-        """Take note that a line of the program loads from the buffer or stores to it."""
+    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]], array: Any) -> None:
+        """Take note that an instruction of the program is about to load from the buffer or to store to it."""
         if self.record is None or (self.reads and how == LOAD):
             return
+        if how == MAYBE:
+            self.suspect = place
+            return
         self.is_noted = True
+        if how == STORE:
+            self._lock(array)
         verb = "read" if how == LOAD else "written"
         text = f"the {self.kind} buffer of {self.record.title} is {verb} before the request is completed"
         where = f"{self.monitor.where(self.record.place)}: {self.record.title}"
         self.monitor.note(LOCAL_CONCURRENCY, place, text, self.state.number, where)
 
-    def _lock(self) -> None:
-        """Make the program's array read-only, and what it is a view of where that is the same memory."""
-        array = self.array
-        size_bytes = self.memory.size_bytes
-        while type(array) is np.ndarray and array.flags.writeable and array.nbytes == size_bytes:
+    def _lock(self, array: Any) -> None:
+        """Make an array read-only to which the program is about to write, and must not."""
+        if array.flags.writeable:
             array.flags.writeable = False
             self.locked.append(array)
-            array = array.base
 
     def unlock(self) -> None:
-        """Let the array be written again."""
+        """Let the arrays be written again."""
         for array in reversed(self.locked):
             array.flags.writeable = True
         self.locked.clear()
@@ -192,7 +192,11 @@ class Used:
         if self.is_noted or self.record is None or self.memory.crc() == self.check:
             return
         text = f"the {self.kind} buffer of {self.record.title} is written before the request is completed"
-        self.monitor.note(LOCAL_CONCURRENCY, self.record.place, text, self.state.number)
+        if self.suspect is None:
+            self.monitor.note(LOCAL_CONCURRENCY, self.record.place, text, self.state.number)
+        else:
+            where = f"{self.monitor.where(self.record.place)}: {self.record.title}"
+            self.monitor.note(LOCAL_CONCURRENCY, self.suspect, text, self.state.number, where)
 
 
 class _Restoring:
@@ -209,9 +213,16 @@ class _Restoring:
         return self.finish(data)
 
 
-def _memory_of(buf: Any) -> Any:
-    """Return the memory of a buffer argument, which may say more of it."""
-    return buf[0] if type(buf) in (list, tuple) and buf else buf
+class Unnamed:
+    """Stands for the request of an operation that has none."""
+
+    persistent = False
+    task = None
+
+    def __init__(self, call: MpiCall) -> None:
+        self.used: list[Used] = []
+        self.title = call.title
+        self.place = call.place
 
 
 def _parsed(buf: Any, *, writable: bool) -> Any:
@@ -279,40 +290,47 @@ def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | No
     else:
         memory = None
     if memory is None:
-        parsed = _parsed(buf, writable=False)  # it may be read-only just because another request uses it
+        parsed = _parsed(buf, writable=False)
         if parsed is None:
             return None
-        memory = _Packed(parsed)
+        memory = PackedMemory(parsed)
+    if call.rank.exposed:
+        _show(call, memory.pieces, reads=reads)
     if call.rank.buffers:
-        _check_apart(monitor, call, buf, memory.pieces, reads=reads)
-    if not reads and type(memory) is _Packed:
+        _check_apart(monitor, call, memory.pieces, reads=reads)
+    if not reads and type(memory) is PackedMemory:
         parsed = _parsed(buf, writable=True)
         if parsed is None:
             return None
-        memory = _Packed(parsed)
-    return Used(monitor, call.rank, buf, memory, reads)
+        memory = PackedMemory(parsed)
+    return Used(monitor, call.rank, memory, reads)
 
 
 def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> None:
     """Find the requests whose buffers a blocking call would use."""
-    if call.rank.buffers:
+    if call.rank.buffers or call.rank.exposed:
         parsed = _parsed(buf, writable=False)
         if parsed is not None:
-            _check_apart(monitor, call, buf, _pieces(parsed), reads=reads)
+            pieces = _pieces(parsed)
+            _show(call, pieces, reads=reads)
+            _check_apart(monitor, call, pieces, reads=reads)
 
 
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
-    mine, theirs = _memory_of(sendbuf), _memory_of(recvbuf)
-    if not call.rank.buffers and type(mine) is type(theirs) is np.ndarray and _are_apart(mine, theirs):
-        return  # hot path
+    if not call.rank.buffers and not call.rank.exposed:
+        mine, theirs = (buf[0] if isinstance(buf, list | tuple) and buf else buf for buf in (sendbuf, recvbuf))
+        if type(mine) is type(theirs) is np.ndarray and _are_apart(mine, theirs):
+            return  # hot path
     sent, received = _parsed(sendbuf, writable=False), _parsed(recvbuf, writable=True)
     if sent is None or received is None:
         return
     if overlap(_pieces(sent), _pieces(received)):
         text = f"{call.title} receives to where it sends from"
         monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
-    _check_apart(monitor, call, recvbuf, _pieces(received), reads=False)
+    _show(call, _pieces(sent), reads=True)
+    _show(call, _pieces(received), reads=False)
+    _check_apart(monitor, call, _pieces(received), reads=False)
 
 
 def _are_apart(mine: Any, theirs: Any) -> bool:
@@ -322,15 +340,19 @@ def _are_apart(mine: Any, theirs: Any) -> bool:
     return not np.may_share_memory(mine, theirs)
 
 
-def _check_apart(monitor: Monitor, call: MpiCall, buf: Any, pieces: list[tuple[int, int]], *, reads: bool) -> None:
+def _show(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
+    """Tell the windows of a rank that a call loads from their memory, or stores to it."""
+    for exposed in call.rank.exposed:
+        low, high = exposed.pieces[0]
+        inside = [(max(start, low), min(end, high)) for start, end in pieces if start < high and low < end]
+        if inside:
+            exposed.touched(LOAD if reads else STORE, call.place, inside, None)
+
+
+def _check_apart(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; two may read it."""
     for other in call.rank.buffers:
         if not (reads and other.reads) and overlap(pieces, other.pieces) and other.record is not None:
             text = f"{call.title} uses memory that the request of {other.record.title} still uses"
             where = f"{monitor.where(other.record.place)}: {other.record.title}"
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)
-            # The call itself is to do what it would do without the check.
-            other.unlock()
-            array = _memory_of(buf)
-            if type(array) is np.ndarray and not array.flags.writeable:
-                array.flags.writeable = True  # it was made from one that was read-only then

@@ -8,26 +8,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import PACKAGE
-from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, LOCAL_CONCURRENCY, PARAMETER_MATCHING
+from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py._install import measured_owners
 from xsim_py.mpi4py.commhandle import CommHandle
+from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import arguments, collectives, ordering, point_to_point, requests, resources, rma
-from .monitor import Monitor, MpiCall, watched
+from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
+from .monitor import MANY_STEPS, Monitor, MpiCall, RankState, watched
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from xsim_py.process.ranks.patches import Patches
-    from xsim_py.process.ranks.rank import Rank
 
 _INVALID = frozenset(
     {
@@ -38,6 +38,7 @@ _INVALID = frozenset(
         c.ERR_COUNT,
         c.ERR_DIMS,
         c.ERR_DISP,
+        c.ERR_FILE,
         c.ERR_GROUP,
         c.ERR_INFO,
         c.ERR_KEYVAL,
@@ -76,6 +77,7 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Startall": point_to_point.start_all,
     "Wait": requests.wait,
     "Waitall": requests.wait_all,
+    **partitions.OF_REQUESTS,
 }
 _FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name")
 """Those of the module that may be called wrongly."""
@@ -101,10 +103,11 @@ def install(patches: Patches, monitor: Monitor) -> None:
             _advice(owner, name),
             _ended,
             _failed,
+            _tidy,
         ),
     )
     for name in _FUNCTIONS:
-        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed))
+        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed, _tidy))
     patches.at_end(monitor.lines.pause)
     _collect_seldom(patches)
     completed = Request._completed
@@ -155,7 +158,9 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, Win):
         return rma.ADVICE.get(name)
     if issubclass(owner, CommHandle):
-        return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name)
+        return point_to_point.ADVICE.get(name) or collectives.ADVICE.get(name) or partitions.ADVICE.get(name)
+    if issubclass(owner, File) and name in files.ADVICE and name != "Close":
+        return files.ADVICE[name]
     return None
 
 
@@ -174,6 +179,13 @@ def _ended(monitor: Monitor, call: MpiCall, args: Any, result: Any) -> None:
             resources.made(call, result[0])
 
 
+def _tidy(monitor: Monitor, state: RankState) -> None:
+    """Forget the steps that all ranks have got through, unless vector clocks may be needed."""
+    if not monitor.accesses:
+        ordering.go_through(monitor, is_over=False)
+    state.many = 2 * len(state.steps) + MANY_STEPS
+
+
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
     """Take note of what a call has refused, unless it was known before that it had to be."""
     if monitor.has_noted(call.place, call.rank.number):
@@ -185,7 +197,9 @@ def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
             monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
         elif code in (c.ERR_RMA_SYNC, c.ERR_RMA_CONFLICT):
             monitor.note(EPOCH_LIFECYCLE, call.place, f"{call.title}: {said}", call.rank.number)
-        elif code in _INVALID:
+        elif code == c.ERR_NOT_SAME:
+            monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
+        elif code in _INVALID or (code in (c.ERR_READ_ONLY, c.ERR_ACCESS) and call.name != "Open"):
             monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {said}", call.rank.number)
     elif isinstance(error, _OF_PYTHON) and _is_ours(error.__traceback__):
         said = str(error).strip("'\"")
@@ -197,50 +211,6 @@ def _is_ours(tb: TracebackType | None) -> bool:
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     return tb is not None and tb.tb_frame.f_code.co_filename.startswith(PACKAGE)
-
-
-class Followed:
-    """A program whose end the monitor sees.
-
-    Parameters
-    ----------
-    program : Program or Apps
-        The program itself, whose attributes it has.
-    """
-
-    def __init__(self, program: Any, monitor: Monitor) -> None:
-        self._program = program
-        self._monitor = monitor
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._program, name)
-
-    def run(self, rank: Rank) -> None:
-        """Run the program, and look at what ends it."""
-        try:
-            self._program.run(rank)
-        except ValueError as error:
-            _written_to(self._monitor, rank, error)
-            raise
-
-
-def _written_to(monitor: Monitor, rank: Rank, error: ValueError) -> None:
-    """Find a write to a buffer that is in use: it was read-only, and numpy has refused."""
-    state = monitor.rank(rank.number)
-    used = next((used for used in state.buffers if used.locked), None)
-    if used is None or used.record is None or "read-only" not in str(error) or error.__traceback__ is None:
-        return
-    tb: TracebackType | None = error.__traceback__
-    place = None
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        if not code.co_filename.startswith(PACKAGE):
-            place = code, tb.tb_lasti
-        tb = tb.tb_next
-    if place is not None:
-        where = f"{monitor.where(used.record.place)}: {used.record.title}"
-        text = f"the {used.kind} buffer of {used.record.title} is written before the request is completed"
-        monitor.note(LOCAL_CONCURRENCY, place, text, rank.number, where)
 
 
 def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], *, troubled: bool) -> None:

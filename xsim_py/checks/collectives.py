@@ -7,9 +7,12 @@ is compared with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.findings import CALL_ORDERING, PARAMETER_MATCHING
+import numpy as np
+
+from xsim_py.findings import CALL_ORDERING, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi.failures.knowledge import is_revoked
 from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
@@ -60,9 +63,12 @@ def enter(monitor: Monitor, call: MpiCall, comm: Any, said: CollectiveCall) -> N
         meet(monitor, call, core, said)
 
 
-def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall) -> None:
-    """Compare what a rank says of its next collective on its side of a communicator with what others have said."""
-    group = (core.cid, core.ranks[0])
+def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall, request: int | None = None) -> None:
+    """Compare what a rank says of its next collective on its side of a communicator with what others have said.
+
+    What starts a persistent one has its own order, with the other starts of that request: the n-th of its communicator.
+    """
+    group = (core.cid, core.ranks[0]) if request is None else (core.cid, core.ranks[0], request)
     number = call.rank.collectives.get(group, 0)
     call.rank.collectives[group] = number + 1
     key = group, number
@@ -78,12 +84,19 @@ def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall) -> No
         del monitor.members[key]
         if core.local is None and (said.gives is not None or said.takes is not None):
             _compare_blocks(monitor, meeting)
+        if any(each.group for each in meeting.calls.values()):
+            _compare_groups(monitor, meeting)
 
 
 def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: CollectiveCall) -> None:
     """Compare two members' calls."""
-    if first.name != said.name:
+    if first.name != said.name and first.name.lower() == said.name.lower():
+        kinds = ["a pickled object" if each.name.islower() else "a buffer" for each in (said, first)]
+        _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.name} of rank {first.rank} {kinds[1]}", kinds[0])
+    elif first.name != said.name:
         _differ(monitor, CALL_ORDERING, first, said, f"{first.name} at rank {first.rank}", "while others are in")
+    elif first.same != said.same:
+        _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.same} at rank {first.rank}", said.same)
     elif core.local is not None and first.op == said.op:
         return  # the other group has the root, or the blocks
     elif first.root != said.root and core.local is None:
@@ -127,6 +140,22 @@ def _compare_blocks(monitor: Monitor, meeting: MembersCalls) -> None:
                     taker.rank,
                     f"{monitor.where(giver.place)}: {giver.name} of rank {giver.rank}",
                 )
+
+
+def _compare_groups(monitor: Monitor, meeting: MembersCalls) -> None:
+    """Find members of a group for which another one is made (MPI 4.1, 7.4.2)."""
+    calls = {said.rank: said for said in meeting.calls.values()}
+    for said in meeting.calls.values():
+        for member in said.group:
+            other = calls.get(member)
+            if other is not None and tuple(other.group) != tuple(said.group):
+                theirs = f"{_group(said.group)} at rank {said.rank}"
+                _differ(monitor, PARAMETER_MATCHING, said, other, theirs, _group(other.group))
+                return
+
+
+def _group(ranks: Any) -> str:
+    return f"the group of {', '.join(map(str, ranks)) or 'nobody'}"
 
 
 # ---------------------------------------------------------------------------------------------- what the calls say
@@ -268,6 +297,40 @@ def _any(comm: Any, *args: Any, **kwargs: Any) -> Said:
     return {}
 
 
+def _integers(values: Any) -> list[int] | None:
+    """Return a sequence of integers, or None: then the call itself will say what is wrong."""
+    try:
+        return [int(value) for value in values] if isinstance(values, list | tuple | range | np.ndarray) else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _grid(comm: Any, dims: Any, periods: Any = None, reorder: bool = False) -> Said:
+    lengths = _integers(dims)
+    around = _integers(periods) or [int(bool(periods))] * len(lengths or ())
+    return {"same": f"a grid of {lengths}, periods {[bool(each) for each in around]}"}
+
+
+def _graph(comm: Any, index: Any, edges: Any, reorder: bool = False) -> Said:
+    return {"same": f"a graph of {_integers(index)}, {_integers(edges)}"}
+
+
+def _subgrid(comm: Any, remain_dims: Any) -> Said:
+    return {"same": f"the dimensions {_integers(remain_dims)}"}
+
+
+def _members(comm: Any, group: Any) -> Said:
+    return {"group": getattr(getattr(group, "_members", None), "ranks", ())}
+
+
+def _merged(comm: Any, high: bool = False) -> Said:
+    return {"same": f"high {bool(high)}"}
+
+
+def _led(comm: Any, local_leader: int, peer_comm: Any) -> Said:
+    return {"same": f"the leader {local_leader}"}
+
+
 _UPPER: dict[str, Callable[..., Said]] = {
     "Barrier": _barrier,
     "Bcast": _bcast,
@@ -306,11 +369,40 @@ _LOWER: dict[str, Callable[..., Said]] = {
     "neighbor_allgather": _object,
     "neighbor_alltoall": _object,
 }
-_MANAGEMENT = (
-    *("Dup", "Clone", "Dup_with_info", "Create", "Split", "Split_type", "Sub", "Merge"),
-    *("Create_cart", "Create_graph", "Create_dist_graph", "Create_dist_graph_adjacent"),
-    *("Spawn", "Spawn_multiple", "Accept", "Connect"),
-)
+_MANAGEMENT: dict[str, Callable[..., Said]] = {
+    **dict.fromkeys(("Dup", "Clone", "Dup_with_info", "Split", "Split_type"), _any),
+    **dict.fromkeys(("Create_dist_graph", "Create_dist_graph_adjacent"), _any),
+    **dict.fromkeys(("Spawn", "Spawn_multiple", "Accept", "Connect"), _any),
+    "Create": _members,
+    "Create_cart": _grid,
+    "Create_graph": _graph,
+    "Merge": _merged,
+    "Sub": _subgrid,
+}
+
+
+_AWAY_FROM_ROOT = {"Gather": "sendbuf", "Gatherv": "sendbuf", "Reduce": "sendbuf", "Scatter": "recvbuf"}
+
+
+def _check_in_place(
+    monitor: Monitor,
+    call: MpiCall,
+    comm: Any,
+    said: CollectiveCall,
+    one: Any = None,
+    other: Any = None,
+    *_: Any,
+    **named: Any,
+) -> None:
+    """Find MPI.IN_PLACE where only the root may have it (MPI 4.1, 6.5 to 6.9)."""
+    name = said.name.removeprefix("I").capitalize()
+    which = _AWAY_FROM_ROOT.get(name.replace("Scatterv", "Scatter"))
+    if which is None or call.name.islower() or said.root == _me(comm) or not comm.is_intra:
+        return
+    buf = named.get(which, one if which == "sendbuf" else other)
+    if is_in_place(buf):
+        text = f"{call.title}: MPI.IN_PLACE as {which} of a rank that is not the root"
+        monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
 
 def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
@@ -319,6 +411,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
     def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
+        _check_in_place(monitor, call, comm, said, *args, **kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.append(([said], [said], True))
 
@@ -352,6 +445,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
 
     def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
+        _check_in_place(monitor, call, comm, said, *args, **kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.append(([said], [], True))
         uses = _uses(monitor, call, comm, name, *args, **kwargs)
@@ -368,9 +462,59 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
     return follow
 
 
+def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
+    """Return what follows a persistent collective, which all members make in one order, and may start in another."""
+
+    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
+        said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
+        enter(monitor, call, comm, said)
+
+        def start(record: Any, number: int, by: MpiCall) -> None:
+            begun = CollectiveCall(by.rank.number, name, record.place)
+            meet(monitor, by, record.comm, begun, number)
+            record.collective = begun
+            by.rank.steps.append(([begun], [], True))
+            for used in _uses(monitor, by, comm, f"I{name.removesuffix('_init').lower()}", *args, **kwargs):
+                used.begin(record)
+
+        def prepared(request: Any) -> None:
+            record = of_request(monitor, call, request)
+            if record is not None:
+                record.comm = comm._comm()
+                number = call.rank.collectives[record.comm.cid, record.comm.ranks[0]]
+                record.restart = partial(start, record, number)
+
+        return prepared
+
+    return follow
+
+
+def _create_group(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, group: Any, tag: int = 0) -> None:
+    """Follow ``Create_group``, which only the members of the group make, and which says so where it hangs."""
+    call.said = f"{_group(_members(comm, group)['group'])} and tag {tag}"
+
+
+def _create_intercomm(
+    monitor: Monitor,
+    call: MpiCall,
+    fiber: Fiber,
+    comm: Any,
+    local_leader: int,
+    peer_comm: Any,
+    *args: Any,
+    **named: Any,
+) -> None:
+    """Follow ``Create_intercomm``, of whose two groups each has a collective of its own."""
+    call.said = f"tag {args[1] if len(args) > 1 else named.get('tag', 0)}"
+    _follow("Create_intercomm", _led)(monitor, call, fiber, comm, local_leader, peer_comm)
+
+
 ADVICE: dict[str, Callable[..., Any]] = {
+    "Create_group": _create_group,
+    "Create_intercomm": _create_intercomm,
     **{name: _follow(name, say) for name, say in {**_UPPER, **_LOWER}.items()},
-    **{name: _follow(name, _any) for name in _MANAGEMENT},
+    **{name: _follow(name, say) for name, say in _MANAGEMENT.items()},
     **{(nonblocking := f"I{name.lower()}"): _follow_begun(nonblocking, say) for name, say in _UPPER.items()},
+    **{(persistent := f"{name}_init"): _follow_prepared(persistent, say) for name, say in _UPPER.items()},
 }
 """What follows the collective methods of a communicator."""

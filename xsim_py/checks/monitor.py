@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import is_installed, shown
+from xsim_py.code_origin import is_installed, of_program, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
 from xsim_py.mpi.transport.call_sites import Place, line_of, program_frame
 from xsim_py.process.python.threads import is_program
@@ -35,9 +35,16 @@ _POLLS = frozenset(
 )
 """The calls after which a program may do one thing or another, as things stand."""
 _NOTHING: list[Any] = []
+_NOT_KNOWN = (False, None)
+MANY_STEPS = 500
 
 _MOST_DETAILS = 8
 _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
+
+
+def is_of_mpi4py(file: str) -> bool:
+    """Return whether a file belongs to mpi4py's own library, such as its futures."""
+    return _OF_MPI4PY in file and is_installed(file)
 
 
 class MpiCall:
@@ -57,9 +64,11 @@ class MpiCall:
         What it is about to begin, in order.
     waits_for : list of MessageSide
         The messages that it waits for.
+    said : str
+        Those of its arguments, in words, that are the same in the calls of other ranks with which it ends.
     """
 
-    __slots__ = ("is_open", "name", "place", "rank", "receiving", "sending", "title", "waits_for")
+    __slots__ = ("is_open", "name", "place", "rank", "receiving", "said", "sending", "title", "waits_for")
 
     def __init__(self, rank: RankState) -> None:
         self.rank = rank
@@ -69,6 +78,7 @@ class MpiCall:
         self.sending: list[MessageSide] = []
         self.receiving: list[MessageSide] = []
         self.waits_for: list[MessageSide] = []
+        self.said = ""
 
 
 class RankState:
@@ -93,6 +103,8 @@ class RankState:
         Its windows, by address; see `rma`.
     exposed : list of Exposed
         The memory that it shows in windows.
+    many : int
+        More steps than these are worth going through before the end.
     threads : int
         How many of its threads make calls; its steps are those of all of them.
     """
@@ -101,6 +113,7 @@ class RankState:
         "buffers",
         "collectives",
         "exposed",
+        "many",
         "number",
         "objects",
         "requests",
@@ -119,6 +132,7 @@ class RankState:
         self.windows: dict[int, Any] = {}
         self.exposed: list[Any] = []
         self.threads = 0
+        self.many = MANY_STEPS
 
 
 class _Noted:
@@ -165,8 +179,10 @@ class Monitor:
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
+        self.stuck: dict[int, list[Any]] = {}  # what ranks wait for in their first step; see `ordering`
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
-        self.frames: dict[CodeType, bool] = {}  # whether code is the program's own
+        # Whether code is the program's own, by its address: to hash a code object takes microseconds.
+        self.frames: dict[int, tuple[bool, CodeType]] = {}
         self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
@@ -174,7 +190,7 @@ class Monitor:
     def note(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
         """Take down that a rank has made a mistake at a place."""
         file, line = line_of(place)
-        if _OF_MPI4PY in file and is_installed(file):
+        if is_of_mpi4py(file):
             return  # the library's own business, as in its futures
         noted = self._noted.setdefault((category, file, line, text), _Noted())
         noted.ranks.add(rank)
@@ -209,10 +225,10 @@ class Monitor:
     def place_of(self, frame: FrameType) -> Place:
         """Return the place of the program that has made a call, which came from this frame."""
         code = frame.f_code
-        own = self.frames.get(code)
-        if own is None:
-            own = self.frames[code] = program_frame(frame) is frame
-        if not own:
+        known = self.frames.get(id(code))
+        if known is None:
+            known = self.frames[id(code)] = program_frame(frame) is frame, code
+        if not known[0]:
             frame = program_frame(frame)
         return frame.f_code, frame.f_lasti
 
@@ -300,6 +316,7 @@ def watched(
     advice: Callable[..., After | None] | None,
     ended: Callable[[Monitor, MpiCall, Any, Any], None],
     failed: Callable[[Monitor, MpiCall, BaseException], None],
+    tidy: Callable[[Monitor, RankState], None],
 ) -> Callable[..., Any]:
     """Return a method that tells the monitor of each call of the program.
 
@@ -314,6 +331,8 @@ def watched(
         the result, and returns whether no more is to be done about that.
     ended, failed : callable
         Called after a call with its first argument and its result, where that is one, or with what it has raised.
+    tidy : callable
+        Called when a rank has taken many steps.
     """
     calls, lines, own, place_of = monitor.calls, monitor.lines, monitor.frames, monitor.place_of
     here, frame_of = current.here, sys._getframe
@@ -325,18 +344,22 @@ def watched(
     def call(*args: Any, **kwargs: Any) -> Any:
         fiber = here()
         made = calls.get(fiber)
+        outer = None
         if made is None:
             if fiber is None or not is_program(fiber):
                 return function(*args, **kwargs)
             made = monitor.calls_of(fiber)
         elif made.is_open:
-            return function(*args, **kwargs)
+            if not of_program(frame_of(1).f_code.co_filename):
+                return function(*args, **kwargs)
+            outer = made  # it has called back a function of the program
+            made = calls[fiber] = MpiCall(outer.rank)
         frame = frame_of(1)
         state = made.rank
         if state.buffers or state.exposed:
             lines.pause()
         code = frame.f_code
-        made.place = (code, frame.f_lasti) if own.get(code) else place_of(frame)
+        made.place = (code, frame.f_lasti) if own.get(id(code), _NOT_KNOWN)[0] else place_of(frame)
         made.name = name
         made.title = title
         made.is_open = True
@@ -360,12 +383,16 @@ def watched(
                 made.sending.clear()
             if made.receiving:
                 made.receiving.clear()
+            if outer is not None:
+                calls[fiber] = outer
         if polls:
             monitor.polls = True
         if (after is None or not after(result)) and result is not None:
             ended(monitor, made, args, result)
+        if len(state.steps) > state.many:
+            tidy(monitor, state)
         if state.buffers or state.exposed:
-            lines.go_on(frame, (code, frame.f_lasti))
+            lines.go_on(frame)
         return result
 
     return call

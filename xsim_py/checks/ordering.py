@@ -19,7 +19,7 @@ from .sides import CollectiveCall, MessageSide
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from .monitor import Monitor, MpiCall, RankState
+    from .monitor import Monitor, MpiCall
 
 
 # ------------------------------------------------------------------------------------- a run that has come to a stop
@@ -35,6 +35,7 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
             if not receive.sends and receive.partner is None:
                 explained |= any(_explains(monitor, send, receive) for send in dict.fromkeys(unmatched))
     explained |= _on_other_communicators(monitor)
+    explained |= _otherwise_said(monitor, calls)
     if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):
         return
     if not calls:
@@ -105,6 +106,20 @@ def _on_other_communicators(monitor: Monitor) -> bool:
     return found
 
 
+def _otherwise_said(monitor: Monitor, calls: list[MpiCall]) -> bool:
+    """Find ranks that wait in one call with other arguments than others, which makes it another call."""
+    first: dict[str, MpiCall] = {}
+    found = False
+    for call in calls:
+        other = first.setdefault(call.title, call)
+        if call.name in ("Create_group", "Create_intercomm") and call.said != other.said:
+            text = f"{call.title} has {call.said}, and {other.said} at rank {other.rank.number}"
+            details = f"{monitor.where(other.place)}: {other.title} of rank {other.rank.number}"
+            monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number, details)
+            found = True
+    return found
+
+
 def incomplete(monitor: Monitor) -> None:
     """Find the collectives to which not all members have come, though nobody waits for them."""
     for meeting in monitor.members.values():
@@ -126,16 +141,18 @@ def unreceived(monitor: Monitor) -> None:
 # ------------------------------------------------------------------------------------ a run that has been buffered
 
 
-def _stuck(ranks: dict[int, RankState]) -> dict[int, list[Any]]:
+def go_through(monitor: Monitor, *, is_over: bool) -> dict[int, list[Any]]:
     """Go through the calls of all ranks once more, each as far as it comes.
+
+    While the run lasts, what is gone through is forgotten: else a long run would keep all of its messages.
 
     Returns
     -------
     dict of int to list
         What the ranks wait for that have not come to their end.
     """
+    ranks, stuck = monitor.ranks, monitor.stuck
     at = dict.fromkeys(ranks, 0)
-    stuck: dict[int, list[Any]] = {}
     waiters: dict[int, list[int]] = {}
     ready = deque(ranks)
     while ready:
@@ -153,28 +170,50 @@ def _stuck(ranks: dict[int, RankState]) -> dict[int, list[Any]]:
                         continue
                 if waiters:
                     ready += waiters.pop(id(each), ())
-            missing = _missing(waited) if hard and waited else None
+            missing = _missing(waited, is_over) if hard and waited else None
             if missing is not None:
                 waiters.setdefault(id(missing), []).append(number)
                 stuck[number] = waited
                 break
+            if not is_over:
+                _forget(waited)
             place += 1
         at[number] = place
+    if not is_over:
+        for number, place in at.items():
+            del ranks[number].steps[:place]
     return stuck
 
 
-def _missing(waited: list[Any]) -> Any:
+def _missing(waited: list[Any], is_over: bool) -> Any:
     """Return what a step waits for that has not begun, or None; of a collective its members."""
     for each in waited:
         if type(each) is MessageSide:
             other = each.partner
-            if other is not None and not other.posted and not (each.sends and each.buffered):
+            if other is None:
+                if not is_over:
+                    return each
+            elif not other.posted and not (each.sends and each.buffered):
                 return other
         elif type(each) is CollectiveCall:
             meeting = each.meeting
-            if meeting is not None and meeting.posted < len(meeting.calls):
+            if meeting is not None and meeting.posted < len(meeting.calls if is_over else meeting.members):
                 return meeting
     return None
+
+
+def _forget(waited: list[Any]) -> None:
+    """Let go of the other sides of what has been waited for: nobody else keeps them, and they keep these."""
+    for each in waited:
+        if type(each) is MessageSide:
+            if each.partner is not None:
+                each.partner = _FORGOTTEN
+        elif type(each) is CollectiveCall:
+            each.meeting = None
+
+
+_FORGOTTEN = MessageSide(0, "", ("", 0), None, 0, 0, None, True)
+_FORGOTTEN.posted, _FORGOTTEN.clock = True, 0
 
 
 def buffered(monitor: Monitor) -> bool | None:
@@ -185,7 +224,7 @@ def buffered(monitor: Monitor) -> bool | None:
     bool or None
         Whether the program depends on that; None where wildcards, polls or threads might have gone another way.
     """
-    stuck = _stuck(monitor.ranks)
+    stuck = go_through(monitor, is_over=True)
     if not stuck:
         return False
     if monitor.wildcards or monitor.polls or any(state.threads > 1 for state in monitor.ranks.values()):

@@ -291,6 +291,12 @@ def _start(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
         return
     record.active = record.started = True
     record.transfers = []
+    if record.restart is not None:
+        record.restart(call)
+    if record.partitions:
+        from .partitions import started
+
+        started(monitor, call, record)
     if record.buf is None:
         return
     begin = _send if record.sends else _receive

@@ -9,6 +9,8 @@ from xsim_py.mpi4py.request import Prequest, Request
 from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xsim_py.mpi.transport.call_sites import Place
     from xsim_py.process.ranks.fiber import Fiber
 
@@ -40,6 +42,10 @@ class RequestRecord:
         The collective that it stands for.
     buf, peer, tag, sends, comm
         Of a persistent request: what each start sends or receives.
+    partitions : list of PackedMemory
+        The parts of the buffer of a partitioned one.
+    restart : callable, optional
+        Called with each call that starts a persistent collective.
     """
 
     __slots__ = (
@@ -47,9 +53,11 @@ class RequestRecord:
         "buf",
         "collective",
         "comm",
+        "partitions",
         "peer",
         "persistent",
         "place",
+        "restart",
         "sends",
         "started",
         "tag",
@@ -74,6 +82,8 @@ class RequestRecord:
         self.peer = self.tag = 0
         self.sends = False
         self.comm: Any = None
+        self.partitions: list[Any] = []
+        self.restart: Callable[[MpiCall], None] | None = None
 
 
 def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord | None:

@@ -6,6 +6,7 @@ of them writes, and they are not accumulations with one operation (12.7.1); excl
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from itertools import combinations_with_replacement, islice
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,15 @@ from xsim_py.mpi4py.win import place_in_target
 
 from . import arguments, buffers, collectives
 from .clocks import MOST_RANKS, Clocks
+from .monitor import is_of_mpi4py
 from .requests import of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
-from .touches import LOAD
+from .touches import LOAD, MAYBE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from xsim_py.mpi.transport.call_sites import Place
     from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Monitor, MpiCall, RankState
@@ -49,9 +52,11 @@ class OpenWindow:
         The members of the groups of the last Start and the last Post.
     seen : list of Access
         What the last look at the rank's own memory may have seen.
+    is_of_library : bool
+        Whether it is one of mpi4py's own library, which orders its accesses by loops that look at memory.
     """
 
-    __slots__ = ("exposed_to", "key", "locks", "open", "seen", "signals", "started", "window")
+    __slots__ = ("exposed_to", "is_of_library", "key", "locks", "open", "seen", "signals", "started", "window")
 
     def __init__(self, window: Any) -> None:
         self.window = window
@@ -62,6 +67,7 @@ class OpenWindow:
         self.started: list[int] = []
         self.exposed_to: list[int] = []
         self.seen: list[Access] = []
+        self.is_of_library = False
 
 
 class Exposed:
@@ -77,8 +83,10 @@ class Exposed:
         start = address_of(mine.window.memory)
         self.pieces = [(start, start + len(mine.window.memory))]
 
-    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]]) -> None:
+    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any) -> None:
         """Take note of a load or a store of the rank itself."""
+        if how == MAYBE:
+            return
         window, state = self._mine.window, self._state
         if window.freed or self._last == (how, place, pieces, len(state.steps)):
             return  # the same line once more, and no call since
@@ -146,7 +154,8 @@ def _list(monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access
     """Count an access that the library has accepted."""
     call.rank.steps.append(([access], [], True))
     mine.open.setdefault(target, []).append(access)
-    monitor.accesses.setdefault((mine.key, target), []).append(access)
+    if not mine.is_of_library:
+        monitor.accesses.setdefault((mine.key, target), []).append(access)
 
 
 def _latest(monitor: Monitor, call: MpiCall, win: Any, target: int) -> dict[int, Access]:
@@ -174,21 +183,9 @@ def _guarded(monitor: Monitor, call: MpiCall, access: Access | None, used: buffe
         if record is None:
             access.used = used
         if used is not None:
-            used.begin(record or _Unnamed(call))
+            used.begin(record or buffers.Unnamed(call))
 
     return begun
-
-
-class _Unnamed:
-    """Stands for the request of an operation that has none."""
-
-    persistent = False
-    task = None
-
-    def __init__(self, call: MpiCall) -> None:
-        self.used: list[buffers.Used] = []
-        self.title = call.title
-        self.place = call.place
 
 
 def _writes(how: str) -> Callable[..., After | None]:
@@ -481,13 +478,16 @@ def _places(mine: OpenWindow, group: Any) -> list[int]:
 
 
 def _created(monitor: Monitor, call: MpiCall, fiber: Fiber, cls: Any, *args: Any, **kwargs: Any) -> After:
+    maker = sys._getframe(2).f_code.co_filename  # the code that has called the method
+
     def done(win: Any) -> None:
         mine = _of(call, win)
         if mine is not None:  # collective: whatever came before at any member happened before
             said = CollectiveCall(call.rank.number, "Win", call.place)
             collectives.meet(monitor, call, mine.window.comm, said)
             call.rank.steps.append(([said], [said], True))
-            if len(mine.window.memory) and call.name != "Allocate_shared":
+            mine.is_of_library = is_of_mpi4py(maker)
+            if not mine.is_of_library and len(mine.window.memory) and call.name != "Allocate_shared":
                 call.rank.exposed.append(Exposed(monitor, call.rank, mine))
 
     return done

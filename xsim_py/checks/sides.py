@@ -94,7 +94,7 @@ class MessageSide(Deed):
 
     @property
     def buffered(self) -> bool:
-        """Whether it completes without its receive, by what the program asks for."""
+        """Say if it completes without its receive, by what the program asks for."""
         return self.name in _BUFFERED
 
 
@@ -113,16 +113,22 @@ class CollectiveCall(Deed):
         The blocks of a call in which the blocks of all members are equal.
     gives, takes : dict of int to Signature
         Of a call with a count for each rank: what goes to whom, and what is expected of whom.
+    same : str
+        The arguments that are to be the same at all members, in words.
+    group : sequence of int
+        The ranks in the whole run for which it makes a communicator.
     """
 
     __slots__ = (
         "gives",
+        "group",
         "meeting",
         "name",
         "op",
         "place",
         "rank",
         "root",
+        "same",
         "signatures",
         "takes",
     )
@@ -137,8 +143,12 @@ class CollectiveCall(Deed):
         signatures: tuple[Signature | None, ...] = (),
         gives: dict[int, Signature] | None = None,
         takes: dict[int, Signature] | None = None,
+        same: str = "",
+        group: Any = (),
     ) -> None:
         super().__init__()
+        self.same = same
+        self.group = group
         self.rank = rank
         self.name = name
         self.place = place

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import dis
 import linecache
 import sys
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 _settrace, _gettrace = sys.settrace, sys.gettrace  # while a run lasts, there are others, of each rank
 
-LOAD, STORE = "load", "store"
+LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
+"""What an instruction does with an array; `MAYBE` stores to some elements, or to none."""
 
 MOST_EVENTS = 100_000
 MOST_LOOKS = 1_000
@@ -52,10 +54,12 @@ _NOT_LOOKING = frozenset(
         *("ones_like", "full_like", "asarray", "asanyarray", "ascontiguousarray", "reshape", "ravel"),
         *("transpose", "swapaxes", "squeeze", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to"),
         *("expand_dims", "split", "array_split", "hsplit", "vsplit", "frombuffer", "result_type"),
-        *("iscomplexobj", "isrealobj", "copyto"),
+        *("iscomplexobj", "isrealobj"),
     )
 )
-"""The functions of numpy that do not, or store."""
+"""The functions of numpy that do not."""
+_STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
+"""The functions of numpy that store to their first argument."""
 _LOOKING_METHODS = frozenset(
     (
         *("sum", "min", "max", "mean", "std", "var", "prod", "any", "all", "copy", "astype", "tolist"),
@@ -66,9 +70,10 @@ _LOOKING_METHODS = frozenset(
 )
 _STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
 _SAFE = (
-    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Load),
-    *(ast.operator, ast.unaryop),
+    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
+    *(ast.operator, ast.unaryop, ast.cmpop),
 )
+_MOST_PICKED_BYTES = 1 << 20
 
 _GROUPS = {
     **dict.fromkeys(("BINARY_SUBSCR", "BINARY_SLICE"), "get"),
@@ -92,8 +97,8 @@ class GuardedMemory(Protocol):
 
     pieces: list[tuple[int, int]]
 
-    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]]) -> None:
-        """Take note that a line loads from it or stores to it."""
+    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]], array: Any) -> None:
+        """Take note that an instruction is about to load from it or to store to it, by way of an array."""
 
 
 class ArrayName(NamedTuple):
@@ -102,7 +107,27 @@ class ArrayName(NamedTuple):
     names: tuple[str, ...]
     """A variable, and attributes from there."""
     indices: tuple[Any, ...] = ()
-    """The code of each index; None of one that cannot be evaluated twice."""
+    """Each index, as `_Index`; None of one that cannot be evaluated twice."""
+
+
+class _Index(NamedTuple):
+    """An index that a program has written."""
+
+    code: CodeType
+    dotted: tuple[tuple[str, ...], ...]
+    """The attributes in it; the code has each of them as one name, with dots."""
+
+
+class _Part(NamedTuple):
+    """The array that an expression means, at the time when it is evaluated."""
+
+    array: Any
+    owner: Any = None
+    """The array that has a name, of which it is a part."""
+    is_known: bool = True
+    """Whether it is all of the array that is meant, and not just some elements."""
+    is_some: bool = False
+    """Whether at least one element is meant, if it is not all."""
 
 
 class Touch(NamedTuple):
@@ -112,6 +137,8 @@ class Touch(NamedTuple):
     array: ArrayName
     callee: tuple[str, ...] = ()
     """The function that it is given to, or its method, if any."""
+    position: int = -1
+    """Which of the arguments of that function it is."""
     is_element: bool = False
     """Whether the instruction takes a part out of the array, which is a look at it if the part is one element."""
 
@@ -150,6 +177,7 @@ class InCode:
     """
 
     def __init__(self, code: CodeType) -> None:
+        self._code = code
         of_file = _of_file(code.co_filename) if of_program(code.co_filename) else {}
         self.touches: dict[int, tuple[Touch, ...]] = {}
         self._line_of: dict[int, int] = {}
@@ -225,14 +253,15 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
             how = STORE if node.func.attr in _STORING_METHODS else LOAD
             yield "call", node, Touch(how, owner, callee=("a method",))
     if callee:
-        for argument in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg != "out")):
+        stores = MAYBE if any(keyword.arg == "where" for keyword in node.keywords) else STORE
+        for i, argument in enumerate(node.args):
             array = _array(argument.value if isinstance(argument, ast.Starred) else argument)
             if array is not None:
-                yield "call", node, Touch(LOAD, array, callee=callee)
+                yield "call", node, Touch(LOAD, array, callee=callee, position=i)
         for keyword in node.keywords:
             array = _array(keyword.value)
-            if array is not None and keyword.arg == "out":
-                yield "call", node, Touch(STORE, array, callee=callee)
+            if array is not None:
+                yield "call", node, Touch(stores if keyword.arg == "out" else LOAD, array, callee=callee)
 
 
 def _array(node: ast.AST) -> ArrayName | None:
@@ -254,10 +283,27 @@ def _names(node: ast.AST) -> tuple[str, ...]:
     return ()
 
 
-def _index(node: ast.AST) -> Any:
-    """Return the code of an index that can be evaluated twice, or None."""
+class _Dotted(ast.NodeTransformer):
+    """Makes one name with dots of each attribute, and keeps them."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, ...]] = []
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # the name is that of the class above
+        names = _names(node)
+        if not names:
+            return node
+        self.found.append(names)
+        return ast.Name(".".join(names), ast.Load())
+
+
+def _index(node: ast.AST) -> _Index | None:
+    """Return an index if it can be evaluated twice, or None."""
+    dotted = _Dotted()
+    node = dotted.visit(copy.deepcopy(node))
     if all(isinstance(each, _SAFE) for each in ast.walk(node)):
-        return compile(ast.fix_missing_locations(ast.Expression(cast(ast.expr, node))), "<index>", "eval")
+        code = compile(ast.fix_missing_locations(ast.Expression(cast(ast.expr, node))), "<index>", "eval")
+        return _Index(code, tuple(dotted.found))
     return None
 
 
@@ -350,7 +396,7 @@ def _may_be_array(touch: Touch, frame: FrameType) -> bool:
     value = _value(touch.array.names, frame)
     if isinstance(value, (*_NO_ARRAYS, Handle)):
         return False
-    return not touch.callee or _looks(touch.callee, frame) or value is None
+    return not touch.callee or bool(_of_callee(touch, frame)) or value is None
 
 
 # --------------------------------------------------------------------------------------------- while the run lasts
@@ -364,22 +410,24 @@ class LineWatch:
         self._usable = _gettrace() is None
         self._events = 0
         self._tracer = self._line  # one object, not a new method each time
-        self._known: dict[CodeType, InCode] = {}
-        self._quiet: dict[tuple[CodeType, int], bool] = {}
+        # By the addresses of code objects, which are kept in these: to hash one takes microseconds.
+        self._known: dict[int, InCode] = {}
+        self._quiet: dict[tuple[int, int], tuple[bool, CodeType]] = {}
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
         if self._usable and _gettrace() == self._entered:
             _settrace(None)
 
-    def go_on(self, frame: FrameType, place: Any) -> None:
-        """Watch what comes after an MPI call, which `frame` has made at a place."""
+    def go_on(self, frame: FrameType) -> None:
+        """Watch what comes after an MPI call, which `frame` has made."""
         if not self._usable:
             return
-        is_quiet = self._quiet.get(place)
-        if is_quiet is None:
-            is_quiet = self._quiet[place] = quiet(frame)
-        if is_quiet or _gettrace() not in (None, self._entered):  # the program may trace itself
+        place = id(frame.f_code), frame.f_lasti
+        known = self._quiet.get(place)
+        if known is None:
+            known = self._quiet[place] = quiet(frame), frame.f_code
+        if known[0] or _gettrace() not in (None, self._entered):  # the program may trace itself
             return
         _settrace(self._entered)
         code = self._in(frame.f_code)
@@ -391,9 +439,9 @@ class LineWatch:
             outer = outer.f_back
 
     def _in(self, code: CodeType) -> InCode:
-        found = self._known.get(code)
+        found = self._known.get(id(code))
         if found is None:
-            found = self._known[code] = InCode(code)
+            found = self._known[id(code)] = InCode(code)
         return found
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -438,40 +486,52 @@ class LineWatch:
 def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
     """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
     try:
-        part, is_known = _part(touch.array, frame)
+        found = _part(touch.array, frame)
     except Exception:  # the instruction itself will say what is wrong
         return
-    if type(part) is not np.ndarray or not part.size or (touch.is_element and is_known and part.ndim):
+    part = found.array
+    if type(part) is not np.ndarray or not part.size or (touch.is_element and found.is_known and part.ndim):
         return
-    if touch.callee and not _looks(touch.callee, frame):
+    how = _of_callee(touch, frame) if touch.callee else touch.how
+    if not how:
         return
     low, high = _bounds(part)
     for guard in guards:
         pieces = [(max(start, low), min(end, high)) for start, end in guard.pieces if start < high and low < end]
-        if not pieces or not (
-            any(_shares(part, *piece) for piece in pieces[:64]) if is_known else _covers(pieces, part)
-        ):
+        if not pieces:
             continue
-        guard.touched(touch.how, (frame.f_code.co_filename, frame.f_lineno), pieces)
+        does = how
+        if found.is_known:
+            if not any(_shares(part, *piece) for piece in pieces[:64]):
+                continue
+        elif not _covers(pieces, part) or (how == STORE and not found.is_some):
+            if how == LOAD:
+                continue
+            does = MAYBE
+        guard.touched(does, (frame.f_code.co_filename, frame.f_lineno), pieces, found.owner)
 
 
-def _part(array: ArrayName, frame: FrameType) -> tuple[Any, bool]:
-    """Return what an expression means, and whether it is all of it that is meant, and not just some elements."""
-    part = _value(array.names, frame)
-    for code in array.indices:
-        if code is None:
-            return part, False
-        index = eval(code, frame.f_globals, frame.f_locals)
+def _part(array: ArrayName, frame: FrameType) -> _Part:
+    """Return what an expression means."""
+    part = owner = _value(array.names, frame)
+    for index in array.indices:
+        if index is None:
+            return _Part(part, owner, is_known=False)
+        dotted = {".".join(names): _value(names, frame) for names in index.dotted}
+        key = eval(index.code, frame.f_globals, {**frame.f_locals, **dotted})
         if type(part) in (list, tuple, dict):
-            part = part[index]
+            part = owner = part[key]
             continue
-        keys = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(key, np.ndarray | list) for key in keys):
-            return part, False
+        keys = key if isinstance(key, tuple) else (key,)
         if type(part) is not np.ndarray:
-            return None, True
+            return _Part(None)
+        if any(isinstance(key, np.ndarray | list) for key in keys):
+            picked = part[key] if part.nbytes <= _MOST_PICKED_BYTES else None
+            if picked is not None and not picked.size:
+                return _Part(None)
+            return _Part(part, owner, is_known=False, is_some=picked is not None)
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
-    return part, True
+    return _Part(part, owner)
 
 
 def _bounds(array: Any) -> tuple[int, int]:
@@ -509,12 +569,20 @@ def _value(names: tuple[str, ...], frame: FrameType) -> Any:
     return value
 
 
-def _looks(callee: tuple[str, ...], frame: FrameType) -> bool:
-    """Return whether a function looks at the elements of an array that it is given: one of Python, or of numpy."""
+def _of_callee(touch: Touch, frame: FrameType) -> str:
+    """Return what a function of Python or of numpy does with an array that it is given; "" where it does nothing."""
+    callee = touch.callee
     if callee == ("a method",):
-        return True
+        return touch.how
     if len(callee) == 1 and callee[0] not in frame.f_locals and callee[0] not in frame.f_globals:
-        return callee[0] in _LOOKING and hasattr(builtins, callee[0])
+        return LOAD if callee[0] in _LOOKING and hasattr(builtins, callee[0]) else ""
+    if callee[-1] == "at" and isinstance(_value(callee[:-1], frame), np.ufunc):
+        return STORE if touch.position == 0 else LOAD
     function = _value(callee, frame)
-    module = "numpy" if isinstance(function, np.ufunc) else getattr(function, "__module__", None) or ""
-    return module.partition(".")[0] == "numpy" and callee[-1] not in _NOT_LOOKING
+    if isinstance(function, np.ufunc):
+        return STORE if touch.position >= function.nin else touch.how
+    if (getattr(function, "__module__", None) or "").partition(".")[0] != "numpy":
+        return ""
+    if callee[-1] in _STORING and touch.position == 0:
+        return STORE if callee[-1] in ("copyto", "fill_diagonal", "shuffle") else MAYBE
+    return touch.how if callee[-1] not in _NOT_LOOKING else ""

@@ -188,6 +188,8 @@ def explore_failures(args: Namespace) -> int:
 
 
 def _print_failures(space: FailureSpace, args: Namespace) -> None:
+    from xsim_py.explore import runs
+
     counts = space.counts()
     if not args.quiet:
         never = f"; {space.never_came:,} more could not come together" if space.never_came else ""
@@ -202,7 +204,9 @@ def _print_failures(space: FailureSpace, args: Namespace) -> None:
         place = case.places[-1]
         print(f"\n{name}, the smallest of {counts[name]:,}: {' and '.join(case.fail)} ({_from_here(place.line)})")
         _print_said(case.said)
-        print(f"  repeat it: {_command(args, [word for text in case.fail for word in ('--fail', text)])}")
+        polls = args.wall_limit is None and case.said.startswith("the wall limit was reached")
+        limit = ["--wall-limit", f"{runs.LEAST_LIMIT_S:g}s"] if polls else []
+        print(f"  repeat it: {_command(args, [*limit, *(word for text in case.fail for word in ('--fail', text))])}")
 
 
 def _print_said(said: str) -> None:
@@ -298,7 +302,9 @@ def _write_schedules(found: Sequence[Matchings], folder: str) -> None:
         for other in each.classes[1:]:
             if other.outcome.kind not in kinds:
                 kinds.add(other.outcome.kind)
-                remarks = {at: f"{choice.kind} at {choice.place}" for at, choice in enumerate(_in_order(other))}
+                remarks = {
+                    at: f"{choice.kind} at {_from_here(choice.place)}" for at, choice in enumerate(_in_order(other))
+                }
                 write_text(f"{folder}/{start}{other.outcome.kind}.schedule", text_of(other.schedule, remarks))
                 write_text(f"{folder}/{start}{other.outcome.kind}-least.schedule", text_of(other.least))
 

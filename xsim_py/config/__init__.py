@@ -13,21 +13,18 @@ from xsim_py.config.description import (
     DrawSpec,
     FailuresSpec,
     FtcoSpec,
-    LayerSpec,
     MachineSpec,
     MpiSpec,
-    NetworkSpec,
     NodesSpec,
-    NoiseSpec,
     ProcessSpec,
     ResilienceSpec,
-    SegmentSpec,
     SpawnSpec,
     StorageSpec,
     TopologySpec,
     TwistSpec,
     UlfmSpec,
 )
+from xsim_py.config.layers import LayerSpec, NetworkSpec, NoiseSpec, SegmentSpec
 from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
 
 __all__ = [

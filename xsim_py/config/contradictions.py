@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from xsim_py.config.described import Contradiction
-from xsim_py.config.description import TOPOLOGY_KEYS, LayerSpec, MachineSpec, TwistSpec
+from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, TwistSpec
+from xsim_py.config.layers import LayerSpec
 from xsim_py.input_files import is_file
 
 MOST_RANKS = 2**24  # half of the numbers that the engine has, `engine.MAX_ORIGINS`: others are for later ranks

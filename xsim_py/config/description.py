@@ -1,8 +1,8 @@
 """The keys of a machine description: one dataclass a section, one field a key.
 
-This is the only list of the keys. The checker, the JSON Schema, the manual's table and the configuration's hash are all
-made from it, so a new key (of a failure model, a file system) is one more field here; `config_hash` leaves it out where
-it says nothing, so that the hashes of older descriptions stay what they were.
+Here and in `layers` is the only list of the keys. The checker, the JSON Schema, the manual's table and the
+configuration's hash are all made from it, so a new key (of a failure model, a file system) is one more field here;
+`config_hash` leaves it out where it says nothing, so that the hashes of older descriptions stay what they were.
 
 Times are picoseconds, sizes are bytes, and bandwidths are the exact picoseconds of a byte (see `xsim_py.units`).
 """
@@ -19,7 +19,8 @@ from pathlib import Path
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.described import Described
-from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option, up_to
+from xsim_py.config.layers import LayerSpec, NetworkSpec
+from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
 
 _MOST = 2**31 - 1
 
@@ -122,137 +123,6 @@ class TopologySpec:
         "Pattern of the names of those vertices that are nodes and not only switches, such as n*. Nodes are numbered "
         "in the natural order of their names (n2 before n10).",
         default="*",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SegmentSpec:
-    """One entry of ``segments``: the figures of messages from one size up to the next entry's."""
-
-    from_bytes: int = option(kinds.SIZE, "The smallest message that has these figures.", default=0, required=True)
-    latency_ps: int | None = option(kinds.COST, "As in the section itself, for these sizes.", shown="the section's")
-    ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "As in the section itself, for these sizes.", shown="the section's", key="bandwidth"
-    )
-    send_overhead_ps: int | None = option(
-        kinds.COST, "As in the section itself, for these sizes.", shown="the section's"
-    )
-    recv_overhead_ps: int | None = option(
-        kinds.COST, "As in the section itself, for these sizes.", shown="the section's"
-    )
-    send_overhead_ps_per_byte: Fraction | None = option(
-        kinds.TIME_PER_BYTE,
-        "As in the section itself, for these sizes.",
-        shown="the section's",
-        key="send_overhead_per_byte",
-    )
-    recv_overhead_ps_per_byte: Fraction | None = option(
-        kinds.TIME_PER_BYTE,
-        "As in the section itself, for these sizes.",
-        shown="the section's",
-        key="recv_overhead_per_byte",
-    )
-    gap_ps: int | None = option(kinds.COST, "As in the section itself, for these sizes.", shown="the section's")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerSpec:
-    """Section ``same_node``: what a message costs between two ranks of one node."""
-
-    latency_ps: int = option(
-        kinds.COST,
-        "Time from the end of the injection to the arrival, before any hops. Needed where no segment begins at 0B, and "
-        "there are no times.",
-        default=0,
-        shown="that of the segment from 0B",
-    )
-    ps_per_byte: Fraction = option(
-        kinds.BANDWIDTH,
-        "How fast a rank injects bytes: 1Gbps, 1.25GB/s, or a time per byte such as 6ns/B.",
-        default=Fraction(0),
-        shown="unlimited",
-        key="bandwidth",
-    )
-    send_overhead_ps: int = option(
-        kinds.COST, "Time of the sender's processor for a message (LogP's o).", default=0, shown="0s"
-    )
-    recv_overhead_ps: int = option(kinds.COST, "Time of the receiver's processor for a message.", default=0, shown="0s")
-    send_overhead_ps_per_byte: Fraction = option(
-        kinds.TIME_PER_BYTE,
-        "Time of the sender's processor for each byte (LogGOPS' O).",
-        default=Fraction(0),
-        shown="0s/B",
-        key="send_overhead_per_byte",
-    )
-    recv_overhead_ps_per_byte: Fraction = option(
-        kinds.TIME_PER_BYTE,
-        "Time of the receiver's processor for each byte.",
-        default=Fraction(0),
-        shown="0s/B",
-        key="recv_overhead_per_byte",
-    )
-    gap_ps: int = option(
-        kinds.COST, "Least time from one message of a rank to its next (LogP's g).", default=0, shown="0s"
-    )
-    eager_threshold_bytes: int | None = option(
-        kinds.SIZE_OR_UNLIMITED,
-        "Largest message that is sent without asking; a larger one waits for its receive (rendezvous).",
-        shown="unlimited",
-    )
-    count_first_byte: bool = option(
-        kinds.BOOLEAN,
-        "false: the injection of n bytes takes the time of n-1 bytes, as in LogGP.",
-        default=True,
-        shown="true",
-    )
-    segments: tuple[SegmentSpec, ...] | None = option(
-        ListOf(Section(SegmentSpec), "a list of {from: 8KiB, latency: 2us, bandwidth: 5GB/s}"),
-        "Other figures for messages from some sizes on, in ascending order.",
-        shown="none",
-    )
-    times: Path | None = option(
-        kinds.FILE,
-        "Measured one-way times by size, in place of a bandwidth: a CSV file with columns bytes and seconds (or "
-        "median_s); relative to this file.",
-        shown="none",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoiseSpec:
-    """Section ``network.noise``: what is added to messages between nodes by chance, by lognormal laws."""
-
-    latency: float | None = option(
-        up_to(1000), "Median of what is added to the latency of each message, as a part of it.", shown="none"
-    )
-    bandwidth: float | None = option(
-        up_to(1000), "Median of what is added to the time of its bytes on the wire, as a part of it.", shown="none"
-    )
-    nodes: float | None = option(
-        up_to(1000),
-        "Median of what is added to both for all messages of a node, as a part of them; drawn once for each.",
-        shown="none",
-    )
-    sigma: float = option(up_to(10), "Standard deviation of the logarithm of what is added.", default=0.5, shown="0.5")
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkSpec(LayerSpec):
-    """Section ``network``: what a message costs between two nodes."""
-
-    per_hop_ps: int = option(kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
-    model: str = option(
-        choice("loggp"),
-        "How the cost of a message follows from its size; loggp: overheads, gap, bandwidth and latency are constants.",
-        default="loggp",
-    )
-    contention: str = option(
-        choice("none", "links"),
-        "links: messages that meet on a link of the network wait for each other.",
-        default="none",
-    )
-    noise: NoiseSpec | None = option(
-        Section(NoiseSpec), "What is added to messages by chance, drawn by the seed.", shown="none"
     )
 
 

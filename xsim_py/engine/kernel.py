@@ -17,7 +17,7 @@ event, where a heap of a thousand tuples costs eleven.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from heapq import heappop, heappush
 from itertools import chain
 from operator import itemgetter
@@ -124,9 +124,11 @@ class Kernel(simpy.Environment):
 
     def _ranks_are_over(self) -> bool:
         """Return whether only events of native processes are left; the first one of a rank is an answer."""
-        return all(
-            entry[1] is _fire for entries in chain((self._batch, self._later), self.due.values()) for entry in entries
-        )
+        return all(entry[1] is _fire for entry in self.to_come())
+
+    def to_come(self) -> Iterator[Entry]:
+        """Return all events that are left, also those of this time."""
+        return chain(self._batch, self._later, *self.due.values())
 
     def run_window(self, end_ps: int) -> None:
         """Run every event earlier than `end_ps`, in order. This is the main loop of the simulator."""

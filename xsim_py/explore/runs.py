@@ -28,7 +28,7 @@ _LABEL: Final = re.compile(r"\[(\d+)\] ")
 _LABELS: Final = re.compile(r"^\[[\d, -]+\] ", re.MULTILINE)
 _TRACE: Final = re.compile(r"^(\s*trace\s*=\s*)(.+)$")
 _SAID: Final = 4000
-_LEAST_LIMIT_S: Final = 10.0
+LEAST_LIMIT_S: Final = 10.0
 _TIMES_LONGER: Final = 20
 _FUNCTION: Final = "xsim_py.explore.runs:do"
 
@@ -165,7 +165,7 @@ def with_limit(arguments: Mapping[str, Any], took_s: float) -> Mapping[str, Any]
     """
     if arguments.get("wall_limit") is not None or callable(arguments["program"]):
         return arguments
-    return {**arguments, "wall_limit": max(_LEAST_LIMIT_S, _TIMES_LONGER * took_s)}
+    return {**arguments, "wall_limit": max(LEAST_LIMIT_S, _TIMES_LONGER * took_s)}
 
 
 def _whole(match: re.Match[str]) -> str:

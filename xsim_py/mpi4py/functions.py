@@ -18,7 +18,7 @@ from xsim_py.mpi.topology import dims_create
 from xsim_py.process.python import clock
 from xsim_py.process.python.locks import SharedLock
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.meter import declare
+from xsim_py.process.ranks.meter import declare, metered
 
 from . import send_buffers
 from .comm import Comm, Intercomm, Intracomm
@@ -236,23 +236,28 @@ def Pcontrol(level: int) -> None:
         declare(level * 1000, mailbox().fabric.settings.speed)
 
 
+@metered
 def Open_port(info: Info = INFO_NULL) -> str:
     return ports.open_port(mailbox())
 
 
+@metered
 def Close_port(port_name: str) -> None:
     ports.check_port(_port(port_name))
 
 
+@metered
 def Publish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
     ports.publish_name(mailbox(), _service(service_name), _port(port_name))
 
 
+@metered
 def Unpublish_name(service_name: str, port_name: str, info: Info = INFO_NULL) -> None:
     _port(port_name)
     ports.unpublish_name(mailbox(), _service(service_name))
 
 
+@metered
 def Lookup_name(service_name: str, info: Info = INFO_NULL) -> str:
     return ports.lookup_name(mailbox(), _service(service_name))
 

@@ -33,9 +33,13 @@ _at_exit_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 @contextmanager
 def watched(
-    control: Control, shards: Sequence[Shard], wall_limit_s: float | None, progress: Progress | None
+    control: Control,
+    shards: Sequence[Shard],
+    wall_limit_s: float | None,
+    progress: Progress | None,
+    cpu_limit_s: float | None = None,
 ) -> Iterator[None]:
-    """Look at the wall clock now and then, and let Ctrl-C end the run with a report.
+    """Look at the wall clock now and then, or at the CPU time, and let Ctrl-C end the run with a report.
 
     Signals reach the main thread only; elsewhere there is neither a limit nor a line. Whoever watches this process
     is shown that it is alive (`xsim_py.vitals`).
@@ -43,12 +47,13 @@ def watched(
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    clock_s = time.perf_counter
-    start_s = clock_s()
+    clock_s, used_s = time.perf_counter, time.process_time
+    start_s, before_s = clock_s(), used_s()
 
     def look(*_: object) -> None:
         vitals.mine.beats += 1
         limit_reached = wall_limit_s is not None and clock_s() - start_s >= wall_limit_s
+        limit_reached = limit_reached or (cpu_limit_s is not None and used_s() - before_s >= cpu_limit_s)
         if limit_reached or control.stop_reason:
             control.stop("wall limit")
         if not shards:  # the clock may strike before there are any, or between two starts of the job
@@ -66,7 +71,8 @@ def watched(
         control.stop("interrupted")
 
     before = (signal.signal(signal.SIGALRM, look), signal.signal(signal.SIGINT, interrupt))
-    tick_s = TICK_S if wall_limit_s is None else min(TICK_S, max(wall_limit_s / 4, 0.001))
+    limits_s = [limit_s for limit_s in (wall_limit_s, cpu_limit_s) if limit_s is not None]
+    tick_s = min(TICK_S, *(max(limit_s / 4, 0.001) for limit_s in limits_s)) if limits_s else TICK_S
     vitals.mine.due_ns = 0 if wall_limit_s is None else time.monotonic_ns() + round(wall_limit_s * 1e9)
     ticks = Ticks(tick_s)
     try:

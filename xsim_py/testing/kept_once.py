@@ -1,4 +1,4 @@
-"""What pytest keeps once for a process, each rank that runs pytest keeps for itself."""
+"""Each rank that runs pytest has for itself what pytest keeps once for a process."""
 
 from __future__ import annotations
 

@@ -173,8 +173,7 @@ class Member:
         return not any(
             entry[2] not in self._job.holding
             for kernel in fiber.rank.shard.control.kernels
-            for entries in kernel.due.values()
-            for entry in entries
+            for entry in kernel.to_come()
         )
 
 

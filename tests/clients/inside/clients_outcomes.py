@@ -24,13 +24,13 @@ class Outcomes:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test has an outcome for each of its phases: the first that is not "passed" is the test's."""
-        name = report.nodeid
-        if report.when == "setup":
-            self._outcomes[name] = "passed"
-        if self._outcomes.get(name) == "passed":
-            self._outcomes[name] = _outcome(report)
-        if report.when == "teardown":
-            self._write(name, self._outcomes.pop(name))
+        if self._outcomes.get(report.nodeid, "passed") == "passed":
+            self._outcomes[report.nodeid] = _outcome(report)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """A test that was ended has no last phase, so this is where it is over."""
+        if nodeid in self._outcomes:
+            self._write(nodeid, self._outcomes.pop(nodeid))
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """A session that came to its end says so."""

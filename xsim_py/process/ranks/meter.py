@@ -49,13 +49,6 @@ def _meter(fiber: Fiber) -> _Meter:
     return meters[fiber]
 
 
-def declare(duration_ps: int, speed: float) -> None:
-    """Let the time pass that a program says its work takes."""
-    fiber = current.fiber
-    if fiber is not None:
-        fiber.sleep(round(duration_ps / speed))
-
-
 def install(patches: Patches, owners: Iterable[type], speed: float) -> None:
     """Measure between all calls of the simulator, for the duration of a run.
 
@@ -101,6 +94,14 @@ def metered(function: Callable[P, T], *, charge: bool = True) -> Callable[P, T]:
             meter.mark_ns = _read_ns()
 
     return call
+
+
+@metered
+def declare(duration_ps: int, speed: float) -> None:
+    """Let the time pass that a program says its work takes."""
+    fiber = current.fiber
+    if fiber is not None:
+        fiber.sleep(round(duration_ps / speed))
 
 
 def begin_thread(fiber: Fiber) -> None:

@@ -1,0 +1,94 @@
+"""Checks of file calls: members open and access a file together, and leave alone what is being read and written."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import shown
+from xsim_py.mpi.constants import MODE_RDONLY
+
+from . import buffers, collectives
+from .requests import of_request
+from .sides import CollectiveCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .monitor import After, Monitor, MpiCall
+
+_TOGETHER = (
+    *("Set_size", "Preallocate", "Set_view", "Sync", "Seek_shared", "Set_atomicity"),
+    *(f"{verb}{suffix}" for verb in ("Read", "Write") for suffix in ("_all", "_at_all", "_ordered")),
+)
+
+
+def _open(
+    monitor: Monitor,
+    call: MpiCall,
+    fiber: Fiber,
+    cls: Any,
+    comm: Any,
+    filename: Any,
+    amode: int = MODE_RDONLY,
+    *_: Any,
+    **__: Any,
+) -> None:
+    """Follow ``File.Open``, in which all members say how the file is to be used."""
+    said = CollectiveCall(call.rank.number, call.title, call.place)
+    said.same = f"file {shown(os.path.realpath(os.fsdecode(filename)), monitor.start)} with mode {int(amode)}"
+    collectives.enter(monitor, call, comm, said)
+    call.rank.steps.append(([said], [said], True))
+
+
+def _together(monitor: Monitor, call: MpiCall, fiber: Fiber, file: Any, *args: Any, **kwargs: Any) -> None:
+    """Follow a call that all who have opened the file make."""
+    opened = file._impl
+    if opened is file._null or opened.closed:
+        return
+    said = CollectiveCall(call.rank.number, call.title, call.place)
+    collectives.meet(monitor, call, opened.comm, said)
+    call.rank.steps.append(([said], [said], True))
+
+
+def _begins(*, reads: bool) -> Callable[..., After | None]:
+    """Return what follows a call that begins to write what it reads, or to read into what it writes."""
+
+    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, file: Any, *args: Any, **kwargs: Any) -> After | None:
+        buf = kwargs["buf"] if "buf" in kwargs else args[-1]
+        used = (buffers.lent if reads else buffers.awaited)(monitor, call, buf)
+
+        def begun(request: Any) -> None:
+            record = of_request(monitor, call, request)
+            if used is not None and record is not None:
+                used.begin(record)
+            elif used is not None:  # of the two halves of a split call
+                used.begin(buffers.Unnamed(call))
+                monitor.signals[call.rank.number, "split", id(file._impl)] = used
+
+        return begun
+
+    return follow
+
+
+def _ends(monitor: Monitor, call: MpiCall, fiber: Fiber, file: Any, *args: Any, **kwargs: Any) -> After | None:
+    """Follow the second half of a split call, after which the buffer is free again."""
+    used = monitor.signals.pop((call.rank.number, "split", id(file._impl)), None)
+    return None if used is None else lambda _: used.end()
+
+
+_SPLIT = ("_all", "_at_all", "_ordered")
+_BEGUN = ("", "_at", "_shared", "_all", "_at_all")
+
+ADVICE: dict[str, Callable[..., Any]] = {
+    "Open": _open,
+    **dict.fromkeys(_TOGETHER, _together),
+    **{f"Iread{suffix}": _begins(reads=False) for suffix in _BEGUN},
+    **{f"Iwrite{suffix}": _begins(reads=True) for suffix in _BEGUN},
+    **{f"Read{suffix}_begin": _begins(reads=False) for suffix in _SPLIT},
+    **{f"Write{suffix}_begin": _begins(reads=True) for suffix in _SPLIT},
+    **{f"{verb}{suffix}_end": _ends for verb in ("Read", "Write") for suffix in _SPLIT},
+}
+"""What follows the methods of a file."""

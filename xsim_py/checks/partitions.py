@@ -1,0 +1,138 @@
+"""Checks of partitioned messages: a partition is left alone from when it is ready, or until it has come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.findings import PARAMETER_MATCHING
+from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from xsim_py.mpi4py.bufspec import UserBuffer, message
+
+from . import buffers, signatures
+from .point_to_point import core_of
+from .requests import RequestRecord, of_request
+from .sides import MessageSide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .monitor import After, Monitor, MpiCall
+
+
+def _prepared(*, sends: bool) -> Callable[..., After | None]:
+    """Return what follows ``Psend_init`` or ``Precv_init``."""
+
+    def follow(
+        monitor: Monitor,
+        call: MpiCall,
+        fiber: Fiber,
+        comm: Any,
+        buf: Any,
+        partitions: int,
+        peer: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        info: Any = None,
+        *,
+        dest: int | None = None,
+        source: int | None = None,
+    ) -> After:
+        core = core_of(comm)
+        peer = next((each for each in (dest, source) if each is not None), peer)
+
+        def prepared(request: Any) -> None:
+            record = of_request(monitor, call, request)
+            if record is None or peer == PROC_NULL:
+                return
+            parsed = message(buf, writable=not sends, blocks=partitions)
+            size_bytes = parsed.count * parsed.datatype.extent
+            record.partitions = [
+                buffers.PackedMemory(
+                    UserBuffer(parsed.memory, parsed.offset + i * size_bytes, parsed.count, parsed.datatype)
+                )
+                for i in range(partitions)
+            ]
+            record.sends = sends
+            whole = signatures.of_elements(parsed.datatype, parsed.count * partitions)
+            side = MessageSide(call.rank.number, call.title, call.place, core, peer, tag, whole, sends=sends)
+            _meet(monitor, core, side)
+
+        return prepared
+
+    return follow
+
+
+def _meet(monitor: Monitor, core: Any, side: MessageSide) -> None:
+    """Compare the types of a partitioned message with those of its other half, where that was made before."""
+    ends = (side.rank, core.remote[side.peer])
+    key = "partitioned", core.cid, ends if side.sends else ends[::-1], side.tag
+    waiting = monitor.signals.setdefault(key, [])
+    if not waiting or waiting[0].sends == side.sends:
+        waiting.append(side)  # they match in the order in which they are made
+        return
+    other = waiting.pop(0)
+    send, receive = (side, other) if side.sends else (other, side)
+    sent, wanted = send.signature, receive.signature
+    if sent is not None and wanted is not None and not signatures.match(sent, wanted):
+        monitor.note(
+            PARAMETER_MATCHING,
+            receive.place,
+            f"{receive.name} expects {signatures.described(wanted)}, and the message has {signatures.described(sent)}",
+            receive.rank,
+            f"{monitor.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}",
+        )
+
+
+def _use(monitor: Monitor, call: MpiCall, record: RequestRecord, partitions: Iterable[int]) -> None:
+    for i in partitions:
+        if 0 <= i < len(record.partitions):
+            used = buffers.Used(monitor, call.rank, record.partitions[i], record.sends)
+            used.begin(record)
+
+
+def started(monitor: Monitor, call: MpiCall, record: RequestRecord) -> None:
+    """Take note that a partitioned request is started: what is received must be left alone from now on."""
+    if not record.sends:
+        _use(monitor, call, record, range(len(record.partitions)))
+
+
+def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
+    """Return what follows ``Pready`` and its relatives."""
+
+    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any, *args: Any, **kwargs: Any) -> After | None:
+        record = call.rank.requests.get(id(request._impl))
+        if record is None or not record.active:
+            return None
+        chosen = list(which(*args, *kwargs.values()))
+        return lambda _: _use(monitor, call, record, chosen)
+
+    return follow
+
+
+def _arrived(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any, partition: int) -> After | None:
+    """Follow ``Parrived``, after which the partition may be read."""
+    record: RequestRecord | None = call.rank.requests.get(id(request._impl))
+    if record is None or not record.used:
+        return None
+
+    def told(is_there: Any) -> None:
+        for used in record.used if is_there else ():
+            if used.memory is record.partitions[partition]:
+                record.used.remove(used)
+                used.end()
+                break
+
+    return told
+
+
+ADVICE: dict[str, Callable[..., Any]] = {"Psend_init": _prepared(sends=True), "Precv_init": _prepared(sends=False)}
+"""What follows the methods of a communicator."""
+
+OF_REQUESTS: dict[str, Callable[..., Any]] = {
+    "Pready": _ready(lambda partition: (partition,)),
+    "Pready_range": _ready(lambda low, high: range(low, high + 1)),
+    "Pready_list": _ready(list),
+    "Parrived": _arrived,
+}
+"""What follows the methods of a partitioned request."""
