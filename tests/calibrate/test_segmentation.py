@@ -87,6 +87,14 @@ def test_few_sizes_are_enough(count: int):
     assert [time_at(pieces, size) for size in sizes] == pytest.approx(1e-6 + 1e-9 * sizes, rel=1e-3)
 
 
+def test_many_sizes_are_fitted_as_groups():
+    sizes = np.arange(1.0, 20001.0)
+    pieces = fitted_pieces(sizes, np.where(sizes <= 8192, 1e-6, 3e-6) + 1e-9 * sizes)
+    assert len(pieces) == 2
+    assert 8172 <= pieces[1].from_bytes <= 8212
+    assert pieces[1].seconds == pytest.approx(3e-6, rel=0.01)
+
+
 def test_a_least_time_is_kept():
     sizes = np.arange(1.0, 60.0)
     assert min(piece.seconds for piece in fitted_pieces(sizes, 1e-6 * sizes, least_s=5e-7)) >= 5e-7

@@ -28,7 +28,6 @@ _RECV_STEPS: Final = 1.5  # and its data travel in the receive
 _PINGPONG_STEPS: Final = 1.1
 _LEAST_THRESHOLD: Final = 1024
 _LEAST_LATENCY: Final = 0.1  # of the time of the smallest message
-_ROOM: Final = 3.5
 _ENOUGH: Final = 5
 _SLOW_START: Final = 1.1
 _DISTURBED: Final = 2.0
@@ -138,9 +137,8 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     wire = _largest_rate(sizes, seconds)
     figures = list(_eager_figures(below, sending, receiving, limit, wire))
     if threshold_bytes is not None:
-        figures[0] = _asking_in_time(figures[0], seconds[~eager])
+        figures[0], above = _with_rendezvous(figures[0], sizes[~eager], seconds[~eager], below, threshold_bytes)
         asking_s = 2 * figures[0].latency_s
-        above = _rendezvous_pieces(sizes[~eager], seconds[~eager], asking_s, below)
         begin = replace(above[0], from_bytes=threshold_bytes + 1, why=f"above the eager threshold, {why}")
         figures += _rendezvous_figures([begin, *above[1:]], sending, figures[0], asking_s, wire)
     notes += _told(what, sizes, figures)
@@ -217,24 +215,36 @@ def _steps(pieces: Sequence[LinePiece]) -> Iterator[tuple[float, float, int]]:
             yield after / before, after - before, upper.from_bytes - 1
 
 
-def _asking_in_time(first: Figures, above_s: Floats) -> Figures:
-    """Return the first figures with a latency of which messages above the threshold have room for three.
+def _with_rendezvous(
+    first: Figures, sizes: Floats, seconds: Floats, below: Sequence[LinePiece], threshold_bytes: int
+) -> tuple[Figures, list[LinePiece]]:
+    """Return the first figures with a latency of which messages above the threshold have room for three, and those.
 
     What is too much of it counts as overhead, half for each side.
     """
-    latency_s = min(first.latency_s, float(np.min(above_s, initial=np.inf)) / _ROOM)
+    latency_s = min(first.latency_s, float(np.min(seconds, initial=np.inf)) / 3)
+    for least in (2, 2, 2, 3):
+        above = _rendezvous_pieces(sizes, seconds, latency_s, below, least=least)
+        starts = [threshold_bytes + 1, *(piece.from_bytes for piece in above[1:])]
+        shortest_s = min(piece.seconds + start * piece.s_per_byte for start, piece in zip(starts, above, strict=True))
+        if shortest_s >= 3 * latency_s:
+            break
+        if least == 2:
+            latency_s = shortest_s / 3
     rest = (first.latency_s - latency_s) / 2
-    return replace(first, latency_s=latency_s, send_s=first.send_s + rest, receive_s=first.receive_s + rest)
+    return replace(first, latency_s=latency_s, send_s=first.send_s + rest, receive_s=first.receive_s + rest), above
 
 
-def _rendezvous_pieces(sizes: Floats, seconds: Floats, asking_s: float, below: Sequence[LinePiece]) -> list[LinePiece]:
-    """Return the pieces above the threshold, which take at least the round trip that asks and one latency more.
+def _rendezvous_pieces(
+    sizes: Floats, seconds: Floats, latency_s: float, below: Sequence[LinePiece], *, least: int
+) -> list[LinePiece]:
+    """Return the pieces above the threshold, whose constant has at least so many latencies.
 
     Of a single size that is all, and of none the last eager piece goes on.
     """
     if not len(sizes):
-        return [replace(below[-1], seconds=below[-1].seconds + asking_s)]
-    least_s = 1.5 * asking_s
+        return [replace(below[-1], seconds=below[-1].seconds + 2 * latency_s)]
+    least_s = least * latency_s
     if len(sizes) == 1:
         return [LinePiece(0, least_s, max(seconds[0] - least_s, 0.0) / sizes[0])]
     return fitted_pieces(sizes, seconds, least_s=least_s)
@@ -286,11 +296,14 @@ def _shares(
     the network interface busy for so long.
     """
     constant_s, slope = max(one_way.seconds - asking_s, 0.0), one_way.s_per_byte
-    room_s = constant_s - max(asking_s / 2, _LEAST_LATENCY * constant_s)
-    send_s, receive_s = _fitting(send.seconds, receive.seconds, room_s, constant_s / 2)
     send_slope, receive_slope = _fitting(send.s_per_byte, receive.s_per_byte, slope - wire, slope / 2)
     send_slope, receive_slope = (_unless_slight(part, slope) for part in (send_slope, receive_slope))
     left = slope - send_slope - receive_slope
+    # Above the threshold, latency and wire are as long as the latency of a message that asks.
+    room_s = (
+        min(constant_s, constant_s + left * start - asking_s / 2) if asking_s else (1 - _LEAST_LATENCY) * constant_s
+    )
+    send_s, receive_s = _fitting(send.seconds, receive.seconds, room_s, constant_s / 2)
     return Figures(
         from_bytes=start,
         latency_s=constant_s - send_s - receive_s,
