@@ -90,9 +90,10 @@ def test_few_sizes_are_enough(count: int):
 def test_many_sizes_are_fitted_as_groups():
     sizes = np.arange(1.0, 20001.0)
     pieces = fitted_pieces(sizes, np.where(sizes <= 8192, 1e-6, 3e-6) + 1e-9 * sizes)
-    assert len(pieces) == 2
-    assert 8172 <= pieces[1].from_bytes <= 8212
-    assert pieces[1].seconds == pytest.approx(3e-6, rel=0.01)
+    assert pieces[-1].from_bytes == 8193
+    assert [time_at(pieces, size) for size in (1, 8000, 8193, 20000)] == pytest.approx(
+        [1.001e-6, 9e-6, 1.1193e-5, 2.3e-5]
+    )
 
 
 def test_a_least_time_is_kept():

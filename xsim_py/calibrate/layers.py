@@ -343,7 +343,8 @@ def _with_streams(figures: Sequence[Figures], sizes: Floats, busy_s: Floats) -> 
             yield each
             continue
         slope = each.s_per_byte + each.send_s_per_byte + each.receive_s_per_byte
-        wire = min(max(float(np.min(busy_s[inside] / sizes[inside])), slope / 3), each.s_per_byte)
+        short = max(figures[0].latency_s - each.latency_s, 0.0) / max(each.from_bytes, 1)  # as in `_shares`
+        wire = min(max(float(np.min(busy_s[inside] / sizes[inside])), slope / 3, short), each.s_per_byte)
         rest = each.s_per_byte - wire
         least_s = float(busy_s[inside][0])
         more = least_s > _GAP_SHOWS * wire * sizes[inside][0]
