@@ -13,6 +13,7 @@ import pytest
 
 from tests.doc_blocks import PAGES, ROOT, blocks, comparable, rerun
 from xsim_py import simulate
+from xsim_py.cli.calibrate import add_calibrate_parser
 from xsim_py.cli.check import add_check_parser
 from xsim_py.cli.compare import add_compare_parser
 from xsim_py.cli.compare_recovery import add_compare_recovery_parser
@@ -130,6 +131,7 @@ def add_to(add_parser) -> argparse.ArgumentParser:
         ("failures", add_failures_parser),
         ("ftco", add_ftco_parser),
         ("study", add_study_parser),
+        ("calibrate", add_calibrate_parser),
     ],
 )
 def test_the_reference_has_every_option_and_no_other(command: str, add_parser):

@@ -27,11 +27,13 @@ _ISEND_DROPS: Final = 0.75  # a rendezvous copies nothing when it begins
 _RECV_STEPS: Final = 1.5  # and its data travel in the receive
 _PINGPONG_STEPS: Final = 1.1
 _LEAST_THRESHOLD: Final = 1024
+_LEAST_LATENCY: Final = 0.1  # of the time of the smallest message
 _ENOUGH: Final = 5
 _SLOW_START: Final = 1.1
 _DISTURBED: Final = 2.0
 _NAMED: Final = 5
 _SLIGHT: Final = 0.01
+_ROUNDING: Final = 1e-6
 _GAP_SHOWS: Final = 1.1
 _HARDLY: Final = 0.9
 _WINDOW: Final = 64  # messages in flight in osu_bw
@@ -128,14 +130,15 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
         )
     limit = float("inf") if threshold_bytes is None else threshold_bytes
     eager = sizes <= limit
-    below = fitted_pieces(sizes[eager], seconds[eager]) if eager.any() else []
-    first = below[0] if below else fitted_pieces(sizes, seconds)[0]
+    at_least_s = _LEAST_LATENCY * float(seconds[0])
+    measured = eager if eager.any() else ~eager  # nothing is known of eager messages then but that they are no slower
+    below = fitted_pieces(sizes[measured], seconds[measured], least_s=at_least_s)
     streams = _busy(series, sizes, seconds)
     wire = _largest_rate(sizes, seconds)
-    figures = list(_eager_figures(below or [first], sending, receiving, limit, wire))
+    figures = list(_eager_figures(below, sending, receiving, limit, wire))
     if threshold_bytes is not None:
+        figures[0], above = _with_rendezvous(figures[0], sizes[~eager], seconds[~eager], below, threshold_bytes)
         asking_s = 2 * figures[0].latency_s
-        above = _rendezvous_pieces(sizes[~eager], seconds[~eager], asking_s, below or [first])
         begin = replace(above[0], from_bytes=threshold_bytes + 1, why=f"above the eager threshold, {why}")
         figures += _rendezvous_figures([begin, *above[1:]], sending, figures[0], asking_s, wire)
     notes += _told(what, sizes, figures)
@@ -212,16 +215,39 @@ def _steps(pieces: Sequence[LinePiece]) -> Iterator[tuple[float, float, int]]:
             yield after / before, after - before, upper.from_bytes - 1
 
 
-def _rendezvous_pieces(sizes: Floats, seconds: Floats, asking_s: float, below: Sequence[LinePiece]) -> list[LinePiece]:
-    """Return the pieces above the threshold, which take at least the round trip that asks.
+def _with_rendezvous(
+    first: Figures, sizes: Floats, seconds: Floats, below: Sequence[LinePiece], threshold_bytes: int
+) -> tuple[Figures, list[LinePiece]]:
+    """Return the first figures with a latency of which messages above the threshold have room for three, and those.
+
+    What is too much of it counts as overhead, half for each side.
+    """
+    latency_s = min(first.latency_s, float(np.min(seconds, initial=np.inf)) / 3)
+    for least in (2, 2, 2, 3):
+        above = _rendezvous_pieces(sizes, seconds, latency_s, below, least=least)
+        starts = [threshold_bytes + 1, *(piece.from_bytes for piece in above[1:])]
+        shortest_s = min(piece.seconds + start * piece.s_per_byte for start, piece in zip(starts, above, strict=True))
+        if shortest_s >= 3 * latency_s:
+            break
+        if least == 2:
+            latency_s = shortest_s / 3
+    rest = (first.latency_s - latency_s) / 2
+    return replace(first, latency_s=latency_s, send_s=first.send_s + rest, receive_s=first.receive_s + rest), above
+
+
+def _rendezvous_pieces(
+    sizes: Floats, seconds: Floats, latency_s: float, below: Sequence[LinePiece], *, least: int
+) -> list[LinePiece]:
+    """Return the pieces above the threshold, whose constant has at least so many latencies.
 
     Of a single size that is all, and of none the last eager piece goes on.
     """
     if not len(sizes):
-        return [replace(below[-1], seconds=below[-1].seconds + asking_s)]
+        return [replace(below[-1], seconds=below[-1].seconds + 2 * latency_s)]
+    least_s = least * latency_s
     if len(sizes) == 1:
-        return [LinePiece(0, asking_s, max(seconds[0] - asking_s, 0.0) / sizes[0])]
-    return fitted_pieces(sizes, seconds, least_s=asking_s)
+        return [LinePiece(0, least_s, max(seconds[0] - least_s, 0.0) / sizes[0])]
+    return fitted_pieces(sizes, seconds, least_s=least_s)
 
 
 def _eager_figures(
@@ -264,17 +290,20 @@ def _shares(
     """Split a one-way time into overheads and what the network takes.
 
     Overheads that are measured alone may be longer than the whole (a receive that looks for its message, a send that
-    begins with cold caches). So they get at most half of the constant and half of the slope, the sender's first; and no
-    byte is on the `wire` for less than in the largest messages, which copy nothing or copy while they are under way:
-    where the one-way time hardly grows with the size, a gap keeps the network interface busy for so long.
+    begins with cold caches). Where they do not leave a tenth of the constant to the network, they get half of it, the
+    sender's first; the same holds for the slope. And no byte is on the `wire` for less than in the largest messages,
+    which copy nothing or copy while they are under way: where the one-way time hardly grows with the size, a gap keeps
+    the network interface busy for so long.
     """
     constant_s, slope = max(one_way.seconds - asking_s, 0.0), one_way.s_per_byte
-    send_s = min(send.seconds, constant_s / 2)
-    receive_s = min(receive.seconds, constant_s / 2 - send_s)
-    copying = max(min(slope / 2, slope - wire), 0.0)
-    send_slope = _unless_slight(min(send.s_per_byte, copying), slope)
-    receive_slope = _unless_slight(min(receive.s_per_byte, copying - send_slope), slope)
+    send_slope, receive_slope = _fitting(send.s_per_byte, receive.s_per_byte, slope - wire, slope / 2)
+    send_slope, receive_slope = (_unless_slight(part, slope) for part in (send_slope, receive_slope))
     left = slope - send_slope - receive_slope
+    # Above the threshold, latency and wire are as long as the latency of a message that asks.
+    room_s = (
+        min(constant_s, constant_s + left * start - asking_s / 2) if asking_s else (1 - _LEAST_LATENCY) * constant_s
+    )
+    send_s, receive_s = _fitting(send.seconds, receive.seconds, room_s, constant_s / 2)
     return Figures(
         from_bytes=start,
         latency_s=constant_s - send_s - receive_s,
@@ -286,6 +315,14 @@ def _shares(
         gap_s=start * wire if left < _HARDLY * wire else 0.0,
         why=why,
     )
+
+
+def _fitting(send: float, receive: float, room: float, half: float) -> tuple[float, float]:
+    """Return both parts as they are where there is room for them, and what of them fits into half of it all if not."""
+    if send + receive <= (1 + _ROUNDING) * room:
+        return send, receive
+    most = max(min(room, half), 0.0)
+    return min(send, most), min(receive, most - min(send, most))
 
 
 def _unless_slight(part: float, whole: float) -> float:
@@ -306,7 +343,8 @@ def _with_streams(figures: Sequence[Figures], sizes: Floats, busy_s: Floats) -> 
             yield each
             continue
         slope = each.s_per_byte + each.send_s_per_byte + each.receive_s_per_byte
-        wire = min(max(float(np.min(busy_s[inside] / sizes[inside])), slope / 3), each.s_per_byte)
+        short = max(figures[0].latency_s - each.latency_s, 0.0) / max(each.from_bytes, 1)  # as in `_shares`
+        wire = min(max(float(np.min(busy_s[inside] / sizes[inside])), slope / 3, short), each.s_per_byte)
         rest = each.s_per_byte - wire
         least_s = float(busy_s[inside][0])
         more = least_s > _GAP_SHOWS * wire * sizes[inside][0]
@@ -338,5 +376,3 @@ def _told(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]
     last = figures[-1]
     if len(sizes) > 1 and last.s_per_byte + last.send_s_per_byte + last.receive_s_per_byte == 0:
         yield f"{what}: the largest sizes do not take longer with their size: measure larger ones"
-    if figures[0].latency_s <= 0:
-        yield f"{what}: the smallest sizes leave no latency"

@@ -22,6 +22,7 @@ from xsim_py.units import PS_PER_S, format_time
 
 _WIDTH = 118
 _TOGETHER = "\N{NO-BREAK SPACE}"  # where a line does not end
+_NO_TIME_S = 1e-19  # of a byte: a picosecond for ten million of them
 _OURS = ("name", "description", "source", NETWORK, SAME_NODE)
 _KEPT = ("model", "contention", "noise", "per_hop")
 _TOP_LEVEL = re.compile(r"([A-Za-z_]\w*)\s*:")
@@ -187,7 +188,7 @@ def _figures(each: Figures, way_s: float) -> Iterator[str]:
         ("send_overhead_per_byte", each.send_s_per_byte),
         ("recv_overhead_per_byte", each.receive_s_per_byte),
     ):
-        if value:
+        if value >= _NO_TIME_S:
             yield f"{key}: {_digits(value * 1e9)}ns/B"
 
 
@@ -202,7 +203,7 @@ def _time(seconds: float) -> str:
 
 
 def _bandwidth(s_per_byte: float) -> str:
-    return "unlimited" if s_per_byte < 1e-16 else f"{_digits(1e-9 / s_per_byte)}GB/s"
+    return "unlimited" if s_per_byte < _NO_TIME_S else f"{_digits(1e-9 / s_per_byte)}GB/s"
 
 
 def residual_columns(fitted: FittedLayer) -> dict[str, list[Any]]:

@@ -19,9 +19,13 @@ from xsim_py.calibrate.measured import Floats
 
 _MANY: Final = 48  # sizes, from which on a piece has four at least
 _FEW: Final = 2  # at least where there are fewer, which benchmarks print as means of many repetitions
+_MOST_SIZES: Final = 1000  # the dynamic programme takes the square of it
 _MOST_PIECES: Final = 12
 _KIB: Final = 1024
-_PARAMETERS: Final = 3  # of a piece: where it begins, a and b
+_PENALTY: Final = 3  # for the parameters of a piece: where it begins, a and b
+_PENALTY_OF_FEW: Final = (
+    4  # for there the places of the breaks are chosen from among few sizes, which they fit too well
+)
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,15 @@ def fitted_pieces(sizes: Floats, seconds: Floats, *, least_s: float = 0.0, toler
     tolerance : float
         The relative error below which an improvement is none: what no measurement repeats.
     """
+    if len(sizes) > _MOST_SIZES:
+        sizes, seconds = _grouped(sizes), _grouped(seconds)
     count = len(sizes)
     least, each = (4, 4) if count >= _MANY else (_FEW, _FEW + 1)  # at least, and on average
     errors, a, b = _all_lines(sizes, seconds, least_s)
+    penalty = _PENALTY if count >= _MANY else _PENALTY_OF_FEW
     best, cuts = _optimal_cuts(errors, least, min(_MOST_PIECES, max(count // each, 1)))
     criteria = [
-        count * log(error / count + tolerance**2) + _PARAMETERS * pieces * log(count)
+        count * log(error / count + tolerance**2) + penalty * pieces * log(count)
         for pieces, error in enumerate(best, 1)
     ]
     chosen = cuts[int(np.argmin(criteria))]
@@ -102,7 +109,7 @@ def limit_between(low: int, high: int) -> tuple[int, str]:
     """
     limit = roundest(low, high)
     power = limit & -limit
-    if power == limit or power >= max(high - low, _KIB):
+    if limit and (power == limit or power >= max(high - low, _KIB)):
         return limit, "a round number"
     return min(max(int(sqrt(max(low, 1) * high)), low), high - 1), "the middle by ratio"
 
@@ -116,6 +123,11 @@ def _break(lower: LinePiece, upper: LinePiece, low: int, high: int) -> tuple[int
             return ceil(meet), f"where the lines meet between {between}"
     limit, why = limit_between(low, high)
     return limit + 1, f"{why} between {between}"
+
+
+def _grouped(values: Floats) -> Floats:
+    """Return the means of neighbours, at most so many: where sizes are on a line, so are the means of each group."""
+    return np.array([group.mean() for group in np.array_split(values, _MOST_SIZES)])
 
 
 def _all_lines(sizes: Floats, seconds: Floats, least_s: float) -> tuple[Floats, Floats, Floats]:

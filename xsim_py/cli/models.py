@@ -152,7 +152,7 @@ def _layer(name: str, layer: LayerSpec, *, per_hop_ps: int, short: bool) -> Iter
             if index == 1:
                 yield f"{' ' * len(name)}... {len(ranges) - 2} more ..."
             continue
-        sizes = f"from {_size(from_bytes)}: " if len(ranges) > 1 else ""
+        sizes = f"from {_size(from_bytes)}: " if index or (len(ranges) > 1 and not short) else ""
         told = figures if index == 0 else replace(figures, eager_threshold_bytes=None)
         yield f"{name if index == 0 else ' ' * len(name)}{sizes}{_costs(told, per_hop_ps=per_hop_ps)}"
 

@@ -1,0 +1,131 @@
+"""Readers of measurements: all that benchmarks print, and what is said of what they do not."""
+
+import pytest
+
+from tests.calibrate.helpers import data
+from xsim_py.calibrate.formats import read_measurements
+from xsim_py.calibrate.measured import ISEND, PINGPONG, RECV, STREAM
+from xsim_py.errors import ConfigError
+
+
+def read(text: str, tmp_path) -> dict[tuple[str, int | None, str | None], dict[int, float]]:
+    (tmp_path / "file").write_text(text, encoding="utf-8")
+    return {(s.operation, s.ranks, s.layer): dict(s.seconds) for s in read_measurements(str(tmp_path / "file"))}
+
+
+def test_the_files_of_others():
+    assert {s.operation: len(s.seconds) for s in data("stampede-remote.csv")} == {PINGPONG: 490, ISEND: 490, RECV: 490}
+    (latency,) = data("azure-osu_latency.txt")
+    assert (latency.operation, len(latency.seconds), latency.seconds[4096]) == (PINGPONG, 24, pytest.approx(3.55e-6))
+    (rate,) = data("azure-osu_bw.txt")
+    assert (rate.operation, rate.seconds[4194304]) == (STREAM, pytest.approx(4194304 / 24453.38e6))
+    (barrier,) = data("fram-osu_barrier-512.txt")
+    assert (barrier.operation, barrier.seconds) == ("barrier", {0: pytest.approx(9.25e-6)})
+    imb = {(s.operation, s.ranks): s.seconds for s in data("imb-layout.txt")}
+    assert imb[PINGPONG, 2][4096] == pytest.approx(3.55e-6)
+    assert imb["allreduce", 3072][1048576] == pytest.approx(7572.44e-6)
+    assert imb["barrier", 512] == {0: pytest.approx(9.25e-6)}
+    (netgauge,) = data("netgauge-loggp-tukey.dat")
+    assert len(netgauge.seconds) == 27  # one of 28 stands there twice
+    assert netgauge.seconds[8] == pytest.approx(10.747203e-6 / 2)
+
+
+NEWER = """\
+some words of a launcher
+# OSU MPI Allreduce Latency Test v7.4
+# Datatype: MPI_INT.
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+4                       1.50              1.00              2.00        1000
+8                       2.50              2.00              3.00        1000
+more words
+# OSU MPI Latency Test v7.4
+# Size          Avg Latency(us)    P50 Tail Lat(us)
+1                       1.25              1.00
+# OSU MPI-CUDA Bi-Directional Bandwidth Test v7.4
+# Size      Bandwidth (MB/s)
+1024                 2048.00
+# OSU MPI Barrier Latency Test v7.4
+# Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+             9.25              9.00             10.00        1000
+"""
+
+
+def test_newer_heads_of_osu(tmp_path):
+    found = read(NEWER, tmp_path)
+    assert found["allreduce", None, None] == {4: pytest.approx(1.5e-6), 8: pytest.approx(2.5e-6)}
+    assert found[PINGPONG, None, None] == {1: pytest.approx(1.25e-6)}
+    assert found["barrier", None, None] == {0: pytest.approx(9.25e-6)}
+    assert found["bidirectionalbandwidth", None, None] == {1024: pytest.approx(0.5e-6)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "op,bytes,median_s,p25_s\npingpong,64,2e-6,1e-6\n",
+        "bytes,seconds\n64,2e-6\n",
+        "# made by hand\nsize;time_us\n64;2\n",
+        "Size (B), Latency (us)\n64, 2.0\n",
+        "benchmark,bytes,value,unit\nlatency,64,2.0,us\n",
+        "operation\tsize\tt[usec]\npingpong\t64\t2.0\n".replace("t[usec]", "time_us"),
+        "bytes,seconds\n64,1e-6\n64,2e-6\n64,5e-6\n",
+        "MPI_Send,64,0.1,1e-6\nMPI_Recv,64,0.2,3e-6\n",
+        '"MPI_Send",64,0.1,1e-6\n"MPI_Recv",64,0.2,3e-6\n',
+    ],
+)
+def test_tables_and_raw_lines(text: str, tmp_path):
+    assert read(text, tmp_path) == {(PINGPONG, None, None): {64: pytest.approx(2e-6)}}
+
+
+def test_raw_overheads(tmp_path):
+    found = read("MPI_Isend,8,0.1,1e-7\nMPI_Isend,8,0.2,3e-7\nMPI_Recv,16,0.3,0\n", tmp_path)
+    assert found == {(ISEND, None, None): {8: pytest.approx(2e-7)}, (RECV, None, None): {16: 0.0}}
+
+
+def test_layers_of_the_probe(tmp_path):
+    text = "layer,op,bytes,median_s\nnetwork,pingpong,1,2e-6\nsame_node,pingpong,1,1e-6\n"
+    assert read(text, tmp_path) == {(PINGPONG, None, "network"): {1: 2e-6}, (PINGPONG, None, "same_node"): {1: 1e-6}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello\n", r":1: not recognised; expected is output of OSU"),
+        ("", r":1: not recognised"),
+        ("# OSU MPI Latency Test v5.8\n# Size          Latency (us)\n", ": a head, but no measurement below it"),
+        (
+            "# OSU MPI Latency Test\n# Size   Latency (us)\n1  2\n2  fast\n",
+            r":4: 'fast' is no time; a number above zero",
+        ),
+        ("# OSU MPI Latency Test\n# Size   Latency (us)\n1\n", ":3: this line has 1 of at least 2 columns"),
+        ("# OSU MPI Latency Test\n# Size   Latency (us)\n-1 2\n", ":3: '-1' is no size; a whole number of bytes"),
+        (
+            "# Benchmarking PingPong\n #bytes #repetitions t[usec] Mbytes/sec\n 0 1000\n",
+            ":3: 2 numbers; 4 are expected",
+        ),
+        ("op,bytes\npingpong,1\n", r":1: a head such as op,bytes,median_s .*, and not 'op,bytes'"),
+        ("bytes,seconds\n1,nan\n", ":2: 'nan' is no time"),
+        ("bytes,seconds\n1,0\n", ":2: '0' is no time"),
+        ("bytes,seconds\n1.5,1\n", ":2: '1.5' is no size"),
+        ("bytes,seconds\n1\n", ":2: 1 fields; 2 are expected: bytes, seconds"),
+        ("bytes,value,unit\n1,1,parsec\n", ":2: 'parsec' is no unit"),
+        ("layer,bytes,seconds\nmoon,1,1\n", ":2: 'moon' is no layer; network or same_node"),
+        ("MPI_Send,1,0.1,1e-6\nMPI_Recv,1,0.1\n", ":2: 3 fields; operation,bytes,start_s,duration_s"),
+        ("# size n PRTT(1,0,s)\n1 10\n", ":2: 2 columns; netgauge's size, n and PRTT"),
+        ("# size n PRTT(1,0,s)\n1 10 -nan\n", ": a head, but no measurement"),
+        ("# size n PRTT(1,0,s)\n1 10 x\n", ":2: 'x' is no time; PRTT"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, said: str, tmp_path):
+    with pytest.raises(ConfigError, match=f"file{said}"):
+        read(text, tmp_path)
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(ConfigError, match=r"nowhere\.txt: No such file"):
+        read_measurements("nowhere.txt")
+
+
+def test_no_text(tmp_path):
+    (tmp_path / "file").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="this is no text"):
+        read_measurements(str(tmp_path / "file"))
