@@ -63,6 +63,7 @@ def test_newer_heads_of_osu(tmp_path):
     [
         "op,bytes,median_s,p25_s\npingpong,64,2e-6,1e-6\n",
         "bytes,seconds\n64,2e-6\n",
+        "test,bytes,seconds\nosu_latency,64,2e-6\n",
         "# made by hand\nsize;time_us\n64;2\n",
         "Size (B), Latency (us)\n64, 2.0\n",
         "benchmark,bytes,value,unit\nlatency,64,2.0,us\n",

@@ -22,7 +22,7 @@ _IMB_RANKS = re.compile(r"#\s*#processes\s*=\s*(\d+)")
 
 def operation_named(said: str) -> str:
     """Return our name of an operation that benchmarks call ``Latency``, ``PingPong``, ``MPI_Allreduce`` and so on."""
-    name = re.sub(r"[^a-z]", "", said.lower().removeprefix("mpi_").replace("latency", ""))
+    name = re.sub(r"[^a-z]", "", said.lower().removeprefix("mpi_").removeprefix("osu_").replace("latency", ""))
     known = {"": PINGPONG, "pp": PINGPONG, "bw": STREAM, "bandwidth": STREAM, "stream": STREAM, "oneway": PINGPONG}
     return known.get(name, name)
 
