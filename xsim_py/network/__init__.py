@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Cost, Link
 from xsim_py.network.network import Distances, Network, Places, make_network, make_noise
 
-__all__ = ["Cost", "Distances", "Link", "LinkContention", "Network", "Places", "make_network", "make_noise"]
+__all__ = ["Cost", "Distances", "Link", "Network", "Places", "make_network", "make_noise"]

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xsim_py.config import MachineSpec
-from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Cost, Link
 from xsim_py.network.network import Network, Places
+
+if TYPE_CHECKING:
+    from xsim_py.network.contention import LinkContention
 
 
 class LayeredNetwork(Network):
@@ -164,5 +167,7 @@ class LayeredNetwork(Network):
         costs = self._across_costs
         if costs is None or not self._shares_links:
             return None
+        from xsim_py.network.contention import LinkContention  # most runs share none
+
         link = self.link_class(costs, layer="network", hops=0, way_ps=0)
         return LinkContention(link, per_hop_ps=costs.per_hop_ps)

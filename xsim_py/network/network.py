@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from xsim_py.config import MachineSpec
-from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Cost, Link
 
 if TYPE_CHECKING:
+    from xsim_py.network.contention import LinkContention
     from xsim_py.network.noise import NoiseModel
 
 MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
