@@ -91,4 +91,4 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **{f"Write{suffix}_begin": _begins(reads=True) for suffix in _SPLIT},
     **{f"{verb}{suffix}_end": _ends for verb in ("Read", "Write") for suffix in _SPLIT},
 }
-"""What follows the methods of a file."""
+"""Each method of a file, with the function that follows it."""

@@ -293,6 +293,10 @@ class Monitor:
     def _matched(self, send: MessageSide, receive: MessageSide) -> None:
         send.partner = receive
         receive.partner = send
+        self.compare_types(send, receive)
+
+    def compare_types(self, send: MessageSide, receive: MessageSide) -> None:
+        """Find a message whose elements are not those that its receive expects."""
         sent, wanted = send.signature, receive.signature
         if sent == wanted or sent is None or wanted is None or signatures.match(sent, wanted):
             return

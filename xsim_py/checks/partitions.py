@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.findings import PARAMETER_MATCHING
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from xsim_py.mpi4py.bufspec import UserBuffer, message
 
@@ -73,15 +72,7 @@ def _meet(monitor: Monitor, core: Any, side: MessageSide) -> None:
         return
     other = waiting.pop(0)
     send, receive = (side, other) if side.sends else (other, side)
-    sent, wanted = send.signature, receive.signature
-    if sent is not None and wanted is not None and not signatures.match(sent, wanted):
-        monitor.note(
-            PARAMETER_MATCHING,
-            receive.place,
-            f"{receive.name} expects {signatures.described(wanted)}, and the message has {signatures.described(sent)}",
-            receive.rank,
-            f"{monitor.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}",
-        )
+    monitor.compare_types(send, receive)
 
 
 def _use(monitor: Monitor, call: MpiCall, record: RequestRecord, partitions: Iterable[int]) -> None:
@@ -127,7 +118,7 @@ def _arrived(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any, partit
 
 
 ADVICE: dict[str, Callable[..., Any]] = {"Psend_init": _prepared(sends=True), "Precv_init": _prepared(sends=False)}
-"""What follows the methods of a communicator."""
+"""Each method of a communicator, with the function that follows it."""
 
 OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Pready": _ready(lambda partition: (partition,)),
@@ -135,4 +126,4 @@ OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Pready_list": _ready(list),
     "Parrived": _arrived,
 }
-"""What follows the methods of a partitioned request."""
+"""Each method of a partitioned request, with the function that follows it."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _settrace, _gettrace = sys.settrace, sys.gettrace  # while a run lasts, there are others, of each rank
 
 LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
-"""What an instruction does with an array; `MAYBE` stores to some elements, or to none."""
+"""An instruction loads from an array or stores to it; `MAYBE` stores to some elements, or to none."""
 
 MOST_EVENTS = 100_000
 MOST_LOOKS = 1_000
@@ -125,9 +125,9 @@ class _Part(NamedTuple):
     owner: Any = None
     """The array that has a name, of which it is a part."""
     is_known: bool = True
-    """Whether it is all of the array that is meant, and not just some elements."""
+    """True if all of the array is meant, and not just some elements."""
     is_some: bool = False
-    """Whether at least one element is meant, if it is not all."""
+    """True if at least one element is meant, where not all are."""
 
 
 class Touch(NamedTuple):
