@@ -192,6 +192,8 @@ def test_a_tracer_that_takes_its_place_unseen_watches_its_own_rank_only(tmp_path
 
 def test_what_keeps_who_is_watching_is_private_to_each_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "coverage"]:
+        monkeypatch.delitem(sys.modules, name)  # another test may have imported the real one
     files = {"../site-packages/coverage/__init__.py": "started = []\n", "../site-packages/coverage/inner.py": ""}
     text = """
         import coverage.inner
