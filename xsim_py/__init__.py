@@ -1,7 +1,7 @@
 """Run an unmodified mpi4py program on a simulated machine, under virtual time.
 
 ``from xsim_py import simulate`` is the whole Python interface, with `App` for jobs of several programs; ``xsim run`` is
-the same from a shell.
+the same from a shell. A program may declare what it computes, by `work`, which does nothing under a real MPI.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xsim_py.process.programs.apps import App
+    from xsim_py.process.ranks.meter import work
     from xsim_py.run import simulate
 
-__all__ = ["App", "__version__", "simulate"]
+__all__ = ["App", "__version__", "simulate", "work"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Import `simulate` and `App` when first asked for: every import of the package passes here, and must be quick."""
+    """Import what is in `__all__` when first asked for: every import of the package passes here, and must be quick."""
     if name == "simulate":
         from xsim_py.run import simulate
 
@@ -27,4 +28,8 @@ def __getattr__(name: str) -> object:
         from xsim_py.process.programs.apps import App
 
         return App
+    if name == "work":
+        from xsim_py.process.ranks.meter import work
+
+        return work
     raise AttributeError(f"module 'xsim_py' has no attribute {name!r}")

@@ -13,6 +13,7 @@ from xsim_py.config import load_machine
 from xsim_py.config.entries import Location
 from xsim_py.errors import ConfigError
 from xsim_py.failure.statements import FromTrace, parse_statement
+from xsim_py.parameters import COMPUTE, RECORD
 from xsim_py.process.programs.program import Program
 
 _NOWHERE = Location.in_option("")
@@ -101,8 +102,16 @@ def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[InputF
     spec = load_machine(machine, overrides=overrides)
     if spec.topology.file is not None:
         yield InputFile("the machine's graph", spec.topology.file)
+    if spec.compute.times is not None:
+        yield InputFile("the machine's times of computing", spec.compute.times)
     if spec.failures.trace is not None:
         yield InputFile("the machine's failures", spec.failures.trace)
+
+
+def computing_files(asked: str | None) -> Iterator[InputFile]:
+    """Yield the file that computing is charged from, of what ``--compute`` says."""
+    if asked is not None and asked not in COMPUTE and not asked.startswith(RECORD):
+        yield InputFile("what computing costs", asked)
 
 
 def failure_files(texts: Iterable[str]) -> Iterator[InputFile]:

@@ -6,7 +6,11 @@ import linecache
 import os
 import re
 import sysconfig
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
 
 PACKAGE: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of the simulator."""
@@ -38,9 +42,38 @@ def of_program(file: str) -> bool:
     return not (file.startswith(PACKAGE) or is_installed(file))
 
 
+def program_frame(frame: FrameType) -> FrameType:
+    """Return the innermost frame of the program's own code, or else of installed code, from `frame` on outwards."""
+    second_best = first = frame
+    outer: FrameType | None = frame
+    while outer is not None:
+        file = outer.f_code.co_filename
+        if of_program(file):
+            return outer
+        if second_best is first and not file.startswith(PACKAGE):
+            second_best = outer
+        outer = outer.f_back
+    return second_best
+
+
 def shown(file: str, start: str) -> str:
     """Give the name of a file for people who stand in the folder `start`."""
     return file.removeprefix(start.rstrip(os.sep) + os.sep)
+
+
+def place_in_program(frame: FrameType, folders: Iterable[str]) -> str:
+    """Return ``file:line`` of the program's own code, or else of installed code, from `frame` on outwards.
+
+    Files are named from the first of some folders that they are in, and installed ones from that of all packages, so
+    that the name is the same wherever the program lies.
+    """
+    frame = program_frame(frame)
+    file = frame.f_code.co_filename
+    for folder in folders:
+        if file.startswith(folder.rstrip(os.sep) + os.sep):
+            return f"{shown(file, folder)}:{frame.f_lineno}"
+    package = _PACKAGES.search(file)
+    return f"{file[package.end() :] if package else file}:{frame.f_lineno}"
 
 
 def text_of(file: str, line: int) -> str:

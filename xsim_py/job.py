@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakValueDictionary
 
 from xsim_py import __version__, vitals
-from xsim_py.atomic_files import scratch_folder, tidy_when_terminated
+from xsim_py.atomic_files import check_file, scratch_folder, tidy_when_terminated
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash
 from xsim_py.engine import (
     UNBOUNDED_PS,
@@ -46,7 +47,7 @@ from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfi
 from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network, make_noise
 from xsim_py.outcome import Attempt, assemble
-from xsim_py.parameters import RunParameters, way_of
+from xsim_py.parameters import COMPUTE, RECORD, RunParameters, way_of
 from xsim_py.process import interruption, lifecycle, virtual_python
 from xsim_py.process.descriptors import os_calls
 from xsim_py.process.files import file_calls
@@ -70,6 +71,8 @@ if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
     from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
     from xsim_py.isolation import Isolation
+    from xsim_py.process.ranks.processor import Processor
+    from xsim_py.process.ranks.stretches import Computed
     from xsim_py.report import Result
     from xsim_py.schedules import MatchSchedule
 
@@ -84,9 +87,10 @@ class Job:
         self.program = program
         self.ranks = ranks = asked.ranks
         self.seed = asked.seed
-        self.compute = asked.compute or spec.compute.mode
+        self.compute = asked.compute or str(spec.compute.times or spec.compute.mode)
         self.machine = Machine(spec, ranks=ranks)
         self.network = make_network(spec, places=self.machine)
+        self.computing = self._computing()
         self.noise = make_noise(spec, seed=self.seed, node_of=self.machine.node_of)
         self.isolation = asked.isolation
         self.collectives = asked.way
@@ -106,6 +110,8 @@ class Job:
         notice_ps = self.launcher_ps or self.network.min_latency_ps([range(ranks)])
         self.startup = Startup(notice_ps, spec.spawn.startup_ps, spec.spawn.startup_per_process_ps)
         self.machine.followers.append(self.network.follow)
+        if self.noise is not None:
+            self.machine.followers.append(self.noise.follow)
         if self.files is not None:
             self.machine.followers.append(self.files.follow)
         self.shards: list[Shard] = []
@@ -120,6 +126,56 @@ class Job:
         self.written: Mapping[tuple[int, str], str] = {}  # the failures of this start that were written down
         self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
         self.host: Isolation | None = None
+
+    @cached_property
+    def processor(self) -> Processor:
+        """The simulated processor, made when somebody computes: most programs declare nothing."""
+        with current.outside():
+            from xsim_py.process.ranks.processor import Processor
+
+        made = Processor(self.spec.compute, seed=self.seed, node_of=self.machine.node_of)
+        self.machine.followers.append(made.follow)
+        return made
+
+    def _computing(self) -> dict[str, Any]:
+        """Return what charges for computing: nothing, or what `meter.install` takes."""
+        if self.compute in COMPUTE:
+            return {}
+        from xsim_py.process.ranks import stretches  # most runs have none of it
+
+        if self.compute.startswith(RECORD):
+            try:
+                check_file(self.compute.removeprefix(RECORD))
+            except OSError as error:
+                raise ConfigError(f"compute: {self.compute}: it cannot be written: {error.strerror}") from None
+            return {"recorder": stretches.StretchRecorder()}
+        return {"times": stretches.StretchTimes(Path(self.compute), self.ranks)}
+
+    def _computed(self) -> Computed | None:
+        """Return what computing has shown in this process."""
+        recorder, times = (self.computing.get(key) for key in ("recorder", "times"))
+        complaints = self.processor.complaints if "processor" in vars(self) else set()
+        if not self.computing and not complaints:
+            return None
+        from xsim_py.process.ranks.stretches import Computed
+
+        complaints = complaints | (times.complaints if times else set())
+        return Computed(recorder.recorded if recorder else {}, times.unknown if times else set(), complaints)
+
+    def _write_recorded(self) -> Iterator[str]:
+        """Write down what computing took in the last start of the job, if that was asked for; yield what went wrong."""
+        if "recorder" not in self.computing:
+            return
+        from xsim_py.process.ranks import stretches
+
+        recorded: stretches.Recorded = {}
+        for part in self.attempts[-1].parts:
+            recorded |= part.computed.recorded if part.computed is not None else {}
+        path = Path(self.compute.removeprefix(RECORD))
+        try:
+            stretches.write(path, recorded, ranks=self.ranks, program=self.program.name, version=__version__)
+        except OSError as error:
+            yield f"{path} could not be written: {error.strerror}"
 
     def _spread(self, shards: int) -> tuple[Transport, Sequence[range]]:
         """How the shards exchange, and the ranks of each."""
@@ -225,7 +281,9 @@ class Job:
         """The description with what the call adds to it."""
         at = (*self.spec.failures.at, *self.extra_failures)
         mpi = replace(self.spec.mpi, fault_tolerance=self.fault_tolerant or None)
-        return replace(self.spec, failures=replace(self.spec.failures, at=at), mpi=mpi)
+        times = self.computing.get("times") and Path(self.compute)
+        compute = replace(self.spec.compute, times=times)
+        return replace(self.spec, failures=replace(self.spec.failures, at=at), mpi=mpi, compute=compute)
 
     def provenance(self) -> dict[str, Any]:
         """Return all that is needed to repeat this run."""
@@ -306,6 +364,7 @@ class Job:
             vitals.mine.running = 0
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = shared_state.findings(sum(len(self.blocks[number]) for number in numbers))
+            parts[0].computed = self._computed()
             pack(parts, self.apart_by)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
@@ -386,10 +445,11 @@ class Job:
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
             missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
-            unwritten = [] if self.files is None else self.files.write_out()
+            unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]
             found = [] if self.host is None else self.host.warnings
             said = {"missed": missed, "unwritten": unwritten, "found": found}
-            result = assemble(self.attempts, facts, left=left, compute=self.compute, **said)
+            compute = "measured" if self.compute.startswith(("measured", RECORD)) else "none"
+            result = assemble(self.attempts, facts, left=left, compute=compute, **said)
             if self.monitor is not None:
                 result.take_findings(self.monitor.findings())
             self.attempts.clear()  # there are cycles above it, and Python looks for those late
@@ -410,7 +470,6 @@ class Job:
             poll_ps=self.spec.mpi.poll_time_ps,
             pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
             machine=self.machine,
-            speed=self.spec.compute.speed,
             firsts=self.program.firsts,
             discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
             library_version=self.spec.mpi.library_version,
@@ -445,6 +504,7 @@ class Job:
             start_ps=start_ps,
         )
         shard.far = far
+        shard.processor = lambda: self.processor
         shard.on_start, shard.unfinalized = shared_state.started, unfinalized
         fabric = make_library(
             shard, self.network, self.settings, traced=self.traced, observer=self.monitor,
@@ -486,8 +546,11 @@ class Job:
             from xsim_py.checks.calls import install
 
             install(patches, self.monitor)
-        if self.compute == "measured":
-            meter.install(patches, measured_owners(), self.spec.compute.speed)
+        if self.compute != "none":
+            programs = self.program.programs
+            folders = [str(each.home) for each in programs if each.home is not None]
+            folders.append(str(self.program.start))
+            meter.install(patches, measured_owners(), folders=folders, **self.computing)
         launcher_variables.install(patches, NAMES, lambda rank: self.variables.of(rank))
         virtual_python.install(patches)
         if self.files is not None:

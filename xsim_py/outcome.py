@@ -70,7 +70,7 @@ def assemble(
     attempts : sequence of Attempt
         Every start of the job; how it ended, and its ranks, are those of the last.
     facts, compute : dict, str
-        The provenance, and what the run cost; and the compute mode.
+        The provenance, and what the run cost; and what computing costs: ``measured``, or not.
     left : str
         Digest of what the program printed, and stored.
     missed : iterable of str
@@ -320,7 +320,19 @@ def _warnings(parts: Sequence[ShardResult], ended: str, compute: str) -> list[st
         warnings.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
         warnings.append("compute time was measured on this computer: another run gives other times and another digest")
-    return warnings + _shared(parts)
+    return warnings + _computing(parts) + _shared(parts)
+
+
+def _computing(parts: Sequence[ShardResult]) -> list[str]:
+    """Return what is to be said of the costs of computing."""
+    found = [part.computed for part in parts if part.computed is not None]
+    unknown = sorted({stretch for each in found for stretch in each.unknown})
+    said = sorted({complaint for each in found for complaint in each.complaints})
+    if unknown:
+        listed = ", ".join(f"{begin} to {end}" for begin, end in unknown[:_MOST_LISTED])
+        rest = f", and {len(unknown) - _MOST_LISTED:,} more" if len(unknown) > _MOST_LISTED else ""
+        said.append(f"computing that the file of times does not know took no time: {listed}{rest}")
+    return said
 
 
 def _shared(parts: Sequence[ShardResult]) -> list[str]:

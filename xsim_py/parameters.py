@@ -7,12 +7,14 @@ wrong. The names of the parameters and of the options are the same.
 from __future__ import annotations
 
 import operator
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.code_origin import package_name
 from xsim_py.errors import ConfigError, close_match
+from xsim_py.input_files import is_file
 from xsim_py.units import PS_PER_S, parse_time_ps
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ WAYS: Final = ("messages", "arrays", "auto")
 
 COLLECTIVES: Final = (*ALGORITHMS, *WAYS)
 COMPUTE: Final = ("none", "measured")
+"""What computing may cost; or it is ``record=FILE``, or what a file says."""
+RECORD: Final = "record="
 RACES: Final = "races"
 RESILIENCE: Final = ("legio",)
 """The layers under which an unmodified program outlives failures."""
@@ -123,6 +127,20 @@ def packages(value: Any) -> tuple[str, ...]:
     """Return names of packages, given in a list or with commas between them; see `code_origin.package_name`."""
     names = [package_name(name.strip()) for each in _several(value) for name in _text(each).split(",")]
     return tuple(dict.fromkeys(names))
+
+
+def compute(value: Any) -> str:
+    """Return what computing costs: ``none``, ``measured``, ``record=`` with a file's whole name, or such a name."""
+    if value in COMPUTE:
+        return str(value)
+    name = str(value) if isinstance(value, os.PathLike) else _text(value)
+    if name.startswith(RECORD):
+        if not name[len(RECORD) :]:
+            raise ValueError(f"{value!r} names no file to write")
+        return RECORD + os.path.abspath(name[len(RECORD) :])
+    if not is_file(name):
+        raise ValueError(f"{name!r} is not one of {' and '.join(COMPUTE)}, nor {RECORD}FILE, nor the name of a file")
+    return os.path.abspath(name)
 
 
 class RunParameters(NamedTuple):
@@ -250,7 +268,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "shards": positive,
     "set": _entries,
     "wall_limit": _unless_none(seconds),
-    "compute": _unless_none(one_of(*COMPUTE)),
+    "compute": _unless_none(compute),
     "collectives": _words,
     "fail": _texts,
     "ft": _unless_none(_flag),

@@ -36,7 +36,7 @@ def simulate(
     shards: int = 1,
     set: Mapping[str, Any] | Sequence[str] = (),
     wall_limit: float | str | None = None,
-    compute: str | None = None,
+    compute: str | Path | None = None,
     collectives: str | Sequence[str] = (),
     fail: str | Sequence[str] = (),
     ft: bool | None = None,
@@ -83,7 +83,8 @@ def simulate(
     wall_limit : float or str, optional
         After how long on the wall clock the run ends with a report: seconds, or a time such as ``"5min"``.
     compute : str, optional
-        ``none`` or ``measured``: what the program's own work costs; default: what the machine says.
+        What the program's own work costs: ``none``, ``measured``, ``record=FILE`` (measured, and written to a file), or
+        such a file, of which the times are taken; default: what the machine says.
     collectives : str, or sequence of str
         Algorithms of collective operations, as the machine's ``mpi.collectives`` may name them: ``tuned``, ``ftco``.
         And how they are simulated, with the same result: ``messages``, one message after the other; ``arrays``, for all

@@ -27,7 +27,8 @@ BEYOND_SCHEMA = (
     "given by topology.dims",
     "needs topology.dims",
     "missing: what a message",
-    "latency: missing",
+    "network.latency: missing",
+    "same_node.latency: missing",
     "segments stand in ascending order",
     "there is no file",
     "times of all sizes",
@@ -185,7 +186,18 @@ VALUES = {
         },
     ),
     "compute": st.fixed_dictionaries(
-        {}, optional={"mode": st.sampled_from(["none", "measured", "all"]), "speed": QUANTITIES | st.just(1.5)}
+        {},
+        optional={
+            "mode": st.sampled_from(["none", "measured", "all"]),
+            "speed": QUANTITIES | st.just(1.5),
+            "times": st.just(3),
+            "flops": QUANTITIES | st.sampled_from([10e9, "10e9", "2.5 Gflop/s", "G"]),
+            "bandwidth": QUANTITIES,
+            "noise": st.fixed_dictionaries(
+                {},
+                optional={"work": st.sampled_from([0, 0.1, "much"]), "law": st.sampled_from(["exponential", "none"])},
+            ),
+        },
     ),
 }
 

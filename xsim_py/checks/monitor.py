@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import is_installed, of_program, shown
+from xsim_py.code_origin import is_installed, of_program, program_frame, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
-from xsim_py.mpi.transport.call_sites import Place, line_of, program_frame
+from xsim_py.mpi.transport.call_sites import Place, line_of
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 

@@ -13,7 +13,7 @@ from xsim_py import __version__
 from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, simulation_arguments
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
-from xsim_py.parameters import RACES
+from xsim_py.parameters import RACES, RECORD
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
@@ -85,7 +85,7 @@ def _compare(args: Namespace) -> int:
     """Run the program both ways, say where they part, and return 1 if they do."""
     from xsim_py.report.difference import differences
 
-    if args.compute == "measured":
+    if args.compute is not None and args.compute.startswith(("measured", RECORD)):
         raise ConfigError("check: --compute measured gives other times each time; leave it out")
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     # First the one that leaves nothing behind in this process.
@@ -116,7 +116,7 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
 
     line = ProgressLine(sys.stderr, plain=f"xsim: {isolation}: ")
     printed = io.StringIO(), io.StringIO()
-    told = {**simulation_arguments(args), "isolation": isolation, "compute": "none"}
+    told = {**simulation_arguments(args), "isolation": isolation, "compute": args.compute or "none"}
     if isolation != _GREENLETS:
         told["shards"] = 1  # each process is one
     try:

@@ -149,10 +149,11 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
         add("--wall-limit", type=seconds, metavar="TIME", help="end the run, with a report, after so long: 60s, 5min"),
         add(
             "--compute",
-            type=reader(one_of(*COMPUTE)),
-            metavar=_choice(COMPUTE),
+            type=reader(parameters.compute),
+            metavar=_choice((*COMPUTE, f"{parameters.RECORD}FILE", "FILE")),
             help="what computing costs in virtual time: none (default), or the CPU time measured here, which makes"
-            " the run not repeatable",
+            " the run not repeatable; record=FILE writes what was measured to a file, and FILE charges what is in it,"
+            " the same each time",
         ),
         add(
             "--collectives",

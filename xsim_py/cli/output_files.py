@@ -101,10 +101,11 @@ def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> N
 
 def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[InputFile]:
     """Return what a command reads that runs a program on machines."""
-    from xsim_py.clashes import failure_files, machine_files, program_files
+    from xsim_py.clashes import computing_files, failure_files, machine_files, program_files
 
     if getattr(args, "program", None) is not None:
         yield from program_files(args.program.target, args.program.kind)
     for machine in machines:
         yield from machine_files(machine, dict(args.overrides))
+    yield from computing_files(getattr(args, "compute", None))
     yield from failure_files(getattr(args, "failures", ()))

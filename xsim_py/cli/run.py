@@ -243,7 +243,14 @@ def print_findings(result: Result, file: TextIO) -> None:
 
 def _to_files(args: Namespace) -> bool:
     """Return whether results of the run go to files."""
-    return args.out is not None or any(name not in (None, "-") for name in (args.json, args.trace, args.timeline))
+    files = (args.json, args.trace, args.timeline, _recorded(args))
+    return args.out is not None or any(name not in (None, "-") for name in files)
+
+
+def _recorded(args: Namespace) -> str | None:
+    """Return the file to which the times of computing are written, if there is one."""
+    asked = args.compute or ""
+    return asked.removeprefix(parameters.RECORD) if asked.startswith(parameters.RECORD) else None
 
 
 def _check_outputs(args: Namespace) -> None:
@@ -258,7 +265,7 @@ def _check_outputs(args: Namespace) -> None:
         from xsim_py.report.result import TABLES
 
         check_outputs(
-            {"trace": args.trace, **not_dash(args, "json", "timeline")},
+            {"compute": _recorded(args), "trace": args.trace, **not_dash(args, "json", "timeline")},
             folder=args.out,
             holds=["result.json", *(f"{table}.csv" for table in TABLES)],
             inputs=lambda: simulation_inputs(args, [args.machine]),

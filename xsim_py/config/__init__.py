@@ -24,11 +24,12 @@ from xsim_py.config.description import (
     TwistSpec,
     UlfmSpec,
 )
-from xsim_py.config.layers import LayerSpec, NetworkSpec, NoiseSpec, SegmentSpec
+from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec, NoiseSpec, SegmentSpec
 from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
 
 __all__ = [
     "ComponentSpec",
+    "ComputeNoiseSpec",
     "ComputeSpec",
     "DetectorSpec",
     "DrawSpec",

@@ -166,6 +166,14 @@ def _polls(spec: MachineSpec) -> Iterator[Contradiction]:
 def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
     if not _SPEEDS[0] <= spec.compute.speed <= _SPEEDS[1]:
         yield "compute.speed", f"{spec.compute.speed:g} is not from {_SPEEDS[0]:g} to {_SPEEDS[1]:g}", ()
+    if spec.compute.times is not None:
+        if spec.compute.mode == "measured":
+            yield "compute.times", "computing is either measured or has these times", ("compute.mode",)
+        if not is_file(spec.compute.times):
+            yield "compute.times", f"there is no file {spec.compute.times}", ()
+    noise = spec.compute.noise
+    if noise is not None and noise.law != "lognormal" and "compute.noise.sigma" in spec.places:
+        yield "compute.noise.sigma", "an exponential law has no sigma", ("compute.noise.law",)
 
 
 def _detector(spec: MachineSpec) -> Iterator[Contradiction]:

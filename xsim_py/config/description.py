@@ -19,7 +19,7 @@ from pathlib import Path
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.described import Described
-from xsim_py.config.layers import LayerSpec, NetworkSpec
+from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec
 from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
 
 _MOST = 2**31 - 1
@@ -319,7 +319,27 @@ class ComputeSpec:
         "none: nothing; measured: its CPU time here (then no two runs are the same).",
         default="none",
     )
-    speed: float = option(kinds.POSITIVE, "How many times faster the simulated processor is.", default=1.0, shown="1")
+    times: Path | None = option(
+        kinds.FILE,
+        "What each stretch between two calls takes, as `--compute record=FILE` writes it; relative to this file.",
+        shown="none",
+    )
+    speed: float = option(
+        kinds.POSITIVE,
+        "How many times faster the simulated processor is than the one on which computing was measured, or for which "
+        "Pcontrol declares it.",
+        default=1.0,
+        shown="1",
+    )
+    flops: float | None = option(
+        kinds.FLOPS, "Operations a second of a core, for the work that xsim_py.work declares.", shown="unlimited"
+    )
+    ps_per_byte: Fraction | None = option(
+        kinds.BANDWIDTH, "How fast a core reaches its memory, for the same.", shown="unlimited", key="bandwidth"
+    )
+    noise: ComputeNoiseSpec | None = option(
+        Section(ComputeNoiseSpec), "What is added to computing by chance, drawn by the seed.", shown="none"
+    )
 
 
 _PACKAGES = ListOf(kinds.PACKAGE, "a list of packages such as [pyomo]")

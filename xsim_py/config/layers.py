@@ -124,6 +124,28 @@ class NoiseSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComputeNoiseSpec:
+    """Section ``compute.noise``: what is added to computing by chance, as a part of what it takes."""
+
+    work: float | None = option(
+        up_to(1000), "Median of what is added to each piece of computing, as a part of it.", shown="none"
+    )
+    ranks: float | None = option(
+        up_to(1000), "Median of what is added to all that a rank computes; drawn once for each.", shown="none"
+    )
+    nodes: float | None = option(
+        up_to(1000), "Median of what is added to all that the ranks of a node compute; drawn once.", shown="none"
+    )
+    law: str = option(
+        choice("lognormal", "exponential"), "The law of what is added; both have the median.", default="lognormal"
+    )
+    sigma: float = option(
+        up_to(10), "Standard deviation of the logarithm of what is added, where it is lognormal.", default=0.5,
+        shown="0.5",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class NetworkSpec(LayerSpec):
     """Section ``network``: what a message costs between two nodes."""
 

@@ -159,6 +159,7 @@ def config_hash(spec: MachineSpec) -> str:
             for key in later:
                 if getattr(layer, key) is None:
                     del told[section][key]
+    told["compute"] = {key: value for key, value in _plain(spec.compute).items() if value is not None}  # type: ignore[attr-defined]
     told["mpi"] = _plain(spec.mpi)
     for key, silent in (("library_version", ""), ("create_group", "plain"), ("resilience", None)):
         if told["mpi"][key] == silent:

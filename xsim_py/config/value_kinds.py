@@ -23,6 +23,8 @@ _ADVISED: Final = 100  # unknown keys; for more no advice is looked for, which t
 _LONGEST_LINE: Final = 200
 _OPTION: Final = "xsim_py option"
 _UNIT: Final = re.compile("_(?:ps|bytes)$")
+_PREFIXES: Final = ("", "k", "M", "G", "T", "P")
+_FLOPS: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?) ?([kMGTP]?)(?:flops?(?:/s)?)?")
 _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 
@@ -129,6 +131,15 @@ def _positive(value: object) -> float:
     return float(value)
 
 
+def _flops(value: object) -> float:
+    if not isinstance(value, str):
+        return _positive(value)
+    found = _FLOPS.fullmatch(value)
+    if found is None:
+        raise ValueError(f"{value!r} is not a rate of operations; write for example 10e9 or 10Gflop/s")
+    return _positive(float(found[1]) * 1000.0 ** _PREFIXES.index(found[2]))
+
+
 def _size_or_unlimited(value: object) -> int | None:
     return None if value == "unlimited" else units.parse_size_bytes(value)
 
@@ -150,6 +161,11 @@ FILE: Final = Scalar(lambda value: without_nul(_text(value)), {"type": "string"}
 PACKAGE: Final = Scalar(package_name, {"type": "string", "minLength": 1}, "the name of a package")
 BOOLEAN: Final = Scalar(_boolean, {"type": "boolean"}, "true or false")
 POSITIVE: Final = Scalar(_positive, {"type": "number", "exclusiveMinimum": 0}, "a number above zero")
+FLOPS: Final = Scalar(
+    _flops,
+    {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_FLOPS.pattern}$"}]},
+    "a rate such as 10e9 or 10Gflop/s",
+)
 TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")
 COST: Final = Scalar(units.parse_cost_ps, _quantity(units.TIME_PATTERN), "a time up to a day")
 TIME_PER_BYTE: Final = Scalar(units.parse_time_per_byte, _quantity(units.TIME_PER_BYTE_PATTERN), "a time per byte")

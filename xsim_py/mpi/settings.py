@@ -23,8 +23,6 @@ class Settings(NamedTuple):
         Whether messages are counted for each pair of ranks.
     machine : object
         Answers ``processor_name(rank)`` and ``node_of[rank]``.
-    speed : float
-        How many times faster the simulated processor is than that which declared work is counted for.
     firsts : sequence of int
         The first rank of each program of the job.
     discovers : bool
@@ -44,7 +42,6 @@ class Settings(NamedTuple):
     poll_ps: int
     pairs: bool
     machine: Any
-    speed: float
     firsts: Sequence[int] = (0,)
     discovers: bool = False
     library_version: str = ""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     Program = One | Apps
     from xsim_py.process.ranks.shard import Shard
+    from xsim_py.process.ranks.stretches import Computed
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
@@ -99,7 +100,8 @@ class ShardResult:
     has done with a simulated storage: operations, bytes read, bytes written, picoseconds; `profile` is the seconds of
     wall time that went into each of `process.profiler.PARTS`. The last ranks are those that were started `later`;
     `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
-    what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule.
+    what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule;
+    `computed`, in the first part of a process, says what computing has shown.
     """
 
     first: int
@@ -134,6 +136,7 @@ class ShardResult:
     worlds: list[World] = field(default_factory=list)
     shared: dict[str, str] = field(default_factory=dict)
     choices: list[MadeChoice] = field(default_factory=list)
+    computed: Computed | None = None
 
 
 _OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")
@@ -149,6 +152,7 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
     nothing: Any = {field.name: [] for field in fields(ShardResult)}
     nothing.update(first=first, digest=0, events=0, now_ps=0, stopped_ps=None, abort=None, abort_place="")
     nothing.update(stop_reason="", collectives={}, shared={}, leftover_count=0, trace=None, troubled=False)
+    nothing.update(computed=None)
     more = ShardResult(**nothing)
     for name in _OF_RANKS:
         found: list[tuple[int, Any]] = []

@@ -233,7 +233,7 @@ def Pcontrol(level: int) -> None:
     # MPI leaves levels above 2 to the tool that watches the program, and a real MPI does nothing: here they declare
     # so many nanoseconds of computing.
     if operator.index(level) > 2:
-        declare(level * 1000, mailbox().fabric.settings.speed)
+        declare(level * 1000)
 
 
 @metered

@@ -31,7 +31,7 @@ class NoiseModel:
     seed : int
         Of the run.
     node_of : sequence of int
-        The node of each rank; it may grow.
+        The node of each rank; see `follow`.
     """
 
     def __init__(self, spec: NoiseSpec, *, seed: int, node_of: Sequence[int]) -> None:
@@ -39,6 +39,10 @@ class NoiseModel:
         self._seed = seed
         self._node_of = node_of
         self._nodes: dict[int, float] = {}
+
+    def follow(self, node_of: Sequence[int]) -> None:
+        """Learn that there are more ranks."""
+        self._node_of = node_of
 
     def parts(self, origin: int, to: int, key: int) -> tuple[float, float]:
         """Return which parts of the latency and of the time on the wire are added to a message of a rank."""
@@ -54,10 +58,15 @@ class NoiseModel:
     def _draw(self, *names: str | int) -> tuple[float, float]:
         """Return two independent numbers of a lognormal law with median 1."""
         drawn = rng.derive_seed(self._seed, "network noise", *names)
-        first, second = (exp(self._spec.sigma * _normal(part & _MASK)) for part in (drawn, drawn >> 64))
+        first, second = (lognormal(self._spec.sigma, part) for part in (drawn, drawn >> 64))
         return first, second
 
 
-def _normal(bits: int) -> float:
-    """Return a number of the standard normal law, from so many equally likely bits."""
-    return _NORMAL.inv_cdf(min((bits + 0.5) / (1 << _BITS), 1 - 2.0**-_BITS))
+def uniform(bits: int) -> float:
+    """Return a number between 0 and 1, neither of them, from the last 53 of some equally likely bits."""
+    return min(((bits & _MASK) + 0.5) / (1 << _BITS), 1 - 2.0**-_BITS)
+
+
+def lognormal(sigma: float, bits: int) -> float:
+    """Return a number of the lognormal law with median 1, from some equally likely bits."""
+    return exp(sigma * _NORMAL.inv_cdf(uniform(bits)))

@@ -23,6 +23,7 @@ from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.value_kinds import (
     ANY,
+    COMPUTE,
     CONDITION,
     ISOLATION,
     TEXT,
@@ -195,9 +196,7 @@ class StudySpec(Described):
     )
     shards: Given | None = option(Templated(integer(1, _MOST)), "Shards of a run.", shown="1")
     isolation: Given | None = option(Templated(ISOLATION), "How the ranks of a run are kept apart.", shown="greenlets")
-    compute: Given | None = option(
-        Templated(choice("none", "measured")), "What computing costs.", shown="what the machine says"
-    )
+    compute: Given | None = option(Templated(COMPUTE), "What computing costs.", shown="what the machine says")
     fail: Given | None = option(
         TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"),
         "Failures, besides those that the machine names.",

@@ -31,7 +31,7 @@ from xsim_py.errors import ConfigError, OptionProblem, advice
 from xsim_py.failure import FailureModel, RestartPolicy
 from xsim_py.input_files import is_file
 from xsim_py.machine import Machine
-from xsim_py.parameters import isolation
+from xsim_py.parameters import COMPUTE, isolation
 from xsim_py.study.columns import key_columns
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
@@ -260,6 +260,10 @@ class _Planner:
         machine = self._machine(options["machine"], entries, options["ranks"])
         if program is None or machine is None or not self._can_fail(options, machine):
             return None
+        times = self._times(options["compute"])
+        if times is not None and not is_file(times):
+            self._refuse("compute", f"there is no file {times}; write {', '.join(COMPUTE)}, or a file beside the study")
+            return None
         limit_ps = options.pop("wall_limit")
         settings = {
             **{key: value for key, value in options.items() if value is not None},
@@ -272,6 +276,7 @@ class _Planner:
             "program": program,
             "machine": self._machine_source(options["machine"]),
             "args": [self._in_folders(word) for word in settings["args"]],
+            **({} if times is None else {"compute": str(times)}),
             "wall_limit": None if limit_ps is None else limit_ps / PS_PER_S,
         }
         return PlannedRun(columns, settings, arguments, self._key(settings, arguments, machine.hash))
@@ -280,6 +285,7 @@ class _Planner:
         files = [Path(arguments["program"])] if settings["kind"] == "script" else []
         words = (*settings["args"], *settings["fail"])  # such as --input={folder}/x and trace={folder}/x
         files += [Path(self._in_folders(named[0])) for word in words if (named := _IN_FOLDER.search(word))]
+        files += [times] if (times := self._times(settings.get("compute"))) is not None else []
         told = {
             **{key: value for key, value in settings.items() if key not in ("machine", "set")},
             "config": config,
@@ -289,6 +295,10 @@ class _Planner:
             "run_in": self.spec.run_in,
         }
         return _fingerprint(told)
+
+    def _times(self, compute: str | None) -> Path | None:
+        """Return the file of recorded times that computing is charged from, if there is one: it is beside the study."""
+        return None if compute is None or compute in COMPUTE else self.spec.folder / self._in_folders(compute)
 
     def _content(self, file: Path) -> str:
         if file not in self.contents:

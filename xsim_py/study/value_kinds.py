@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Entry, from_python
 from xsim_py.config.value_kinds import REFUSED, Kind, ListOf, OneOf, Reading, Scalar, without_nul
-from xsim_py.parameters import isolation
+from xsim_py.parameters import RECORD, isolation
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar
@@ -43,10 +43,22 @@ def _isolation(value: object) -> str:
     return str(value)
 
 
+def _compute(value: object) -> str:
+    text = without_nul(kinds.TEXT.parse(value))
+    if text.startswith(RECORD):
+        raise ValueError("no run of a study records: give a file that `xsim run --compute record=FILE` has written")
+    return text
+
+
 TEXT: Final = Scalar(lambda value: without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
 ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
 ISOLATION: Final = Scalar(
     _isolation, {"type": "string", "pattern": "^(greenlets|process(:[0-9]+)?)$"}, "greenlets, process or process:8"
+)
+COMPUTE: Final = Scalar(
+    _compute,
+    {"type": "string", "not": {"pattern": f"^{RECORD}"}},
+    "none, measured, or a file of recorded times beside the study",
 )
 PLAIN: Final = OneOf(ANY, ListOf(ANY, "a list of values", least=0), "a value, or a list of some")
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
-from xsim_py.code_origin import PACKAGE, of_program, shown
+from xsim_py.code_origin import PACKAGE, program_frame, shown
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ERR_TRUNCATE
 
@@ -21,20 +21,6 @@ Place = tuple[CodeType, int] | tuple[str, int]
 """A code object and the offset of an instruction, or what has crossed to another shard: a file and a line."""
 
 _MOST_KEPT = 4096
-
-
-def program_frame(frame: FrameType) -> FrameType:
-    """Return the innermost frame of the program's own code, or else of installed code, from `frame` on outwards."""
-    second_best = first = frame
-    outer: FrameType | None = frame
-    while outer is not None:
-        file = outer.f_code.co_filename
-        if of_program(file):
-            return outer
-        if second_best is first and not file.startswith(PACKAGE):
-            second_best = outer
-        outer = outer.f_back
-    return second_best
 
 
 def here() -> Place:

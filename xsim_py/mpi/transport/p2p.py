@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from xsim_py.code_origin import program_frame
 from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.process.ranks import current, patches
 
 from . import message as envelopes
-from .call_sites import program_frame
 from .fabric import occupy_nic
 from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
 

@@ -149,6 +149,8 @@ class Shard:
         Told of each of the first `WATCHED_STARTS` ranks that has run up to its first wait; set by the floor above.
     unfinalized : callable
         Tells whether a rank that has come to its end has left out MPI_Finalize; set by the floor above.
+    processor : callable
+        Returns the simulated processor, which knows how long work takes; set by the floor above.
     on_thread : callable
         Told of a rank of which a further thread has begun (1) or ended (-1); set by the floor above.
     before_end : callable
@@ -194,6 +196,7 @@ class Shard:
         self.output = output
         self.abort_delay_ps = abort_delay_ps
         self.fault_tolerant = fault_tolerant
+        self.processor: Callable[[], Any] = _ignore
         self.have_common = have_common
         self.on_failure: Callable[[Rank, str, bool], None] = _ignore
         self.before_end: Callable[[], None] = _ignore

@@ -1,0 +1,237 @@
+"""Stretches of computing: what a rank does between two calls of the simulator, by the lines at both ends.
+
+A run can record how long each takes (`StretchRecorder`), and `write` makes a file of that. Another run can take the
+times from the file (`StretchTimes`), and is then the same on every computer, whatever that is doing meanwhile. The
+ranks to which a stretch takes about as long are a class: one figure stands for all of them, the median over all their
+repetitions.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+from typing import Final
+
+from xsim_py.atomic_files import atomic_file
+from xsim_py.config import value_kinds as kinds
+from xsim_py.config.described import Contradiction, Described, read_description
+from xsim_py.config.document import read_yaml_file
+from xsim_py.config.value_kinds import ListOf, Reading, Scalar, Section, integer, option
+
+_MOST = 2**31 - 1
+_MOST_REPETITIONS: Final = 4096  # of a rank and a stretch; the median of more is no other
+_ALIKE: Final = 1.25
+_ALIKE_NS: Final = 5_000  # so little is as long as it takes to ask for the time, or a cache that was cold
+
+Stretch = tuple[str, str]
+"""The lines at its two ends, each ``file:line``, or ``start`` and ``end`` of a thread of a rank."""
+Recorded = dict[tuple[int, str, str], "array[int]"]
+"""The nanoseconds of each repetition, by the rank and both ends."""
+
+
+@dataclass
+class Computed:
+    """A process of a run keeps here what computing has shown.
+
+    Attributes
+    ----------
+    recorded
+        How long each stretch has taken, where that is recorded.
+    unknown
+        The stretches that were computed and are not in the file.
+    complaints
+        Other things that the user is to be told.
+    """
+
+    recorded: Recorded
+    unknown: set[Stretch]
+    complaints: set[str]
+
+
+class StretchRecorder:
+    """The recorder notes how long each stretch takes."""
+
+    def __init__(self) -> None:
+        self.recorded: Recorded = {}
+
+    def note(self, rank: int, stretch: Stretch, took_ns: int) -> None:
+        """Note that a rank has computed a stretch."""
+        times_ns = self.recorded.setdefault((rank, *stretch), array("q"))
+        if len(times_ns) < _MOST_REPETITIONS:
+            times_ns.append(took_ns)
+
+
+def _numbers(value: object) -> tuple[range, ...]:
+    """Return the ranges of ranks in a text such as ``0 2-5``."""
+    try:
+        ends = [[int(end) for end in part.split("-")] for part in str(value).split()]
+        found = tuple(range(each[0], each[-1] + 1) for each in ends)
+    except ValueError:
+        found = ()
+    if not found or not all(found) or any(len(each) > 2 for each in ends):
+        raise ValueError(f"{value!r} is not some ranks, such as 0 2-5")
+    return found
+
+
+_RANKS: Final = Scalar(_numbers, {"type": ["string", "integer"]}, "ranks such as 0 2-5")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StretchSpec:
+    """One entry of ``stretches``: what a stretch takes on some ranks."""
+
+    begin: str = option(kinds.TEXT, "The line at which it begins, file:line.", default="", required=True, key="from")
+    end: str = option(kinds.TEXT, "The line at which it ends.", default="", required=True, key="to")
+    ranks: tuple[range, ...] = option(_RANKS, "The ranks of which this is true.", default=(), required=True)
+    repetitions: int = option(integer(1, 2**63 - 1), "How many were measured.", default=1, shown="1")
+    time_ps: int = option(kinds.TIME, "The median of what they took.", default=0, required=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimesSpec(Described):
+    """A file of times of computing."""
+
+    name: str = option(kinds.LINE, "A short name.", default="", shown="the file's name")
+    program: str = option(kinds.TEXT, "The program that was measured.", default="")
+    ranks: int = option(integer(1, _MOST), "How many ranks it had.", default=1, required=True)
+    stretches: tuple[StretchSpec, ...] = option(
+        ListOf(Section(StretchSpec), "a list of {from: prog.py:3, to: prog.py:5, ranks: 0-3, time: 2us}", least=0),
+        "What was measured.",
+        default=(),
+        required=True,
+    )
+
+
+class StretchTimes:
+    """The times of a file are charged, and it is noted what was asked for and is not there.
+
+    Where the run has another number of ranks than the one that was measured, ranks stand for others by their places:
+    as many as there are on both sides from the first on and from the last on, and the one in the middle for the rest.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    ranks : int
+        How many the run has.
+
+    Raises
+    ------
+    ConfigError
+        With the places of what is wrong in the file.
+    """
+
+    def __init__(self, path: Path, ranks: int) -> None:
+        reading = Reading()
+        root = read_yaml_file(path, what="file of computing times", problems=reading.problems)
+        spec = read_description(TimesSpec, "file of computing times", root, reading, _contradictions, name=path.stem)
+        self._ranks = ranks
+        self._recorded_ranks = spec.ranks
+        self._figures: dict[Stretch, list[StretchSpec]] = {}
+        for each in spec.stretches:
+            self._figures.setdefault((each.begin, each.end), []).append(each)
+        self._found: dict[tuple[int, Stretch], int | None] = {}
+        self.unknown: set[Stretch] = set()
+        self.complaints: set[str] = set()
+        if ranks != spec.ranks:
+            said = f"{path.name} was recorded with {spec.ranks:,} ranks, and this run has {ranks:,}"
+            self.complaints.add(f"{said}: each is charged as the recorded one at its place")
+
+    def of(self, rank: int, stretch: Stretch) -> int:
+        """Return what a rank is charged for a stretch, in picoseconds; 0 where the file does not know it."""
+        rank = self._place(rank)
+        key = rank, stretch
+        if key not in self._found:
+            self._found[key] = self._look(rank, stretch)
+        found = self._found[key]
+        if found is None:
+            self.unknown.add(stretch)
+        return found or 0
+
+    def _place(self, rank: int) -> int:
+        ranks, recorded = self._ranks, self._recorded_ranks
+        if ranks == recorded or rank >= ranks:  # of those that were started later, each stands for itself
+            return rank
+        both = min(ranks, recorded)
+        half = (both + 1) // 2
+        if rank < half:
+            return rank
+        from_end = ranks - 1 - rank
+        return recorded - 1 - from_end if from_end < both - half else recorded // 2
+
+    def _look(self, rank: int, stretch: Stretch) -> int | None:
+        """Return the figure of the nearest rank that has computed the stretch: of its own class, as a rule."""
+        figures = self._figures.get(stretch)
+        if figures is None:
+            return None
+        return min((_distance(each.ranks, rank), index, each.time_ps) for index, each in enumerate(figures))[2]
+
+
+def _distance(ranks: Iterable[range], rank: int) -> int:
+    return min(max(each.start - rank, rank - each.stop + 1, 0) for each in ranks)
+
+
+def _contradictions(spec: TimesSpec) -> Iterator[Contradiction]:
+    seen: set[tuple[Stretch, range]] = set()
+    for index, each in enumerate(spec.stretches):
+        here = {((each.begin, each.end), ranks) for ranks in each.ranks}
+        if here & seen:
+            path = f"stretches[{index}]"
+            yield path, "this stretch of these ranks stands here for the second time", (path,)
+        seen |= here
+
+
+def classes(recorded: Mapping[int, array[int]]) -> Iterator[tuple[list[int], array[int]]]:
+    """Yield the ranks to which a stretch takes about as long, and all their repetitions in nanoseconds.
+
+    From the shortest median on, a class takes in those that are at most a quarter longer, or 5 us.
+    """
+    medians = sorted((median_low(times_ns), rank) for rank, times_ns in recorded.items())
+    least = 0
+    ranks: list[int] = []
+    for middle, rank in medians:
+        if ranks and middle > max(least * _ALIKE, least + _ALIKE_NS):
+            yield _class(ranks, recorded)
+            ranks = []
+        if not ranks:
+            least = middle
+        ranks.append(rank)
+    if ranks:
+        yield _class(ranks, recorded)
+
+
+def _class(ranks: list[int], recorded: Mapping[int, array[int]]) -> tuple[list[int], array[int]]:
+    together = array("q")
+    for rank in ranks:
+        together.extend(recorded[rank])
+    return sorted(ranks), together
+
+
+def write(path: Path, recorded: Recorded, *, ranks: int, program: str, version: str) -> None:
+    """Write what was recorded of a run to a file, as YAML."""
+    by_stretch: dict[Stretch, dict[int, array[int]]] = {}
+    for (rank, begin, end), times_ns in sorted(recorded.items()):
+        by_stretch.setdefault((begin, end), {})[rank] = times_ns
+    with atomic_file(path) as file:
+        print(f"# What computing takes between two calls, measured by xsim_py {version} on this computer.", file=file)
+        print(f"program: {json.dumps(program)}\nranks: {ranks}\nstretches:{'' if by_stretch else ' []'}", file=file)
+        for (begin, end), of_ranks in by_stretch.items():
+            for members, times_ns in classes(of_ranks):
+                ends = f"from: {json.dumps(begin)}, to: {json.dumps(end)}, ranks: {json.dumps(_shown(members))}"
+                figures = f"repetitions: {len(times_ns)}, time: {median_low(times_ns)}ns"
+                print(f"- {{{ends}, {figures}}}", file=file)
+
+
+def _shown(ranks: list[int]) -> str:
+    """Return ascending ranks as text, such as ``0 2-5``."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
