@@ -88,7 +88,7 @@ class Job:
         self.ranks = ranks = asked.ranks
         self.seed = asked.seed
         self.compute = asked.compute or str(spec.compute.times or spec.compute.mode)
-        self.machine = Machine(spec, ranks=ranks)
+        self.machine = Machine(spec, ranks=ranks, seed=asked.seed)
         self.network = make_network(spec, places=self.machine)
         self.computing = self._computing()
         self.noise = make_noise(spec, seed=self.seed, node_of=self.machine.node_of)

@@ -55,6 +55,7 @@ def test_check_says_what_a_description_means(capsys: pytest.CaptureFixture[str])
         "  network:   latency 7 us + 100 ns a hop, bandwidth 8.8 Gbps, rendezvous above 128 KiB\n"
         "  same node: latency 800.8 ns, bandwidth 10.63 Gbps, rendezvous above 128 KiB\n"
         "  512 nodes, diameter 12, mean distance 6.0117\n"
+        "  bisection bandwidth 1.126 Tbps\n"
     )
 
 
@@ -81,3 +82,47 @@ def test_schema_is_json_or_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_models_are_plain_yaml() -> None:
     for path in presets().values():
         assert yaml.safe_load(path.read_text(encoding="utf-8"))["name"] == path.stem
+
+
+def test_check_tells_hops_between_routers_and_what_flows_between_halves(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "machine.yaml"
+    network = "network: {latency: 1us, bandwidth: 100Gbps}"
+    for topology, lines in (
+        (
+            "{type: dragonfly, hosts_per_router: 8, links: {global: {bandwidth: 50Gbps}}}",
+            [
+                "16512 nodes and 2064 switches, diameter 5, mean distance 4.8602",
+                "hops between routers: at most 3, mean 2.8614",
+                "bisection bandwidth 208 Tbps",
+            ],
+        ),
+        (
+            "{type: fattree, radix: 36}",
+            ["648 nodes and 54 switches, diameter 4, mean distance 3.9474", "bisection bandwidth 32.4 Tbps"],
+        ),
+        (
+            "{type: graph, edges: [[a, s], [b, s], [c, s], [s, d], [s, d]], hosts: '[a-d]'}",
+            [
+                "4 nodes and 1 switch, diameter 2, mean distance 2.0000",
+                "bisection bandwidth 200 Gbps (first half of the nodes to the second)",
+            ],
+        ),
+        ("{type: torus, dims: [4, 2], twist: half}", ["8 nodes, diameter 2, mean distance 1.4286"]),
+    ):
+        file.write_text(f"topology: {topology}\n{network}\n")
+        assert run("check", str(file)) == 0
+        shown = capsys.readouterr().out.splitlines()[3:]
+        assert shown == [f"  {line}" for line in lines]
+
+
+def test_draw_writes_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loads = tmp_path / "loads.csv"
+    loads.write_text("link,bytes\nn0>sw,5\n")
+    target = tmp_path / "gige.svg"
+    assert run("draw", "gige", "-n", "4", "--loads", str(loads), "-o", str(target)) == 0
+    assert "<!-- sw -->" in target.read_text()
+    assert capsys.readouterr().err == f"xsim: wrote {target}\n"
+    with pytest.raises(ConfigError, match=r"the name of a picture ends with"):
+        run("draw", "gige", "-o", str(tmp_path / "gige.txt"))

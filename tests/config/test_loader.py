@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from xsim_py.config import config_hash, load_machine, preset_path, presets
+from xsim_py.config import TopologySpec, config_hash, load_machine, preset_path, presets
 from xsim_py.config.algorithms import ALGORITHMS
+from xsim_py.config.value_kinds import options
 from xsim_py.errors import ConfigError
 from xsim_py.mpi.collectives.choose import REGISTRY
 
-TOPOLOGY_WORDS = ("type", "dims", "twist", "leaves", "nodes_per_leaf", "spines", "file", "edges", "hosts")
+TOPOLOGY_WORDS = [each.key for each in options(TopologySpec)]
 GOOD: dict[str, Any] = {"topology": {"type": "torus", "dims": [4, 4]}, "network": {"latency": "1us"}}
 
 
@@ -134,7 +135,7 @@ def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
     [
         ({"machine.nodes": 7}, "machine.nodes: a 4x4 torus has 16 nodes, not 7"),
         ({"topology.dims": None, "machine.nodes": 7}, "machine.nodes: the size of a torus is given by topology.dims"),
-        ({"topology.type": "switch"}, "topology.dims: only a torus has dims, and topology.type is switch"),
+        ({"topology.type": "switch"}, "topology.dims: only a torus or a hyperx has dims, and topology.type is switch"),
         ({"topology.file": "x"}, "topology.file: only a graph has file, and topology.type is torus"),
         (
             {"topology": {"type": "single"}, "same_node.latency": 1},

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xsim_py.machine import Torus, Twist
-from xsim_py.machine.torus import fitting_dims, half_twists
+from xsim_py.machine.torus import Torus, Twist, fitting_dims, half_twists
 
 # Computed by breadth-first search over all pairs, in the project's reference notes: dims, twisted, diameter, mean.
 TABLE = [

@@ -140,3 +140,45 @@ def test_links_of_a_switch_are_shared_too() -> None:
     assert arrivals(network, machine, [(0, 0, 2, 5000), (0, 1, 2, 5000)]) == [7_000_000, 12_000_000]  # down one cable
     # Of a message that waits at its last hop, only that is left to go when others learn of it.
     assert network.min_latency_ps(machine.shard_blocks(3)) == 1_000_000
+
+
+@given(st.lists(MESSAGE.filter(lambda message: message[1] != message[2]), max_size=40))
+def test_links_that_are_alike_behave_as_such_also_where_each_layer_has_its_figures(
+    messages: list[tuple[int, int, int, int]],
+) -> None:
+    found = []
+    for links in (None, {"every": {"latency": "100ns"}, "y": {"latency": "100ns", "bandwidth": "8Gbps"}}):
+        spec = load_machine(TORUS, overrides={"topology.links": links})
+        machine = Machine(spec, ranks=32)
+        assert (machine.topology.figures is None) == (links is None)
+        found.append(arrivals(make_network(spec, places=machine), machine, messages))
+    assert found[0] == found[1]
+
+
+UNEVEN = {
+    "topology": {
+        "type": "dragonfly",
+        "hosts_per_router": 2,
+        "links": {"host": {"bandwidth": "32Gbps"}, "global": {"bandwidth": "4Gbps", "latency": "1us"}},
+    },
+    "network": {"latency": "3us", "per_hop": "100ns", "bandwidth": "16Gbps", "contention": "links"},
+}
+
+
+@given(st.integers(0, 71), st.integers(0, 71).filter(bool), st.sampled_from([0, 1, 1000]))
+def test_a_message_alone_takes_as_long_as_its_slowest_link_and_all_latencies(a: int, far: int, size: int) -> None:
+    spec = load_machine(UNEVEN)
+    machine = Machine(spec, ranks=72)
+    network = make_network(spec, places=machine)
+    message = (5, a, (a + far) % 72, size)
+    assert arrivals(network, machine, [message]) == [closed_form(network, *message)]
+
+
+def test_behind_a_slow_link_a_message_holds_the_fast_ones_as_long() -> None:
+    spec = load_machine(UNEVEN)
+    machine = Machine(spec, ranks=72)
+    network = make_network(spec, places=machine)
+    # Over one global link, and then one down to the node: that is held for 2 us, as the bytes come no faster.
+    slow, quick = arrivals(network, machine, [(0, 0, 8, 1000), (1_000_000, 11, 8, 1000)])
+    assert slow == closed_form(network, 0, 0, 8, 1000)
+    assert quick > closed_form(network, 1_000_000, 11, 8, 1000)

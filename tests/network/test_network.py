@@ -30,6 +30,24 @@ PLAIN: dict[str, dict[str, Any]] = {
         },
         "network": {"latency": 0, "per_hop": "1us"},
     },
+    "layers": {
+        "topology": {
+            "type": "dragonfly",
+            "hosts_per_router": 2,
+            "routing": "valiant",
+            "links": {"host": {"latency": "10ns"}, "global": {"latency": "1us", "bandwidth": "1Gbps"}, "port": {}},
+        },
+        "network": {"latency": "100ns", "per_hop": "50ns", "bandwidth": "8Gbps"},
+    },
+    "dims": {
+        "topology": {"type": "torus", "dims": [4, 3], "links": {"y": {"latency": "3us"}, "memory": {}}},
+        "network": {"latency": 0, "per_hop": "1us"},
+    },
+    "backbone": {
+        "topology": {"type": "switch", "links": {"backbone": {"bandwidth": "1Gbps"}, "memory": {"latency": "1us"}}},
+        "network": {"latency": 0, "per_hop": "1us", "bandwidth": "8Gbps"},
+        "same_node": {"latency": "500ns"},
+    },
 }
 
 
@@ -83,6 +101,12 @@ def test_without_figures_of_its_own_a_node_costs_what_its_neighbour_does() -> No
             ("fattree", 1),
             ("graph", 1),
             ("graph", 2),
+            ("layers", 1),
+            ("layers", 2),
+            ("dims", 1),
+            ("dims", 2),
+            ("backbone", 1),
+            ("backbone", 3),
         ]
     ),
     st.integers(1, 12),
@@ -101,6 +125,7 @@ def test_nothing_is_faster_than_the_smallest_latency(
     assert network.min_latency_ps(blocks) > 0
     assert network.min_latency_ps(blocks) <= min(across, default=10**12)
     assert network.min_latency_ps() <= min(pairs, default=10**12)
+    assert network.longest().latency_ps >= max(pairs, default=0)
     if kind[0] == "switch":  # all nodes are equally near, so that the bound is reached
         assert network.min_latency_ps(blocks) == min(across, default=500_000)
         assert network.min_latency_ps() == min(pairs, default=500_000)
@@ -118,3 +143,24 @@ def test_the_presets_look_ahead_as_far_as_their_latency(name: str, latency_ps: i
     spec = load_machine(name)
     machine = Machine(spec, ranks=64)
     assert make_network(spec, places=machine).min_latency_ps(machine.shard_blocks(7)) == latency_ps
+
+
+def test_links_with_figures_of_their_own_add_latency_and_bound_the_bandwidth() -> None:
+    network, machine = built("layers", ranks=24)
+    for a, b in itertools.permutations(range(24), 2):
+        route = machine.topology.route(a, b)
+        layers = [machine.topology.layers[machine.topology.layer(link)] for link in route]
+        added = sum({"host": 10_000, "local": 50_000, "global": 1_000_000, "port": 0}[layer] for layer in layers)
+        assert network.link(a, b).latency_ps == 100_000 + added
+        cost = network.link(a, b).cost(1000)
+        assert cost.wire_ps == cost.busy_ps == (8_000_000 if "global" in layers else 1_000_000)
+    assert network.link(0, 8) is network.link(0, 9) or machine.topology.ways(0, 8) != machine.topology.ways(0, 9)
+
+
+def test_a_backbone_bounds_all_and_a_memory_those_of_a_node() -> None:
+    network, _ = built("backbone", ranks=6, cores=3)
+    assert network.link(0, 1).latency_ps == 1_500_000
+    assert (network.link(0, 3).latency_ps, network.link(0, 3).cost(1000).wire_ps) == (2_000_000, 8_000_000)
+    uniform, _ = built("backbone", ranks=6)
+    assert uniform.equally_far
+    assert uniform.link(0, 3).cost(1000).wire_ps == 8_000_000

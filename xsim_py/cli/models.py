@@ -9,6 +9,9 @@ from argparse import ArgumentTypeError
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
+from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.cli.options import assignment, positive
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from xsim_py.config import LayerSpec, MachineSpec
+    from xsim_py.machine import Topology
 
 _MANY_NODES = 4096  # above this, the distances in a graph take too long for a check
 
@@ -42,6 +46,19 @@ def add_models_parser(commands: Any) -> None:
     )
     times.add_argument("--layer", metavar="NAME", help="network (the default, if there is one) or same_node")
     times.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
+    flows = actions.add_parser("flows", help="print when flows end that share links max-min fairly, as JSON")
+    flows.add_argument("file", metavar="FILE", help="JSON: a topology or links, and flows")
+    flows.add_argument(
+        "--routes",
+        choices=("given", "own"),
+        help="those in the file (the default, if they are there), or those of the topology",
+    )
+    draw = actions.add_parser("draw", help="draw the nodes, switches and links of a small machine")
+    draw.add_argument("file", metavar="FILE", help="a YAML file, or a preset")
+    draw.add_argument("-n", "--ranks", type=positive, default=1, metavar="N", help="with room for that many ranks")
+    draw.add_argument("--loads", metavar="CSV", help="colour links by their load: columns link, bytes")
+    draw.add_argument("-o", "--out", metavar="PICTURE", help="its name (default: that of the machine, with .png)")
+    draw.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
     schema = actions.add_parser("schema", help="print the JSON Schema of machine descriptions, for editors")
     schema.add_argument("--markdown", action="store_true", help="print a table for people instead")
 
@@ -56,6 +73,12 @@ def run_models(args: Namespace) -> int:
         return _check(args)
     elif args.models == "times":
         _times(args)
+    elif args.models == "flows":
+        from xsim_py.cli.flow_sets import FlowSet
+
+        print(json.dumps(FlowSet(Path(args.file)).solve(args.routes)))
+    elif args.models == "draw":
+        _draw(args)
     elif args.models == "schema":
         from xsim_py.config.schema import json_schema, markdown_table
 
@@ -96,10 +119,29 @@ def _check(args: Namespace) -> int:
     print(f"{args.file}: good; configuration {config_hash(spec)}")
     for line in (str(machine), *_figures(spec)):
         print(f"  {line}")
-    if 1 < machine.nodes <= _MANY_NODES:
-        topology = machine.topology
-        print(f"  {machine.nodes} nodes, diameter {topology.diameter()}, mean distance {topology.mean_distance():.4f}")
+    for line in _distances(spec, machine.topology):
+        print(f"  {line}")
     return 0
+
+
+def _distances(spec: MachineSpec, topology: Topology) -> Iterator[str]:
+    """Yield how far nodes and routers are apart, and what flows between two halves, where that is quickly found."""
+    if topology.nodes == 1 or (topology.nodes > _MANY_NODES and not topology.closed_form) or spec.network is None:
+        return
+    switches = f" and {topology.switches} switch{'es' if topology.switches > 1 else ''}" if topology.switches else ""
+    yield (
+        f"{topology.nodes} nodes{switches}, diameter {topology.diameter()}, "
+        f"mean distance {topology.mean_distance():.4f}"
+    )
+    if topology.switches > 1 and (hops := topology.router_hops()) is not None:
+        yield f"hops between routers: at most {hops[0]}, mean {hops[1]:.4f}"
+    each = topology.figures or ((spec.network.ps_per_byte, 0),) * len(topology.layers)
+    bisection = topology.bisection([float(10**12 / ps_per_byte) if ps_per_byte else inf for ps_per_byte, _ in each])
+    if bisection is not None and bisection < inf:
+        from xsim_py.units import format_bandwidth
+
+        halves = " (first half of the nodes to the second)" if spec.topology.type == "graph" else ""
+        yield f"bisection bandwidth {format_bandwidth(Fraction(10**12) / Fraction(bisection))}{halves}"
 
 
 def _times(args: Namespace) -> None:
@@ -122,6 +164,25 @@ def _times(args: Namespace) -> None:
     print("bytes,seconds")
     for size_bytes in args.bytes:
         print(f"{size_bytes},{Decimal(link.one_way_ps(size_bytes)) / 10**12:f}")
+
+
+def _draw(args: Namespace) -> None:
+    """Draw the topology, and say where the picture is."""
+    from xsim_py.cli.machine_pictures import machine_picture
+    from xsim_py.cli.output_files import check_outputs
+    from xsim_py.config import load_machine
+    from xsim_py.machine import Machine
+    from xsim_py.report.machine_picture import draw_machine, read_loads
+    from xsim_py.report.timeline import check_picture
+
+    spec = load_machine(args.file, overrides=dict(args.set or ()))
+    target = args.out or f"{spec.name}.png"
+    check_picture(target)
+    check_outputs({"--out": target})
+    topology = Machine(spec, ranks=args.ranks).topology
+    loads = None if args.loads is None else read_loads(Path(args.loads))
+    draw_machine(machine_picture(topology, title=f"{spec.name}: {topology}", loads=loads), target)
+    print(f"xsim: wrote {target}", file=sys.stderr)
 
 
 def _sizes(text: str) -> list[int]:

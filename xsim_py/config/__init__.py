@@ -20,12 +20,11 @@ from xsim_py.config.description import (
     ResilienceSpec,
     SpawnSpec,
     StorageSpec,
-    TopologySpec,
-    TwistSpec,
     UlfmSpec,
 )
 from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec, NoiseSpec, SegmentSpec
 from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
+from xsim_py.config.topologies import EdgeSpec, LinkSpec, TopologySpec, TwistSpec
 
 __all__ = [
     "ComponentSpec",
@@ -33,9 +32,11 @@ __all__ = [
     "ComputeSpec",
     "DetectorSpec",
     "DrawSpec",
+    "EdgeSpec",
     "FailuresSpec",
     "FtcoSpec",
     "LayerSpec",
+    "LinkSpec",
     "MachineSpec",
     "MpiSpec",
     "NetworkSpec",

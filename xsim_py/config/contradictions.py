@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xsim_py.config.described import Contradiction
-from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, TwistSpec
+from xsim_py.config.description import MachineSpec
 from xsim_py.config.layers import LayerSpec
+from xsim_py.config.topologies import ROUTINGS, TOPOLOGY_KEYS, TwistSpec
 from xsim_py.input_files import is_file
 
 MOST_RANKS = 2**24  # half of the numbers that the engine has, `engine.MAX_ORIGINS`: others are for later ranks
+_OTHER_FORMS = ", or one of shape, children and parents, arity, or radix"
 _LARGEST_BLOCK = 2**30
+MOST_TREE = 2**24
 MOST_TORUS_NODES = 2**22  # a little more than 161 x 161 x 161, 26 times Fugaku: each takes some time and memory
 _MOST_WAYS = 1_000
 _MOST_TRIED = 2**26
@@ -21,7 +24,7 @@ _SPEEDS = (1e-9, 1e9)
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     """Yield every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
     yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
-    topologies = (_nodes, _torus, _fat_tree)
+    topologies = (_nodes, _torus, _fat_tree, _dragonfly, _routing)
     for rule in (*topologies, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
             yield path, message, (path, *involved)
@@ -30,10 +33,11 @@ def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
 def _foreign_keys(spec: MachineSpec) -> Iterator[Contradiction]:
     """Keys of one topology that were given to another would be ignored, and a user would not know."""
     kind = spec.topology.type
-    for owner, key in [(owner, key) for owner, keys in TOPOLOGY_KEYS.items() for key in keys]:
+    for key in dict.fromkeys(key for keys in TOPOLOGY_KEYS.values() for key in keys):
         path = f"topology.{key}"
-        if path in spec.places and kind != owner:
-            yield path, f"only a {owner} has {key}, and topology.type is {kind}", ("topology.type",)
+        if path in spec.places and key not in TOPOLOGY_KEYS[kind]:
+            owners = " or a ".join(owner for owner, keys in TOPOLOGY_KEYS.items() if key in keys)
+            yield path, f"only a {owners} has {key}, and topology.type is {kind}", ("topology.type",)
     if kind == "single" and spec.network is not None:
         yield "network", "a single node has no network; its costs are in same_node", ("topology.type",)
 
@@ -71,13 +75,130 @@ def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _fat_tree(spec: MachineSpec) -> Iterator[Contradiction]:
-    if spec.topology.type != "fattree":
+    topology = spec.topology
+    if topology.type != "fattree":
         return
-    if spec.topology.nodes_per_leaf is None:
-        yield "topology.nodes_per_leaf", "a fat tree needs it", ("topology.type",)
+    from xsim_py.config.fat_trees import FORMS, parse_shape, tree_shape  # most machines are no trees
+
     if spec.machine.nodes is not None:
         message = "the size of a fat tree is given by topology.leaves and topology.nodes_per_leaf"
         yield "machine.nodes", message, ("topology.type",)
+    forms = [form for form in FORMS if getattr(topology, form[0]) is not None]
+    first = FORMS[-1] if not forms else forms[0]
+    needed = [key for key in first if key != "levels"]
+    for key in needed:
+        if getattr(topology, key) is None:
+            yield (
+                f"topology.{key}",
+                "a fat tree needs it" + ("" if first != FORMS[-1] else _OTHER_FORMS),
+                ("topology.type",),
+            )
+            return
+    if len(forms) > 1:
+        message = f"the tree is said twice, by {first[0]} and by {forms[1][0]}"
+        yield f"topology.{forms[1][0]}", message, (f"topology.{first[0]}",)
+        return
+    own = {"shape": (), "children": ("parents", "parallel"), "arity": ("levels", "taper"), "radix": ("levels", "taper")}
+    own["nodes_per_leaf"] = ("leaves", "spines", "taper")
+    for key in ("parents", "parallel", "levels", "taper", "leaves", "spines"):
+        if getattr(topology, key) is not None and key not in own[first[0]]:
+            yield f"topology.{key}", f"a tree that is said by {first[0]} has no {key}", (f"topology.{first[0]}",)
+    if first[0] == "shape":
+        yield from _shape(spec, parse_shape)
+    elif first[0] == "children":
+        lengths = [len(each) for each in (topology.children, topology.parents, topology.parallel) if each]
+        if len(set(lengths)) > 1:
+            message = "children, parents and parallel have different numbers of levels"
+            yield "topology.parents", message, ("topology.children", "topology.parallel")
+            return
+    if topology.radix is not None and topology.radix % 2:
+        yield "topology.radix", f"half of {topology.radix} ports lead up, so their number is even", ()
+    if topology.spines is not None and topology.taper is not None:
+        yield "topology.taper", "the tree is tapered by its number of spines already", ("topology.spines",)
+    if topology.shape is None or not list(_shape(spec, parse_shape)):
+        children, parents, _ = tree_shape(topology, 1)
+        if math.prod(map(max, children, parents)) > MOST_TREE:
+            yield f"topology.{first[0]}", f"such a tree has more than {MOST_TREE:,} nodes or switches", ()
+
+
+def _shape(spec: MachineSpec, parse: Callable[[str], object]) -> Iterator[Contradiction]:
+    """Yield what is wrong with the text that says a whole topology."""
+    try:
+        parse(spec.topology.shape or "")
+    except ValueError as error:
+        yield "topology.shape", str(error), ()
+
+
+def _dragonfly(spec: MachineSpec) -> Iterator[Contradiction]:
+    topology = spec.topology
+    if topology.type not in ("dragonfly", "cascade", "hyperx"):
+        return
+    if spec.machine.nodes is not None:
+        yield "machine.nodes", f"the size of a {topology.type} is given by its topology", ("topology.type",)
+    if topology.type == "hyperx":
+        if topology.dims is None:
+            yield "topology.dims", "a HyperX needs it", ("topology.type",)
+        elif topology.parallel is not None and len(topology.parallel) != len(topology.dims):
+            yield "topology.parallel", f"there are {len(topology.dims)} dimensions", ("topology.dims",)
+        if topology.dims and math.prod(topology.dims) * (topology.hosts_per_router or 1) > MOST_TREE:
+            yield "topology.dims", f"such a HyperX has more than {MOST_TREE:,} nodes", ()
+    elif topology.type == "cascade":
+        yield from _cascade(spec)
+    else:
+        yield from _canonical(spec)
+
+
+def _cascade(spec: MachineSpec) -> Iterator[Contradiction]:
+    topology = spec.topology
+    counts = (topology.groups, topology.chassis, topology.blades, topology.hosts_per_router)
+    if topology.shape is not None:
+        from xsim_py.config.fat_trees import parse_cascade
+
+        yield from _shape(spec, parse_cascade)
+        if any(each is not None for each in counts):
+            yield "topology.shape", "it says the whole machine, and so do other keys", ("topology.blades",)
+        return
+    groups, chassis, blades, hosts = (each or 1 for each in counts)
+    if topology.blades is None:
+        yield "topology.blades", "a cascade needs it, or a shape", ("topology.type",)
+    elif groups > blades:
+        message = f"blade j has the link to group j, so that {blades} blades are too few for {groups} groups"
+        yield "topology.groups", message, ("topology.blades",)
+    elif groups * chassis * blades * hosts > MOST_TREE:
+        yield "topology.groups", f"such a cascade has more than {MOST_TREE:,} nodes", ()
+
+
+def _canonical(spec: MachineSpec) -> Iterator[Contradiction]:
+    topology = spec.topology
+    unit = topology.hosts_per_router or topology.global_links_per_router
+    unit = unit or (topology.routers_per_group and -(-topology.routers_per_group // 2))
+    between = topology.links_between_groups or 1
+    if not unit:
+        return
+    hosts = topology.hosts_per_router or unit
+    ports = (topology.routers_per_group or 2 * unit) * (topology.global_links_per_router or unit)
+    groups = topology.groups or ports // between + 1
+    if (groups - 1) * between > ports:
+        message = f"{groups} groups need {(groups - 1) * between} global links each, and a group has {ports}"
+        yield "topology.groups", message, ("topology.routers_per_group", "topology.global_links_per_router")
+    elif groups * (topology.routers_per_group or 2 * unit) * hosts > MOST_TREE:
+        yield "topology.groups", f"such a dragonfly has more than {MOST_TREE:,} nodes", ("topology.hosts_per_router",)
+
+
+def _routing(spec: MachineSpec) -> Iterator[Contradiction]:
+    topology = spec.topology
+    known = ROUTINGS.get(topology.type, ())
+    if topology.routing is not None and known and topology.routing not in known:
+        message = f"messages on a {topology.type} go by {' or '.join(known)}, not by {topology.routing}"
+        yield "topology.routing", message, ("topology.type",)
+    if topology.ties == "simgrid" and topology.twist != "none":
+        yield "topology.ties", "SimGrid has no twisted torus", ("topology.twist",)
+    links = topology.links or {}
+    if topology.duplex == "half" and topology.type != "switch" and "port" not in links:
+        yield "topology.duplex", "only a switch, and nodes with a port (topology.links.port), are half duplex", ()
+    for layer, figures in links.items():
+        if figures.ps_per_byte is None and figures.latency_ps is None and layer not in ("port", "memory", "backbone"):
+            yield f"topology.links.{layer}", "it has neither a bandwidth nor a latency", ()
 
 
 def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:

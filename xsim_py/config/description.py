@@ -20,6 +20,7 @@ from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.described import Described
 from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec
+from xsim_py.config.topologies import TopologySpec
 from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
 
 _MOST = 2**31 - 1
@@ -53,76 +54,6 @@ class NodesSpec:
         kinds.LINE,
         "What MPI.Get_processor_name() answers; {node} stands for the node's number, or its name in a graph.",
         shown="node{node}, and in a graph {node}",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwistSpec:
-    """One entry of ``topology.twist``: who goes around one dimension comes out shifted in another."""
-
-    wrap: int = option(kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", default=0, required=True)
-    shift: int = option(kinds.DIMENSION, "The dimension in which they are shifted.", default=0, required=True)
-    by: int = option(
-        integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
-    )
-
-
-TOPOLOGY_KEYS = {
-    "single": (),
-    "switch": (),
-    "torus": ("dims", "twist"),
-    "fattree": ("leaves", "nodes_per_leaf", "spines"),
-    "graph": ("file", "edges", "hosts"),
-}
-"""The keys of section ``topology`` that each type has for itself. Their classes are entered in `machine.topologies`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TopologySpec:
-    """Section ``topology``: how the nodes are connected."""
-
-    type: str = option(
-        choice(*TOPOLOGY_KEYS),
-        "One node, a switch (two hops between any two nodes), an n-D torus, a two-level fat tree, or any graph of "
-        "your own.",
-        default="switch",
-    )
-    dims: tuple[int, ...] | None = option(
-        ListOf(integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
-        "Lengths of the torus in x, y, z, w, v, u; rank 1's node is rank 0's neighbour in x.",
-        shown="the smallest 3-D torus that holds the ranks and is at most twice as long as wide",
-    )
-    twist: str | tuple[TwistSpec, ...] = option(
-        OneOf(
-            choice("none", "half"),
-            ListOf(Section(TwistSpec), "a list of {wrap: y, shift: x, by: 4}"),
-            "none, half, or a list of {wrap: y, shift: x, by: 4}",
-        ),
-        "Twist of the torus. half: going around any other dimension shifts x by half its length, which is the "
-        "rectangular (2a x a) and the prismatic doubly (2a x a x a) twisted torus.",
-        default="none",
-    )
-    leaves: int | None = option(integer(1, _MOST), "Leaf switches of the fat tree.", shown="as many as the ranks need")
-    nodes_per_leaf: int | None = option(
-        integer(1, _MOST), "Nodes on each leaf; consecutive nodes are on one leaf. A fat tree needs it."
-    )
-    spines: int | None = option(
-        integer(1, _MOST),
-        "Switches above the leaves, each with a link to every leaf. A message to node n crosses spine n modulo spines.",
-        shown="as many as nodes_per_leaf",
-    )
-    file: Path | None = option(
-        kinds.FILE, "The graph: GraphML, or a text file with one edge (two names) on a line; relative to this file."
-    )
-    edges: tuple[tuple[str, str], ...] | None = option(
-        ListOf(ListOf(kinds.NAME, "two names", least=2, most=2), "a list of edges such as [[a, b], [b, c]]"),
-        "The graph itself, in place of a file.",
-    )
-    hosts: str = option(
-        kinds.TEXT,
-        "Pattern of the names of those vertices that are nodes and not only switches, such as n*. Nodes are numbered "
-        "in the natural order of their names (n2 before n10).",
-        default="*",
     )
 
 

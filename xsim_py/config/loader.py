@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from xsim_py.config.contradictions import contradictions
 from xsim_py.config.described import read_description
-from xsim_py.config.description import TOPOLOGY_KEYS, MachineSpec, ProcessSpec, SpawnSpec
+from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
 from xsim_py.config.document import read_yaml_file
 from xsim_py.config.entries import Entry, Problem, from_python
 from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
@@ -150,8 +150,11 @@ def config_hash(spec: MachineSpec) -> str:
         if getattr(spec, section) == default:
             del told[section]
     told["topology"] = dict(_plain(spec.topology))  # type: ignore[call-overload]
-    if spec.topology.type != "fattree":
-        for key in TOPOLOGY_KEYS["fattree"]:
+    old = {"type", "dims", "twist", "file", "edges", "hosts"}
+    if spec.topology.type == "fattree":
+        old |= {"leaves", "nodes_per_leaf", "spines"}
+    for key in told["topology"].keys() - old:
+        if told["topology"][key] is None:
             del told["topology"][key]
     for section, later in (("network", ("noise", "segments", "times")), ("same_node", ("segments", "times"))):
         if (layer := getattr(spec, section)) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from xsim_py.config.description import MachineSpec
-from xsim_py.config.value_kinds import ListOf, OneOf, Section, options
+from xsim_py.config.value_kinds import ListOf, ListOrSection, OneOf, Section, SectionsOf, options
 
 
 def json_schema(cls: type[Any] = MachineSpec, what: str = "machine description") -> dict[str, Any]:
@@ -37,5 +37,9 @@ def table_rows(cls: type[Any], prefix: str) -> Iterator[str]:
             kind = kind.other
         if isinstance(kind, ListOf):
             kind, inside = kind.items, f"{inside}[]"
+        if isinstance(kind, SectionsOf):
+            kind, inside = kind.items, f"{inside}.LAYER"
+        if isinstance(kind, ListOrSection):
+            kind = kind.section
         if isinstance(kind, Section):
             yield from table_rows(kind.type, f"{inside}.")

@@ -383,6 +383,47 @@ class Section:
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+@dataclass(frozen=True)
+class SectionsOf:
+    """A section with some of a few names, each with a section of one kind."""
+
+    names: tuple[str, ...]
+    items: Section
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        if not isinstance(entry.value, dict):
+            return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
+        values = {}
+        for name, item in entry.value.items():
+            here = f"{path}.{name}"
+            reading.entries[here] = item
+            if name not in self.names:
+                reading.unknown(item, here, partial(advice, name, self.names))
+            elif item.value is not None:
+                values[name] = self.items.read(item, here, reading)
+        return REFUSED if any(value is REFUSED for value in values.values()) else values
+
+    def schema(self) -> dict[str, Any]:
+        form = {"anyOf": [self.items.schema(), {"type": "null"}]}
+        return {"type": "object", "propertyNames": {"enum": list(self.names)}, "additionalProperties": form}
+
+
+@dataclass(frozen=True)
+class ListOrSection:
+    """A short list, or a section that says more: which of the two is meant shows in the form of the value."""
+
+    short: ListOf
+    section: Section
+    words: str
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        return (self.section if isinstance(entry.value, dict) else self.short).read(entry, path, reading)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.short.schema(), self.section.schema()]}
+
+
 def _is_empty(entry: Entry) -> bool:
     """Return whether this is a section whose keys, of which there are some, are all without a value."""
     section = entry.value

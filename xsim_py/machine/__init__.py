@@ -5,7 +5,6 @@ from __future__ import annotations
 from xsim_py.machine.machine import Machine
 from xsim_py.machine.shards import shard_blocks
 from xsim_py.machine.topology import Route, Single, Switch, Topology
-from xsim_py.machine.torus import Torus, Twist
 from xsim_py.machine.universe import Universe
 
-__all__ = ["Machine", "Route", "Single", "Switch", "Topology", "Torus", "Twist", "Universe", "shard_blocks"]
+__all__ = ["Machine", "Route", "Single", "Switch", "Topology", "Universe", "shard_blocks"]

@@ -10,15 +10,15 @@ import fnmatch
 import re
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache, reduce
 from operator import or_
 from pathlib import Path
+from typing import Any
 
-from xsim_py.config import MachineSpec
-from xsim_py.config.entries import Problem, raise_all
-from xsim_py.machine.graphfile import read_graph, repeated
-from xsim_py.machine.topology import Route, Topology
+from xsim_py.config import EdgeSpec, MachineSpec
+from xsim_py.machine.graphfile import GraphEdge, read_graph
+from xsim_py.machine.topology import Route, Topology, Wire
 
 _AT_ONCE = 4096  # searches: with fewer at once the graph is gone through more often, and more need more memory
 
@@ -37,29 +37,65 @@ class GraphTopology(Topology):
     Parameters
     ----------
     edges
-        Pairs of names. Direction, repetition and loops do not count.
+        Pairs of names, perhaps with the figures of the link. Those of the same two vertices are links side by side;
+        direction and loops do not count.
     hosts
         Pattern of the names that are nodes.
     isolated
         Names of vertices that may have no edge at all.
+    cables
+        What chooses one of several links side by side: ``destination`` or ``source``.
+    routing
+        ``minimal``, or ``ecmp``: any shortest way, drawn for each pair of nodes.
+
+    Attributes
+    ----------
+    edge_figures : tuple
+        Picoseconds of a byte and latency of each layer of links, None where a link does not say them.
     """
 
     processor_name = "{node}"
+    closed_form = False
 
-    def __init__(self, edges: Iterable[tuple[str, str]], *, hosts: str = "*", isolated: Iterable[str] = ()) -> None:
-        pairs = list(edges)
-        names = sorted({*isolated, *(name for pair in pairs for name in pair)}, key=_natural)
+    def __init__(
+        self,
+        edges: Iterable[tuple[Any, ...]],
+        *,
+        hosts: str = "*",
+        isolated: Iterable[str] = (),
+        cables: str = "destination",
+        routing: str = "minimal",
+    ) -> None:
+        self._by_source, self._drawn = cables == "source", routing == "ecmp"
+        pairs = [GraphEdge(*edge) for edge in edges]
+        names = sorted({*isolated, *(name for pair in pairs for name in pair[:2])}, key=_natural)
         self.names = sorted(names, key=lambda name: not fnmatch.fnmatchcase(name, hosts))  # stable: nodes first
         self.nodes = sum(fnmatch.fnmatchcase(name, hosts) for name in names)
         number = {name: index for index, name in enumerate(self.names)}
         linked: list[set[int]] = [set() for _ in names]
-        for a, b in pairs:
+        for a, b, *_ in pairs:
             linked[number[a]].add(number[b])
             linked[number[b]].add(number[a])
         self._linked = [sorted(others - {at}) for at, others in enumerate(linked)]
+        self.switches = len(names) - self.nodes
+        self._tell_apart(pairs, number)
         self.least_hops = self._closest_pair()
         self._distances: dict[int, array[int]] = {}
         self._search = lru_cache(maxsize=64)(self._search_from)
+
+    def _tell_apart(self, pairs: list[GraphEdge], number: dict[str, int]) -> None:
+        """Note which vertices are joined by several links, or by links with figures of their own."""
+        known = sorted({pair[2:] for pair in pairs}, key=lambda told: [(each is not None, each or 0) for each in told])
+        self.edge_figures = tuple(known) or ((None, None),)
+        self.layers = ("link", *(f"link {layer}" for layer in range(2, len(self.edge_figures) + 1)))
+        layer_of = {told: layer for layer, told in enumerate(self.edge_figures)}
+        side_by_side: dict[tuple[int, int], list[int]] = {}
+        for pair in pairs:
+            a, b = sorted((number[pair.a], number[pair.b]))
+            if a != b:
+                side_by_side.setdefault((a, b), []).append(layer_of[pair[2:]])
+        self.many = sum(map(len, side_by_side.values()))
+        self._cables = {ends: sorted(layers) for ends, layers in side_by_side.items() if layers != [0]}
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
@@ -75,8 +111,9 @@ class GraphTopology(Topology):
         if topology.file is not None:
             edges, vertices = _read(spec, topology.file)
         else:
-            edges, vertices = _given(spec), []
-        graph = cls(edges, hosts=topology.hosts, isolated=vertices)
+            edges, vertices = _given(spec), list[str]()
+        ways = {"cables": topology.cables or "destination", "routing": topology.routing or "minimal"}
+        graph = cls(edges, hosts=topology.hosts, isolated=vertices, **ways)
         if not graph.nodes:
             raise spec.error("topology.hosts", f"none of the {len(graph.names)} vertices is called {topology.hosts}")
         lost = graph.unreachable()
@@ -130,13 +167,53 @@ class GraphTopology(Topology):
         return found[b]
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return a shortest way; of equally short ones, that which breadth-first search from ``a`` meets first."""
-        _, before = self._search(a)
+        """Return a shortest way; of equally short ones, that which a search from ``a`` meets first, or a drawn one."""
+        distance, before = self._search(a)
         route: Route = []
-        while b != a:
-            route.append((before[b], b))
-            b = before[b]
+        to = b
+        while to != a:
+            at = before[to]
+            if self._drawn:
+                near = [each for each in self._linked[to] if distance[each] == distance[to] - 1]
+                at = near[self.draw(len(near), a, b, to)]
+            route.append(self._cable(at, to, a, b))
+            to = at
         return route[::-1]
+
+    def _cable(self, at: int, to: int, a: int, b: int) -> Wire:
+        """Return the link between two vertices that a message between two nodes takes."""
+        cables = self._cables.get((at, to) if at < to else (to, at))
+        if cables is None or len(cables) == 1:
+            return at, to
+        if self._drawn:
+            chosen = self.draw(len(cables), a, b, "cable", min(at, to), max(at, to))
+        else:
+            chosen = (a if self._by_source else b) % len(cables)
+        return (at, to, chosen) if chosen else (at, to)
+
+    def layer(self, link: Wire, /) -> int:
+        """Return which of `edge_figures` a link has."""
+        at, to, *chosen = link
+        cables = self._cables.get((at, to) if at < to else (to, at))
+        return cables[chosen[0] if chosen else 0] if cables else 0
+
+    def vertex(self, vertex: int, /) -> str:
+        """Return its name."""
+        return self.names[vertex]
+
+    def wires(self) -> Iterator[Wire]:
+        """Yield every link, those side by side one after the other."""
+        for a, near in enumerate(self._linked):
+            for b in near:
+                if a < b:
+                    yield a, b
+                    yield from ((a, b, cable) for cable in range(1, len(self._cables.get((a, b), "x"))))
+
+    def bisection(self, bandwidths: Sequence[float], /) -> float:
+        """Return what can flow at a time from the first half of the nodes to the second."""
+        from xsim_py.machine.cuts import flow_between_halves  # networkx takes a while
+
+        return flow_between_halves(self, bandwidths)
 
     def name(self, node: int, /) -> str:
         """Return the name of its vertex."""
@@ -175,25 +252,22 @@ class GraphTopology(Topology):
         return farthest, total
 
     def __str__(self) -> str:
-        links = sum(map(len, self._linked)) // 2
-        return f"graph of {self.nodes} nodes, {len(self.names) - self.nodes} switches and {links} links"
+        return f"graph of {self.nodes} nodes, {self.switches} switches and {self.many} links"
 
 
-def _given(spec: MachineSpec) -> list[tuple[str, str]]:
-    """Return the edges in the description, each of which leads somewhere else."""
-    edges = list(spec.topology.edges or ())
-    problems: list[Problem] = []
-    seen: dict[tuple[str, ...], str] = {}
-    for index, (a, b) in enumerate(edges):
-        path = f"topology.edges[{index}]"
-        first = seen.setdefault(tuple(sorted((a, b))), path)
-        if first != path:
-            problems.append(spec.problem(path, repeated(a, b, f"{first}, {spec.place(first)}")))
-    raise_all(problems)
+def _given(spec: MachineSpec) -> list[GraphEdge]:
+    """Return the edges in the description."""
+    edges: list[GraphEdge] = []
+    for edge in spec.topology.edges or ():
+        if isinstance(edge, EdgeSpec):
+            a, b = edge.ends
+            edges += [GraphEdge(a, b, edge.ps_per_byte, edge.latency_ps)] * edge.parallel
+        else:
+            edges.append(GraphEdge(edge[0], edge[1]))
     return edges
 
 
-def _read(spec: MachineSpec, file: Path) -> tuple[list[tuple[str, str]], list[str]]:
+def _read(spec: MachineSpec, file: Path) -> tuple[list[GraphEdge], list[str]]:
     """Return the edges and the vertices of a file, by name."""
     try:
         graph = read_graph(file)

@@ -1,12 +1,16 @@
 """Graphs in files: GraphML, and lists of edges.
 
-networkx reads GraphML. It takes edges without ends for edges of a vertex called None, and links that are named twice
-for one, so these are looked for first, and shown with their places. A list of edges is read here, line by line.
+networkx reads GraphML. It takes edges without ends for edges of a vertex called None, so these are looked for first,
+and shown with their places. A list of edges is read here, line by line. Links may have a bandwidth and a latency, and
+stand side by side; the two directions of a directed graph are one link.
 """
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
 from sys import intern
@@ -15,9 +19,20 @@ from xml.parsers import expat
 
 from xsim_py.config.entries import Location, Problem, line_and_column, raise_all
 from xsim_py.input_files import MIB, read_input
+from xsim_py.units import parse_bandwidth, parse_cost_ps
 
 _MOST_BYTES: Final = 16 * MIB  # half a million links
+_MOST_PARALLEL: Final = 2**16
 _NO_GRAPH: Final = "this cannot be read as a graph"
+
+
+class GraphEdge(NamedTuple):
+    """A link between two vertices; what is None is as in the description of the machine."""
+
+    a: str
+    b: str
+    ps_per_byte: Fraction | None = None
+    latency_ps: int | None = None
 
 
 @dataclass
@@ -27,27 +42,39 @@ class GraphFile:
     file: Path
     vertices: dict[str, int] = field(default_factory=dict)
     """The line of each that is declared; a list of edges declares none."""
-    edges: list[tuple[str, str]] = field(default_factory=list)
+    edges: list[GraphEdge] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    _lines: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def refuse(self, line: int, column: int, message: str) -> None:
         """Note what is wrong."""
         self.problems.append(Problem(Location.in_file(self.file, line, column), "", message))
 
-    def link(self, a: str, b: str, line: int, column: int, *, one_way: bool = False) -> None:
-        """Add a link; one that is there already, unless it leads the other way, is refused."""
-        key = (a, b) if one_way or a <= b else (b, a)
-        if key in self._lines:
-            self.refuse(line, column, repeated(a, b, f"line {self._lines[key]}"))
+    def link(self, a: str, b: str, told: Mapping[str, object], line: int, column: int) -> None:
+        """Add a link, or several side by side, with what is told of it: bandwidth, latency, parallel."""
+        try:
+            figures = edge_figures(told)
+            many = int(str(told.get("parallel", 1)))
+            if not 0 < many <= _MOST_PARALLEL:
+                raise ValueError(f"{many} is not a number of links side by side, from 1 to {_MOST_PARALLEL}")
+        except ValueError as error:
+            self.refuse(line, column, f"the link of {a} and {b}: {error}")
         else:
-            self._lines[key] = line
-            self.edges.append((a, b))
+            self.edges += [GraphEdge(a, b, *figures)] * many
 
 
-def repeated(a: str, b: str, first: str) -> str:
-    """Return what is wrong with a link that has been named before."""
-    return f"there is a link of {a} and {b} already, in {first}; links side by side cannot be simulated: name it once"
+def edge_figures(told: Mapping[str, object]) -> tuple[Fraction | None, int | None]:
+    """Return the picoseconds of a byte and the latency of a link, where they are told.
+
+    Raises
+    ------
+    ValueError
+        When one of them cannot be read.
+    """
+    bandwidth, latency = told.get("bandwidth"), told.get("latency")
+    return (
+        None if bandwidth is None else parse_bandwidth(bandwidth),
+        None if latency is None else parse_cost_ps(latency),
+    )
 
 
 def read_graph(file: Path) -> GraphFile:
@@ -87,7 +114,18 @@ def _read_edges(graph: GraphFile, content: bytes) -> None:
         elif not (rest.startswith("{") and rest.endswith("}")):
             graph.refuse(number, 1, f"{_NO_GRAPH}: an edge has two names, and after these comes {rest}")
         else:
-            graph.link(intern(words[0]), intern(words[1]), number, 1)
+            graph.link(intern(words[0]), intern(words[1]), _attributes(graph, rest, number), number, 1)
+
+
+def _attributes(graph: GraphFile, text: str, line: int) -> dict[str, object]:
+    """Return the attributes in braces after an edge, as networkx writes them; those that mean nothing here, too."""
+    try:
+        told = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        if "bandwidth" in text or "latency" in text or "parallel" in text:
+            graph.refuse(line, 1, f"{_NO_GRAPH}: write attributes such as {{'bandwidth': '10Gbps'}}, not {text}")
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 class _Edge(NamedTuple):
@@ -95,7 +133,6 @@ class _Edge(NamedTuple):
     target: str | None
     line: int
     column: int
-    one_way: bool
 
 
 class _GraphML:
@@ -104,7 +141,6 @@ class _GraphML:
     def __init__(self, graph: GraphFile) -> None:
         self.graph = graph
         self.graphs = 0
-        self.one_way = False
         self.edges: list[_Edge] = []
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.StartElementHandler = self.start
@@ -136,19 +172,22 @@ class _GraphML:
         except (LookupError, TypeError, ValueError, SyntaxError, networkx.NetworkXException) as error:
             self.graph.refuse(1, 1, f"{_NO_GRAPH}: networkx stops at {error} ({type(error).__name__})")
             return
-        self.graph.edges = [(str(a), str(b)) for a, b in drawn.edges()]
+        ways: dict[tuple[str, str], list[dict[str, object]]] = {}
+        for a, b, told in drawn.edges(data=True):
+            ways.setdefault((str(a), str(b)), []).append(told)
+        for (a, b), links in ways.items():
+            back = ways.get((b, a), []) if a != b else []
+            if len(links) > len(back) or (len(links) == len(back) and a <= b):
+                for told in links:
+                    self.graph.link(a, b, told, self.graph.vertices[a], 1)
 
     def connect(self, edge: _Edge) -> None:
         """Declarations may come after the edges that need them, so this is the last step."""
-        declared = True
         for name, end in ((edge.source, "source"), (edge.target, "target")):
             if name is None:
                 self.graph.refuse(edge.line, edge.column, f"an edge without a {end}")
             elif name not in self.graph.vertices:
                 self.graph.refuse(edge.line, edge.column, f"the {end} of this edge, {name}, is not among the nodes")
-            declared = declared and name in self.graph.vertices
-        if declared and edge.source is not None and edge.target is not None:
-            self.graph.link(edge.source, edge.target, edge.line, edge.column, one_way=edge.one_way)
 
     def entity(self, *_: object) -> None:
         self.refuse("entities are not read")
@@ -160,16 +199,13 @@ class _GraphML:
         name = element.rpartition(" ")[2]
         if name == "graph":
             self.graphs += 1
-            self.one_way = told.get("edgedefault") == "directed"
             if self.graphs > 1:
                 self.refuse("there is another <graph> before this one; a machine is one graph")
         elif name == "node":
             self.node(told.get("id", ""))
         elif name == "edge":
             line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
-            default = "true" if self.one_way else "false"
-            one_way = told.get("directed", default) == "true"
-            self.edges.append(_Edge(told.get("source"), told.get("target"), line, column, one_way))
+            self.edges.append(_Edge(told.get("source"), told.get("target"), line, column))
         elif name == "hyperedge":
             self.refuse("a link joins two vertices, and a <hyperedge> more")
 

@@ -13,7 +13,7 @@ from xsim_py.machine.topologies import topology_class
 
 
 class Machine:
-    """The nodes of a described machine, with ``ranks`` ranks placed on them.
+    """The nodes of a described machine, with ``ranks`` ranks placed on them; ways are drawn by the ``seed``.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Machine:
         When there are too many ranks, they do not fit, or a graph cannot be read or is not connected.
     """
 
-    def __init__(self, spec: MachineSpec, *, ranks: int) -> None:
+    def __init__(self, spec: MachineSpec, *, ranks: int, seed: int = 0) -> None:
         if ranks > MOST_RANKS:
             raise ConfigError(f"ranks: {ranks:,} are more than the {MOST_RANKS:,} that can be simulated")
         self.spec = spec
@@ -52,6 +52,15 @@ class Machine:
         kind = topology_class(spec.topology.type)
         self.cores_per_node = spec.machine.cores_per_node or (places if kind.grows == "cores" else 1)
         self.topology = kind.of(spec, -(-places // self.cores_per_node))
+        if spec.topology.links:
+            from xsim_py.machine.doors import Doors  # few nodes have any
+
+            self.topology = Doors.around(self.topology, spec)
+        self.topology.seed = seed
+        if spec.topology.links or self.topology.widths or self.topology.edge_figures:
+            from xsim_py.machine.figures import link_figures
+
+            self.topology.figures = link_figures(spec, self.topology)
         cores = self.topology.nodes * self.cores_per_node
         if cores < places:
             raise spec.error(

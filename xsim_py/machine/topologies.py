@@ -11,6 +11,9 @@ TOPOLOGIES = {
     "switch": "xsim_py.machine.topology:Switch",
     "torus": "xsim_py.machine.torus:Torus",
     "fattree": "xsim_py.machine.fat_tree:FatTree",
+    "dragonfly": "xsim_py.machine.dragonfly:Dragonfly",
+    "cascade": "xsim_py.machine.dragonfly:Cascade",
+    "hyperx": "xsim_py.machine.hyperx:HyperX",
     "graph": "xsim_py.machine.graph:GraphTopology",
 }
 """Where the class of each ``topology.type`` is."""

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Final
 
+from xsim_py import rng
 from xsim_py.config import MachineSpec
 
-Route = list[tuple[int, int]]  # directed links, each from one vertex to the next
+Wire = tuple[int, ...]
+"""A directed link: the vertices that it leads from and to, and after them the number of one that is not the first of
+several side by side. One within a vertex has a number of `WITHIN`."""
+Route = list[Wire]
+
+PORT: Final = -1
+OUT: Final = -2
+IN: Final = -3
+MEMORY: Final = -4
+BACKBONE: Final = -5
+WITHIN: Final = {PORT: ".port", OUT: ".out", IN: ".in", MEMORY: ".mem", BACKBONE: ""}
+"""The links within a vertex by their numbers: what their names have after that of the vertex."""
 
 
 class Topology(ABC):
@@ -29,10 +44,31 @@ class Topology(ABC):
         More than the number of any of `links`; 0 where links have no numbers.
     processor_name : str
         The default of the key ``machine.processor_name``.
+    layers : tuple of str
+        The kinds of its links, which may have a bandwidth and a latency of their own each; see `layer`.
+    widths : tuple of int or None
+        How many times the bandwidth of its layer a link has; None: once.
+    edge_figures : tuple
+        Picoseconds of a byte and of latency by layer, where they come with the links themselves; None: not told.
+    figures : tuple of (picoseconds of a byte, picoseconds of latency) or None
+        Those of each layer; None where all links are as section ``network`` says.
+    switches : int
+        How many of its vertices are no nodes.
+    closed_form : bool
+        Whether distances are quickly found, however many nodes there are.
+    seed : int
+        What ways that are drawn by chance are drawn by.
     """
 
     nodes: int
     least_hops: int
+    layers: tuple[str, ...] = ("link",)
+    widths: tuple[int, ...] | None = None
+    edge_figures: tuple[tuple[Fraction | None, int | None], ...] = ()
+    figures: tuple[tuple[Fraction, int], ...] | None = None
+    switches = 0
+    closed_form = True
+    seed = 0
     grows = ""
     equally_far = False
     codes: array[int] | None = None
@@ -66,13 +102,68 @@ class Topology(ABC):
         """Return the links of `route`, the last one first; as numbers, if links have numbers."""
         return self.route(a, b)[::-1]
 
+    def layer(self, link: Wire, /) -> int:
+        """Return the place of a link's layer among `layers`."""
+        return 0
+
+    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+        """Return how many links of each layer `route` has."""
+        counts = [0] * len(self.layers)
+        for link in self.route(a, b):
+            counts[self.layer(link)] += 1
+        return tuple(counts)
+
     def name(self, node: int, /) -> str:
         """Return what a user calls that node."""
         return str(node)
 
+    def vertex_of(self, node: int, /) -> int:
+        """Return the vertex that a node is: its own number, unless others have come before it."""
+        return node
+
+    def vertex(self, vertex: int, /) -> str:
+        """Return the name of a node or switch in the names of links."""
+        return f"n{vertex}"
+
+    def link_name(self, link: Wire, /) -> str:
+        """Return the name of a link, such as ``h0>s1.0``, ``a>b#1`` for a second one, or ``n0.mem`` within a node."""
+        a, b, *number = link
+        if a == b:
+            return self.vertex(a) + WITHIN[number[0]]
+        return f"{self.vertex(a)}>{self.vertex(b)}" + (f"#{number[0]}" if number else "")
+
+    def wires(self) -> Iterator[Wire]:
+        """Yield all links between vertices, of both directions one."""
+        seen: set[Wire] = set()
+        for a in range(self.nodes):
+            for b in range(self.nodes):
+                for at, to, *number in self.route(a, b) if a != b else ():
+                    link = (min(at, to), max(at, to), *number)
+                    if at != to and link not in seen:
+                        seen.add(link)
+                        yield link
+
+    def router_hops(self) -> tuple[int, float] | None:
+        """Return the most and the mean hops between two different switches; None where that says nothing new."""
+        return None
+
+    def bisection(self, bandwidths: Sequence[float], /) -> float | None:
+        """Return what can flow at a time from one half of the nodes to the other where that is least; None: not known.
+
+        Parameters
+        ----------
+        bandwidths
+            Of the links of each layer, without their `widths`.
+        """
+        return None
+
+    def draw(self, choices: int, *names: str | int) -> int:
+        """Return a number below `choices` that chance has drawn for these names, always the same for the same seed."""
+        return rng.derive_seed(self.seed, "routing", *names) % choices
+
     @abstractmethod
     def diameter(self) -> int:
-        """Return the hops between the two nodes that are farthest apart."""
+        """Return the hops of the longest route between two nodes."""
 
     @abstractmethod
     def mean_distance(self) -> float:
@@ -116,41 +207,82 @@ class Single(Topology):
 
 
 class Switch(Topology):
-    """A switch with every node on it: one hop up and one hop down."""
+    """A switch with every node on it: one hop up and one hop down.
+
+    Parameters
+    ----------
+    nodes
+        How many there are.
+    half
+        Whether one link of a node, its port, is for both directions.
+    backbone
+        Whether all messages share a link within the switch.
+    """
 
     grows = "nodes"
     equally_far = True
+    switches = 1
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, *, half: bool = False, backbone: bool = False) -> None:
         self._first = nodes
+        self._half, self._backbone = half, backbone
+        self.layers = ("node", "backbone") if backbone else ("node",)
         self.grow(nodes)
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
         """Make a switch for all nodes."""
-        return cls(spec.machine.nodes or nodes)
+        half, backbone = spec.topology.duplex == "half", "backbone" in (spec.topology.links or ())
+        return cls(spec.machine.nodes or nodes, half=half, backbone=backbone)
 
     def grow(self, nodes: int) -> None:
         """Have room for that many nodes on the switch."""
         self.nodes = nodes
-        self.least_hops = 2 if nodes > 1 else 0
+        self.least_hops = 2 + self._backbone if nodes > 1 else 0
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return 2, or 0 to the node itself."""
-        return 2 if a != b else 0
+        """Return the links of the route, 0 to the node itself."""
+        return self.least_hops if a != b else 0
 
     def route(self, a: int, b: int, /) -> Route:
         """Go up from ``a`` and down to ``b``; the switch is the vertex after the last of the first nodes."""
+        if a == b:
+            return []
         switch = self._first
-        return [(a + (a >= switch), switch), (switch, b + (b >= switch))] if a != b else []
+        a, b = self.vertex_of(a), self.vertex_of(b)
+        backbone: Route = [(switch, switch, BACKBONE)] if self._backbone else []
+        if self._half:
+            return [(a, a, PORT), *backbone, (b, b, PORT)]
+        return [(a, switch), *backbone, (switch, b)]
+
+    def vertex_of(self, node: int, /) -> int:
+        """Return the vertex of a node; those that came later stand behind the switch."""
+        return node + (node >= self._first)
+
+    def layer(self, link: Wire, /) -> int:
+        """Return 0 for the link of a node, and 1 for the backbone."""
+        return int(link[-1] == BACKBONE)
+
+    def vertex(self, vertex: int, /) -> str:
+        """Return ``sw`` for the switch, and ``n<number>`` for a node."""
+        return "sw" if vertex == self._first else f"n{vertex - (vertex > self._first)}"
+
+    def wires(self) -> Iterator[Wire]:
+        """Yield the link of each node."""
+        yield from ((self.vertex_of(node), self._first) for node in range(self.nodes))
 
     def diameter(self) -> int:
-        """Return 2 when there are two nodes."""
+        """Return the links of a route when there are two nodes."""
         return self.least_hops
 
     def mean_distance(self) -> float:
-        """Return 2 when there are two nodes."""
+        """Return the links of a route when there are two nodes."""
         return float(self.least_hops)
+
+    def bisection(self, bandwidths: Sequence[float], /) -> float:
+        """Return what half of the nodes send, or what the backbone carries."""
+        nodes = self.nodes // 2 * bandwidths[0]
+        return min(nodes, bandwidths[1]) if self._backbone else nodes
 
     def __str__(self) -> str:
         return f"switch with {self.nodes} node{'s' if self.nodes > 1 else ''}"

@@ -14,14 +14,15 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xsim_py.config import MachineSpec
 from xsim_py.config.contradictions import MOST_TORUS_NODES
-from xsim_py.machine.topology import Route, Topology
+from xsim_py.config.value_kinds import DIMENSIONS
+from xsim_py.machine.topology import Route, Topology, Wire
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,13 +75,19 @@ class Torus(Topology):
         The length of each dimension. A dimension of length 2 has one link between its two nodes, not two.
     twists
         The twisted wrap-arounds. No dimension may be both wrapped by one and shifted by another.
+    ties
+        Which of two equally long ways around a ring, where nothing is twisted: ``up``, or by the rule of ``simgrid``:
+        up if that leads to a higher number, or from the upper half of the ring.
     """
 
     codes: array[int]
 
-    def __init__(self, dims: Sequence[int], *, twists: Iterable[Twist] = ()) -> None:
+    def __init__(self, dims: Sequence[int], *, twists: Iterable[Twist] = (), ties: str = "up") -> None:
         self.dims = tuple(dims)
         self.twists = tuple(twists)
+        self._up = ties == "up"
+        self.closed_form = not self.twists
+        self.layers = tuple(DIMENSIONS[: len(self.dims)])
         self.nodes = math.prod(self.dims)
         self.least_hops = 1 if self.nodes > 1 else 0
         self._hops: dict[int, int] = {0: 0}
@@ -89,8 +96,8 @@ class Torus(Topology):
         self._strides = [math.prod(self.dims[:dimension]) for dimension in range(len(self.dims))]
         self._wrapped = sorted({twist.wrap for twist in self.twists})
         self.codes = self._make_codes()
-        # A twist may make two numbers of one link.
-        self.many_links = 0 if self.twists else 2 * len(self.dims) * self.nodes
+        # A twist may make two numbers of one link, and SimGrid's ties depend on more than the difference of two nodes.
+        self.many_links = 0 if self.twists or not self._up else 2 * len(self.dims) * self.nodes
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
@@ -101,7 +108,7 @@ class Torus(Topology):
             raise spec.error("machine.cores_per_node", said)
         dims = dims or fitting_dims(nodes, half=twist == "half")
         if isinstance(twist, str):
-            return cls(dims, twists=half_twists(dims) if twist == "half" else ())
+            return cls(dims, twists=half_twists(dims) if twist == "half" else (), ties=spec.topology.ties or "up")
         return cls(dims, twists=[Twist(entry.wrap, entry.shift, entry.by) for entry in twist])
 
     def _make_codes(self) -> array[int]:
@@ -142,7 +149,14 @@ class Torus(Topology):
         offset = [to - at for at, to in zip(self.coordinates(a), self.coordinates(b), strict=True)]
         windings = [self._windings(offset[wrap], wrap) for wrap in self._wrapped]
         ways = (self._way(offset, times) for times in itertools.product(*windings))
-        return min(ways, key=lambda way: (sum(map(abs, way)), [-step for step in way]))
+        best = min(ways, key=lambda way: (sum(map(abs, way)), [-step for step in way]))
+        if self._up:
+            return best
+        halves = zip(best, self.coordinates(a), self.coordinates(b), self.dims, strict=True)
+        return tuple(
+            -step if 2 * step == length and not (to > at or at > length // 2) else step
+            for step, at, to, length in halves
+        )
 
     def _windings(self, offset: int, wrap: int) -> range:
         """Return how often it could pay to go around a twisted dimension.
@@ -178,6 +192,37 @@ class Torus(Topology):
                 route.append((at, to))
                 at = to
         return route
+
+    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+        """Return the links in each dimension."""
+        return tuple(map(abs, self.steps(a, b)))
+
+    def layer(self, link: Wire, /) -> int:
+        """Return the dimension along which a link leads."""
+        a, b, *_ = link
+        return next(d for d in range(len(self.dims)) if b in (self.neighbour(a, d, 1), self.neighbour(a, d, -1)))
+
+    def wires(self) -> Iterator[Wire]:
+        """Yield the link upwards of each node in each dimension."""
+        seen = set[Wire]()
+        for node in range(self.nodes):
+            for dimension in range(len(self.dims)):
+                to = self.neighbour(node, dimension, 1)
+                link = min(node, to), max(node, to)
+                if to != node and link not in seen:
+                    seen.add(link)
+                    yield link
+
+    def bisection(self, bandwidths: Sequence[float], /) -> float | None:
+        """Return what the links carry one way that a cut across a plain torus meets, where that is least."""
+        if self.twists:
+            return None
+        cuts = [
+            (2 if length > 2 else 1) * self.nodes // length * bandwidth
+            for length, bandwidth in zip(self.dims, bandwidths, strict=False)
+            if length > 1
+        ]
+        return min(cuts, default=0.0)
 
     def links(self, a: int, b: int, /) -> list[int] | Route:
         """Return the links of `route`, the last one first; as numbers, if links have numbers.

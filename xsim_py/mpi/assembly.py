@@ -22,7 +22,6 @@ from .failures.settings import DETECTORS
 from .ftco.driver import Ftco
 from .ftco.operations import ALGORITHMS
 from .transport.fabric import Fabric
-from .transport.shared_links import SharedLinks
 from .transport.tracing import TracingFabric
 
 if TYPE_CHECKING:
@@ -74,7 +73,11 @@ def make_library(
         By how much messages take longer.
     """
     account = network.contention()
-    links = None if account is None else SharedLinks(settings.machine, account)
+    links = None
+    if account is not None:
+        from .transport.shared_links import SharedLinks  # most runs share none
+
+        links = SharedLinks(settings.machine, account)
     fabric: Fabric = _kind_of_fabric(network, traced, observer, schedule, noise)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.config import MachineSpec
 from xsim_py.network.link import Cost, Link
@@ -15,6 +16,8 @@ from xsim_py.network.network import Network, Places
 
 if TYPE_CHECKING:
     from xsim_py.network.contention import LinkContention
+
+_FEW_NODES: Final = 128
 
 
 class LayeredNetwork(Network):
@@ -38,21 +41,24 @@ class LayeredNetwork(Network):
     def __init__(self, spec: MachineSpec, *, places: Places) -> None:
         self._across_costs = spec.network
         self._node_of = places.node_of
-        self._hops = places.topology.hops
         self._topology = places.topology
+        self._figures = figures = places.topology.figures
+        self._way: Any = places.topology.hops if figures is None else places.topology.ways
         self._least_hops = places.topology.least_hops
-        self._across: dict[int, Link] = {}
+        self._across: dict[Any, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention == "links"
         self.uniform: dict[int, Cost] = {}
         self.equally_far = False
         if spec.same_node is not None:
-            self._same = self.link_class(spec.same_node, layer="same_node", hops=0, way_ps=0)
+            slowest, memory_ps = figures[-1] if figures and places.topology.layers[-1] == "memory" else (Fraction(0), 0)
+            self._same = self.link_class(spec.same_node, layer="same_node", hops=0, way_ps=memory_ps, slowest=slowest)
         else:  # no figures of its own: as between neighbours
-            self._same = self._make(self._least_hops)
-        equally_far = places.topology.equally_far or (spec.network is not None and spec.network.per_hop_ps == 0)
+            self._same = self._nearest()
+        per_hop_ps = 0 if spec.network is None or figures is not None else spec.network.per_hop_ps
+        equally_far = places.topology.equally_far or (figures is None and per_hop_ps == 0)
         if isinstance(places.node_of, range) and spec.network is not None and equally_far:
             # Hot path: one rank a node, and any two nodes cost the same.
-            self._only = self._make(self._least_hops)
+            self._only = self._nearest()
             self.link = self._uniform_link  # type: ignore[method-assign]
             self.uniform = self._only.cache
             self.equally_far = True
@@ -85,7 +91,7 @@ class LayeredNetwork(Network):
         if self._least_hops != self._topology.least_hops:  # there was one node only
             self._least_hops = self._topology.least_hops
             if self.link == self._uniform_link:
-                self._only = self._make(self._least_hops)
+                self._only = self._nearest()
                 self.uniform = self._only.cache
 
     def _uniform_link(self, src_rank: int, dst_rank: int) -> Link:
@@ -98,20 +104,33 @@ class LayeredNetwork(Network):
         b = node_of[dst_rank]
         if a == b:
             return self._same
-        hops = self._hops(a, b)
-        return self._across.get(hops) or self._make(hops)
+        way = self._way(a, b)
+        return self._across.get(way) or self._make(way)
 
-    def _make(self, hops: int) -> Link:
+    def _make(self, way: Any) -> Link:
+        """Make the costs of a way: so many hops or, where layers of links have figures, so many links of each."""
         costs = self._across_costs
         assert costs is not None  # the rules of the description see to that
-        way_ps = hops * costs.per_hop_ps
-        link = self._across[hops] = self.link_class(costs, layer="network", hops=hops, way_ps=way_ps)
+        if self._figures is None:
+            link = self.link_class(costs, layer="network", hops=way, way_ps=way * costs.per_hop_ps)
+        else:
+            way_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(way, self._figures, strict=True))
+            slowest = max([ps for links, (ps, _) in zip(way, self._figures, strict=True) if links], default=Fraction(0))
+            link = self.link_class(costs, layer="network", hops=sum(way), way_ps=way_ps, slowest=slowest)
+        self._across[way] = link
         return link
+
+    def _nearest(self) -> Link:
+        """Return the costs between the first two nodes, or the two nearest ones where all links are alike."""
+        if self._figures is None:
+            return self._make(self._least_hops)
+        way = (0,) * len(self._figures) if self._least_hops == 0 else self._way(0, 1)
+        return self._across.get(way) or self._make(way)
 
     @property
     def in_order(self) -> bool:
         """True if no message can come before an earlier one of the same rank to the same one by itself."""
-        across = True if self._across_costs is None else self._make(self._least_hops).in_order
+        across = True if self._across_costs is None else self._nearest().in_order
         return across and self._same.in_order
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
@@ -151,16 +170,36 @@ class LayeredNetwork(Network):
         """The latency between the two nearest nodes."""
         if self._across_costs is None:
             return self._same.least_ps
-        hops = 1 if self._shares_links else self._least_hops or 1
-        return (self._across.get(hops) or self._make(hops)).least_ps
+        if self._figures is None:
+            hops = 1 if self._shares_links else self._least_hops or 1
+            return (self._across.get(hops) or self._make(hops)).least_ps
+        # Nothing is faster than all links would be if they were as fast as the fastest hop.
+        layers = list(zip(self._topology.layers, self._figures, strict=True))
+        inside = [name for name, _ in layers if name in ("port", "memory", "backbone")]
+        least_ps = min(latency_ps for name, (_, latency_ps) in layers if name not in inside)
+        if self._shares_links:
+            hops = 0 if inside else 1
+        else:
+            hops = self._least_hops - 2 * ("port" in inside) - ("backbone" in inside)
+        link = self.link_class(self._across_costs, layer="network", hops=hops, way_ps=max(hops, 0) * least_ps)
+        return link.least_ps
 
     def longest(self) -> Link:
         """Return the costs between the two nodes that are farthest apart, or within one if that takes longer."""
         if self._across_costs is None:
             return self._same
-        diameter = self._topology.diameter()
-        across = self._across.get(diameter) or self._make(diameter)
+        if self._figures is None:
+            diameter = self._topology.diameter()
+            across = self._across.get(diameter) or self._make(diameter)
+        else:
+            across = max(map(self._make, self._some_ways()), key=lambda link: link.latency_ps)
         return max(across, self._same, key=lambda link: link.latency_ps)
+
+    def _some_ways(self) -> set[tuple[int, ...]]:
+        """Return the ways between all nodes, or from a few of many: these see about what the others see."""
+        nodes = self._topology.nodes
+        sources = range(nodes) if nodes <= _FEW_NODES else (0, nodes // 2, nodes - 1)
+        return {self._way(a, b) for a in sources for b in range(nodes)}
 
     def contention(self) -> LinkContention | None:
         """Return a fresh account of the links, or None if messages share none."""
@@ -170,4 +209,8 @@ class LayeredNetwork(Network):
         from xsim_py.network.contention import LinkContention  # most runs share none
 
         link = self.link_class(costs, layer="network", hops=0, way_ps=0)
-        return LinkContention(link, per_hop_ps=costs.per_hop_ps)
+        if self._figures is None:
+            return LinkContention(link, per_hop_ps=costs.per_hop_ps)
+        from xsim_py.network.uneven import UnevenContention  # most machines have links that are all alike
+
+        return UnevenContention(link, layer_of=self._topology.layer, figures=self._figures)

@@ -83,6 +83,8 @@ class Link:
         Its name.
     hops, way_ps
         Links of the network on the way, and what they add to each latency.
+    slowest
+        Picoseconds that a byte takes on the slowest of them: a message leaves no faster than that.
 
     Attributes
     ----------
@@ -92,13 +94,16 @@ class Link:
         The costs of sizes asked before. The hot path reads ``link.cache.get(n) or link.cost(n)``.
     """
 
-    __slots__ = ("_base_ps", "_figures", "_from_bytes", "_times", "cache", "hops", "latency_ps", "layer")
+    __slots__ = ("_base_ps", "_figures", "_from_bytes", "_slowest", "_times", "cache", "hops", "latency_ps", "layer")
 
-    def __init__(self, costs: LayerSpec, *, layer: str, hops: int, way_ps: int) -> None:
+    def __init__(
+        self, costs: LayerSpec, *, layer: str, hops: int, way_ps: int, slowest: Fraction = Fraction(0)
+    ) -> None:
         self.layer = layer
         self.hops = hops
         self.cache: dict[int, Cost] = {}
         self._from_bytes, self._figures = by_size(costs)
+        self._slowest = slowest
         self._times = None if costs.times is None else _measured(costs.times)
         self._base_ps = self._figures[0].latency_ps
         if self._times is not None and self._base_ps == 0:
@@ -120,7 +125,8 @@ class Link:
         eager = costs.eager_threshold_bytes is None or size_bytes <= costs.eager_threshold_bytes
         send_ps = costs.send_overhead_ps + _of_bytes(size_bytes, costs.send_overhead_ps_per_byte)
         receive_ps = costs.recv_overhead_ps + _of_bytes(size_bytes, costs.recv_overhead_ps_per_byte)
-        injected_ps = _of_bytes(max(size_bytes - (not costs.count_first_byte), 0), costs.ps_per_byte)
+        ps_per_byte = max(costs.ps_per_byte, self._slowest)
+        injected_ps = _of_bytes(max(size_bytes - (not costs.count_first_byte), 0), ps_per_byte)
         latency_ps = self.latency_ps
         if self._times is None:
             wire_ps = injected_ps + costs.latency_ps - self._base_ps

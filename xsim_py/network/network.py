@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
@@ -34,6 +35,29 @@ class Distances(Protocol):
     @property
     def least_hops(self) -> int:
         """The hops between the two nearest of its nodes."""
+        ...
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        ...
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of the layers of links."""
+        ...
+
+    @property
+    def figures(self) -> tuple[tuple[Fraction, int], ...] | None:
+        """Picoseconds of a byte and of latency for each layer; None where all links are alike."""
+        ...
+
+    def layer(self, link: tuple[int, ...], /) -> int:
+        """Return the place of a link's layer."""
+        ...
+
+    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+        """Return how many links of each layer there are from node ``a`` to node ``b``."""
         ...
 
     def hops(self, a: int, b: int, /) -> int:

@@ -64,6 +64,41 @@ def send_all(messages: list[tuple[int, int, int]]) -> float:
     return end_s
 
 
+def shuffle(size: int) -> float:
+    """Each rank sends to some others, and to all in the end."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    block = np.zeros(size, "u1")
+    for step in (1, 9, 16, 31):
+        comm.Sendrecv_replace(block, (comm.rank + step) % comm.size, source=(comm.rank - step) % comm.size)
+    comm.alltoall([bytes(comm.rank)] * comm.size)
+    return MPI.Wtime()
+
+
+LAYERED = {"host": {"bandwidth": "16Gbps", "latency": "50ns"}, "global": {"bandwidth": "4Gbps", "latency": "1us"}}
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        {"type": "dragonfly", "hosts_per_router": 2, "routing": "valiant", "links": LAYERED},
+        {"type": "fattree", "shape": "3;2,3,6;1,2,3;1,2,1", "routing": "ecmp"},
+        {"type": "hyperx", "dims": [3, 4], "hosts_per_router": 3, "links": {"dim2": {"latency": "1us"}, "port": {}}},
+        {"type": "torus", "dims": [6, 6], "ties": "simgrid"},
+    ],
+    ids=lambda topology: topology["type"],
+)
+def test_drawn_ways_and_links_of_all_kinds_give_one_digest_for_all_shards(topology: dict[str, Any]) -> None:
+    for contention in ("none", "links"):
+        machine = {**torus(4, contention=contention), "topology": topology}
+        runs = [run(shuffle, 3000, ranks=36, machine=machine, shards=shards) for shards in (1, 2, 3)]
+        assert len({(each.digest, tuple(each.values)) for each in runs}) == 1
+        if contention == "links" and topology.get("routing"):
+            other = simulate(shuffle, ranks=36, machine=machine, args=(3000,), seed=1)
+            assert other.values != runs[0].values  # other ways are drawn
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_a_message_alone_takes_the_closed_form(size: int) -> None:
     machine, distance = torus(4, 4), Torus([4, 4]).hops

@@ -30,9 +30,10 @@ class SharedLinks:
 
     def __init__(self, machine: Any, account: Any) -> None:
         self._machine = machine
-        self._links = lru_cache(_ROUTES_KEPT)(machine.topology.links)
+        self._links = lru_cache(_ROUTES_KEPT)(_ways(machine.topology))
         self._account = account
-        account.number(machine.topology.many_links)
+        if machine.topology.figures is None:
+            account.number(machine.topology.many_links)
 
     def connect(self, shard: Shard, deliver: Callable[[Message], None]) -> None:
         """Follow all messages in the queue of what happens in every shard, and deliver to the ranks of this one."""
@@ -81,3 +82,11 @@ class SharedLinks:
         if message is not None:
             message.arrival_ps = time_ps
             self._shard.kernel.post(time_ps, key, self._deliver, message)
+
+
+def _ways(topology: Any) -> Callable[[int, int], list[Any]]:
+    """Return what tells the links of a way, the last one first; not by their numbers, where these have layers."""
+    if topology.figures is None:
+        found: Callable[[int, int], list[Any]] = topology.links
+        return found
+    return lambda a, b: topology.route(a, b)[::-1]

@@ -1,0 +1,102 @@
+"""``xsim models flows``: sets of flows over links of their own, or over those of a topology."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim_py.cli.flow_sets import FlowSet
+from xsim_py.errors import ConfigError
+
+from .test_models import run
+
+SETS = sorted((Path(__file__).parents[1] / "network" / "flow_sets").glob("*.json"))
+
+
+@pytest.mark.parametrize("file", SETS, ids=lambda file: file.stem)
+def test_own_routes_are_those_that_are_given_and_flows_end_when_simgrid_says(file: Path, tmp_path: Path) -> None:
+    told: dict[str, Any] = json.loads(file.read_text())
+    given = [flow["route"] for flow in told["flows"]]
+    for routes in ("given", "own", None):
+        found = FlowSet(file).solve(routes)
+        assert found["routes"] == given
+        assert found["finish_s"] == pytest.approx(told["finish_s"], rel=1e-11)
+    if told["topology"]["type"] != "given":  # with the topology alone
+        del told["links"]
+        for flow in told["flows"]:
+            del flow["route"]
+        alone = tmp_path / "alone.json"
+        alone.write_text(json.dumps(told))
+        assert FlowSet(alone).solve(None) == FlowSet(file).solve("own")
+
+
+def test_the_order_of_flows_does_not_matter(tmp_path: Path) -> None:
+    told: dict[str, Any] = json.loads(SETS[0].read_text())
+    straight = FlowSet(SETS[0]).solve(None)["finish_s"]
+    told["flows"].reverse()
+    (tmp_path / "reversed.json").write_text(json.dumps(told))
+    assert FlowSet(tmp_path / "reversed.json").solve(None)["finish_s"] == straight[::-1]
+
+
+def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "set.json"
+    topology = {"type": "hyperx", "dims": [2, 2], "bandwidth_Bps": 1e9, "latency_s": 1e-6}
+    file.write_text(json.dumps({"topology": topology, "flows": [{"src": 0, "dst": 3, "bytes": 1000}]}))
+    assert run("flows", str(file)) == 0
+    route = ["h0>r0.0", "r0.0>r1.0", "r1.0>r1.1", "r1.1>h3"]
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"finish_s": [pytest.approx(5e-6, rel=1e-12)], "routes": [route]}
+    with pytest.raises(ConfigError, match="links: missing: name:"):
+        run("flows", str(file), "--routes", "given")
+
+
+FLOW = {"src": 0, "dst": 1, "bytes": 1}
+TREE = {"type": "fat_tree", "m": [2], "w": [1], "bandwidth_Bps": [1], "latency_s": [0]}
+DRAGONFLY = {"type": "dragonfly", "p": 1, "a": 2, "h": 1, "bandwidth_Bps": 1, "latency_s": 0}
+CASCADE = {"type": "dragonfly_cascade", "groups": 3, "chassis": 1, "blades": 2, "nodes_per_blade": 1}
+
+
+def over(topology: dict[str, Any], **flow: Any) -> dict[str, Any]:
+    return {"flows": [{**FLOW, **flow}], "topology": topology}
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ("{", "this is no JSON"),
+        ([], "file: this is not a section of keys and values"),
+        ({}, "flows: a list of flows is missing"),
+        ({"flows": [3]}, r"flows\[0\]: this is not a section"),
+        ({"flows": [FLOW]}, "topology: missing"),
+        (over({"type": "fattree"}), "topology.type: 'fattree' is none of its values; did you mean fat_tree"),
+        (over({"type": "given"}), "topology.type: the topology is given by links only"),
+        (over(TREE, dst=2), r"flows\[0\].dst: there are 2 ranks, and this is 2"),
+        (over(TREE, bytes=-1), r"flows\[0\].bytes: -1 is not a number from 0 on"),
+        (over(TREE, src=0.5), r"flows\[0\].src: 0.5 is not a whole number"),
+        (over({**TREE, "w": [1, 1]}), "topology.m: m, w and p have different numbers of levels"),
+        (over({**TREE, "m": 3}), "topology.m: 3 is not a list of whole numbers"),
+        (over({**TREE, "bandwidth_Bps": [1, 2]}), "there are 1 layers of links, and here are 2"),
+        (over({**TREE, "bandwidth_Bps": [0]}), "topology.bandwidth_Bps.level1: a link of no bandwidth"),
+        (over({**TREE, "cables": "dest"}), "topology.cables: 'dest' is none of its values"),
+        (over(DRAGONFLY, via_group=3), r"flows\[0\].via_group: there are 3 groups"),
+        (over({**DRAGONFLY, "groups": 4}), "topology.groups: a group has 2 links, too few for 4"),
+        (over(CASCADE), "2 blades are too few for 3"),
+        ({"flows": [{**FLOW, "route": ["a"]}], "links": {}}, r"flows\[0\].route: there is no link 'a'"),
+        ({"flows": [{**FLOW, "route": ["a"]}], "links": {"a": 3}}, r"links.a: this is not \[bytes per second"),
+        ({"flows": [{**FLOW, "route": ["a"]}], "links": {"a": [0, 0]}}, r"links.a\[0\]: a link of no bandwidth"),
+    ],
+)
+def test_what_is_no_set_is_refused_with_the_place(told: Any, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(told if isinstance(told, str) else json.dumps(told))
+    with pytest.raises(ConfigError, match=message) as caught:
+        FlowSet(file).solve(None)
+    assert str(caught.value).startswith(f"{file}: ")
+
+
+def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        FlowSet(tmp_path / "none.json")

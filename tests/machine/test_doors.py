@@ -1,0 +1,96 @@
+"""Switches with ports and a backbone, nodes with ports and memories, and links with figures of their own."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from xsim_py.config import load_machine
+from xsim_py.errors import ConfigError
+from xsim_py.machine import Machine
+
+
+def machine(topology: dict[str, Any], *, ranks: int = 4, **network: Any) -> Machine:
+    costs = {"latency": "1us", "per_hop": "100ns", "bandwidth": "8Gbps", **network}
+    return Machine(load_machine({"topology": topology, "network": costs}), ranks=ranks)
+
+
+def way(machine: Machine, a: int, b: int) -> str:
+    topology = machine.topology
+    return " ".join(map(topology.link_name, topology.route(a, b)))
+
+
+@pytest.mark.parametrize(
+    ("topology", "across", "within"),
+    [
+        ({"type": "switch"}, "n0>sw sw>n1", ""),
+        ({"type": "switch", "duplex": "half"}, "n0.port n1.port", ""),
+        ({"type": "switch", "links": {"backbone": {"bandwidth": "80Gbps"}}}, "n0>sw sw sw>n1", ""),
+        ({"type": "switch", "links": {"memory": {"bandwidth": "1Tbps"}}}, "n0>sw sw>n1", "n0.mem"),
+        ({"type": "torus", "dims": [4], "links": {"port": {}}}, "n0.out n0>n1 n1.in", ""),
+        (
+            {"type": "torus", "dims": [4], "duplex": "half", "links": {"port": {}, "memory": {}}},
+            "n0.port n0>n1 n1.port",
+            "n0.mem",
+        ),
+        ({"type": "dragonfly", "hosts_per_router": 2, "links": {"port": {}}}, "h0.out h0>r0.0 r0.0>h1 h1.in", ""),
+    ],
+)
+def test_routes_go_through_the_links_of_the_nodes(topology: dict[str, Any], across: str, within: str) -> None:
+    built = machine(topology)
+    assert (way(built, 0, 1), way(built, 0, 0)) == (across, within)
+    assert built.topology.hops(0, 1) == len(across.split()) == sum(built.topology.ways(0, 1))
+    assert built.topology.ways(0, 0).count(1) == len(within.split())
+    assert built.topology.least_hops == built.topology.hops(0, 1)
+
+
+def test_a_switch_that_grows_keeps_the_names_of_its_links() -> None:
+    built = machine({"type": "switch", "links": {"port": {}}}, ranks=2)
+    built.topology.grow(4)
+    assert way(built, 3, 0) == "n3.out n3>sw sw>n0 n0.in"
+    assert built.topology.nodes == 4
+
+
+def test_layers_have_the_figures_of_the_description_and_else_those_of_the_network() -> None:
+    links = {"every": {"latency": "50ns"}, "global": {"bandwidth": "4Gbps", "latency": "1us"}, "port": {}}
+    figures = machine({"type": "dragonfly", "hosts_per_router": 2, "links": links}).topology.figures
+    usual = Fraction(1000)
+    assert figures == ((usual, 50_000), (usual, 50_000), (2 * usual, 1_000_000), (usual, 0))
+    cascade = machine({"type": "cascade", "shape": "4,4;2,2;4,1;2"}).topology
+    assert cascade.figures == ((usual, 100_000), (usual, 100_000), (usual / 2, 100_000), (usual / 4, 100_000))
+    assert machine({"type": "torus", "dims": [4, 4]}).topology.figures is None
+    edges = [["a", "b"], {"ends": ["b", "c"], "bandwidth": "16Gbps"}, {"ends": ["b", "c"], "latency": "1ns"}]
+    graph = machine({"type": "graph", "edges": edges}, ranks=1).topology
+    assert {graph.link_name(link): (graph.figures or ())[graph.layer(link)] for link in graph.wires()} == {
+        "a>b": (usual, 100_000),
+        "b>c": (usual, 1000),
+        "b>c#1": (usual / 2, 100_000),
+    }
+    for name in ("link", "every"):
+        graph = machine({"type": "graph", "edges": edges, "links": {name: {"latency": "7ns"}}}, ranks=1).topology
+        assert [latency_ps for _, latency_ps in graph.figures or ()] == [7000, 1000, 7000]
+
+
+@pytest.mark.parametrize(
+    ("topology", "message"),
+    [
+        ({"type": "torus", "dims": [4], "links": {"y": {"latency": 1}}}, "no such layer of links: known: every, x"),
+        ({"type": "fattree", "arity": 2, "levels": 2, "links": {"level3": {"latency": 1}}}, "did you mean level"),
+        ({"type": "switch", "links": {"nod": {"latency": 1}}}, "topology.links.nod: unknown key; did you mean node?"),
+        ({"type": "switch", "links": {"node": {}}}, "it has neither a bandwidth nor a latency"),
+        ({"type": "switch", "links": 3}, "3 is not a section; write a section such as"),
+        ({"type": "torus", "dims": [4], "twist": "half", "ties": "simgrid"}, "SimGrid has no twisted torus"),
+    ],
+)
+def test_what_cannot_be_is_refused(topology: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        machine(topology)
+
+
+def test_a_message_needs_some_time() -> None:
+    links = {"every": {"latency": "1us"}, "global": {"latency": "0s"}}
+    with pytest.raises(ConfigError, match=r"network.latency: it is zero, and so is that of some links"):
+        machine({"type": "dragonfly", "hosts_per_router": 2, "links": links}, latency="0s")
+    assert machine({"type": "dragonfly", "hosts_per_router": 2, "links": links}).topology.figures is not None

@@ -1,0 +1,333 @@
+"""Sets of flows in files: a topology or its links, flows with or without routes; when each ends, max-min fairly.
+
+The format is JSON: ``topology`` (parameters, of which ``type`` says which there are), ``links`` (name to bandwidth in
+bytes per second and latency in seconds), and ``flows`` with ``src``, ``dst``, ``bytes``, ``start_s`` and perhaps
+``route`` (names of links in order) and ``via_group``. A flow that starts at t comes to its links after the latencies of
+all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from xsim_py.errors import ConfigError, advice
+from xsim_py.input_files import MIB, read_input
+
+if TYPE_CHECKING:
+    from xsim_py.machine import Topology
+
+_MOST_BYTES: Final = 256 * MIB
+_MISSING: Final = object()
+
+Links = dict[str, tuple[float, float]]
+"""Bandwidth and latency of links, by name."""
+
+
+@dataclass
+class Told:
+    """A section of the file, and where it stands."""
+
+    file: Path
+    at: str
+    values: Mapping[str, Any]
+
+    def wrong(self, key: str, message: str) -> ConfigError:
+        """Return an error about one of its keys."""
+        return ConfigError(f"{self.file}: {self.at}{key}: {message}")
+
+    def number(self, key: str, default: Any = _MISSING, *, least: float = 0.0) -> float:
+        """Return a finite number of at least `least`."""
+        value = self._value(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
+            raise self.wrong(key, f"{value!r} is not a number from {least:g} on")
+        return float(value)
+
+    def whole(self, key: str, default: Any = _MISSING, *, least: int = 0) -> int:
+        """Return a whole number of at least `least`."""
+        number = self.number(key, default, least=least)
+        if not number.is_integer():
+            raise self.wrong(key, f"{number!r} is not a whole number")
+        return int(number)
+
+    def bandwidth(self, key: str, default: Any = _MISSING) -> float:
+        """Return a number above zero."""
+        value = self.number(key, default)
+        if not value:
+            raise self.wrong(key, "a link of no bandwidth carries nothing")
+        return value
+
+    def counts(self, key: str, default: Any = _MISSING) -> list[int]:
+        """Return a list of whole numbers from 1 on."""
+        values = self._value(key, default)
+        if not isinstance(values, list) or not values:
+            raise self.wrong(key, f"{values!r} is not a list of whole numbers")
+        each = Told(self.file, f"{self.at}{key}", {f"[{index}]": value for index, value in enumerate(values)})
+        return [each.whole(index, least=1) for index in each.values]
+
+    def word(self, key: str, *words: str) -> str:
+        """Return one of some words; the first, if it is not there."""
+        value = self.values.get(key, words[0])
+        if value not in words:
+            raise self.wrong(key, f"{value!r} is none of its values; {advice(str(value), words)}")
+        return str(value)
+
+    def by_layer(self, key: str, layers: Sequence[str]) -> list[float]:
+        """Return a number for each layer: of a section, a list in their order, or one for all."""
+        value = self._value(key, _MISSING)
+        if isinstance(value, list) and len(value) == len(layers):
+            value = dict(zip(layers, value, strict=True))
+        elif not isinstance(value, (dict, list)):
+            value = dict.fromkeys(layers, value)
+        if not isinstance(value, dict):
+            raise self.wrong(key, f"there are {len(layers)} layers of links, and here are {len(value)} numbers")
+        each = Told(self.file, f"{self.at}{key}.", value)
+        return [each.bandwidth(layer) if key.startswith("bandwidth") else each.number(layer) for layer in layers]
+
+    def _value(self, key: str, default: Any) -> Any:
+        value = self.values.get(key, default)
+        if value is _MISSING:
+            raise self.wrong(key, "missing")
+        return value
+
+
+class FlowSet:
+    """The flows of a file, and what they flow over.
+
+    Parameters
+    ----------
+    file
+        Its name.
+
+    Raises
+    ------
+    ConfigError
+        When it cannot be read, or something in it is not as it should be; with the place.
+    """
+
+    def __init__(self, file: Path) -> None:
+        try:
+            told = json.loads(read_input(file, most_bytes=_MOST_BYTES))
+        except OSError as error:
+            raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{file}: this is no JSON: {error}") from None
+        self._told = _section(file, "", told)
+        flows = self._told.values.get("flows")
+        if not isinstance(flows, list):
+            raise self._told.wrong("flows", "a list of flows is missing")
+        self._flows = [_section(file, f"flows[{index}].", flow) for index, flow in enumerate(flows)]
+
+    def solve(self, routes: str | None) -> dict[str, Any]:
+        """Return when each flow ends and by which links it goes.
+
+        Parameters
+        ----------
+        routes
+            ``given``, ``own``, or None: those that are given, if all are.
+        """
+        given = all("route" in flow.values for flow in self._flows)
+        of_graph = self._told.values.get("topology") is None or self._topology().values["type"] == "given"
+        if routes is None:
+            routes = "given" if given else "own"
+        # A set that has no topology has no routes but those that it gives.
+        links, ways = self._given() if routes == "given" or (of_graph and given) else self._own()
+        return {"finish_s": self._ends(links, ways), "routes": ways}
+
+    def _ends(self, links: Links, ways: list[list[str]]) -> list[float]:
+        from xsim_py.network.flows import FairFlows
+
+        account = FairFlows()
+        numbers = {name: account.add_link(bandwidth) for name, (bandwidth, _) in links.items()}
+        for number, (flow, way) in enumerate(zip(self._flows, ways, strict=True)):
+            begin = flow.number("start_s", 0.0) + math.fsum(links[name][1] for name in way)
+            account.add(number, begin, flow.number("bytes"), [numbers[name] for name in way])
+        found = {number: time for time, number in account.advance(math.inf)}
+        return [found[number] for number in range(len(ways))]
+
+    def _given(self) -> tuple[Links, list[list[str]]]:
+        """Return the links of the file, and the routes of its flows."""
+        told = self._told.values.get("links")
+        if not isinstance(told, dict):
+            raise self._told.wrong("links", "missing: name: [bytes per second, seconds of latency]")
+        links: Links = {}
+        for name, figures in told.items():
+            if not isinstance(figures, list) or len(figures) != 2:
+                raise self._told.wrong(f"links.{name}", "this is not [bytes per second, seconds of latency]")
+            each = Told(self._told.file, f"links.{name}", {"[0]": figures[0], "[1]": figures[1]})
+            links[name] = each.bandwidth("[0]"), each.number("[1]")
+        ways = []
+        for flow in self._flows:
+            way = flow.values.get("route")
+            if not isinstance(way, list):
+                raise flow.wrong("route", "missing: the names of its links, or --routes own")
+            for name in way:
+                if not isinstance(name, str) or name not in links:
+                    raise flow.wrong("route", f"there is no link {name!r}")
+            ways.append(way)
+        return links, ways
+
+    def _topology(self) -> Told:
+        told = self._told.values.get("topology")
+        if told is None:
+            raise self._told.wrong("topology", "missing: flows without routes need one")
+        section = _section(self._told.file, "topology.", told)
+        kind = section.values.get("type")
+        if kind not in (*_KINDS, "given"):
+            raise section.wrong("type", f"{kind!r} is none of its values; {advice(str(kind), (*_KINDS, 'given'))}")
+        return section
+
+    def _own(self) -> tuple[Links, list[list[str]]]:
+        """Return the links that the flows take over the topology of the file, and their routes."""
+        told = self._topology()
+        if told.values["type"] == "given":
+            raise told.wrong("type", "the topology is given by links only, and not all flows have routes")
+        topology, figures = _KINDS[told.values["type"]](told)
+        per_node = told.whole("ranks_per_node", 1, least=1)
+        links: Links = {}
+        ways = []
+        for flow in self._flows:
+            ends = []
+            for key in ("src", "dst"):
+                rank = flow.whole(key)
+                if rank >= topology.nodes * per_node:
+                    raise flow.wrong(key, f"there are {topology.nodes * per_node} ranks, and this is {rank}")
+                ends.append(rank // per_node)
+            a, b = ends
+            via = flow.values.get("via_group")
+            if via is not None and hasattr(topology, "route_over"):
+                group = flow.whole("via_group")
+                if group >= topology.groups:
+                    raise flow.wrong("via_group", f"there are {topology.groups} groups")
+                route = topology.route_over(a, b, group)
+            else:
+                route = topology.route(a, b)
+            way = []
+            for link in route:
+                name = topology.link_name(link)
+                links[name] = figures[topology.layer(link)]
+                way.append(name)
+            ways.append(way)
+        return links, ways
+
+
+def _section(file: Path, at: str, told: Any) -> Told:
+    if not isinstance(told, dict):
+        raise ConfigError(f"{file}: {at.rstrip('.') or 'file'}: this is not a section of keys and values")
+    return Told(file, at, told)
+
+
+_Figures = list[tuple[float, float]]
+
+
+def _figures(told: Told, layers: Sequence[str]) -> _Figures:
+    """Return bandwidth and latency of each layer."""
+    return list(zip(told.by_layer("bandwidth_Bps", layers), told.by_layer("latency_s", layers), strict=True))
+
+
+def _with_doors(told: Told, topology: Topology, figures: _Figures, port: str | None) -> tuple[Topology, _Figures]:
+    """Put ports around a topology, and the memory of a node; `told` has the figures of both."""
+    from xsim_py.machine.doors import Doors
+
+    memory = "memory_Bps" in told.values
+    if port:
+        figures = [*figures, (told.bandwidth("bandwidth_Bps"), told.number("latency_s", 0.0))]
+    if memory:
+        figures = [*figures, (told.bandwidth("memory_Bps"), told.number("memory_latency_s", 0.0))]
+    return (Doors(topology, port=port, memory=memory) if port or memory else topology), figures
+
+
+def _fat_tree(told: Told) -> tuple[Topology, _Figures]:
+    from xsim_py.machine.fat_tree import FatTree
+
+    children, parents = told.counts("m"), told.counts("w")
+    parallel = told.counts("p", [1] * len(children))
+    if not len(children) == len(parents) == len(parallel):
+        raise told.wrong("m", "m, w and p have different numbers of levels")
+    tree = FatTree(children, parents, parallel, cables=told.word("cables", "destination", "source"))
+    return tree, _figures(told, tree.layers)
+
+
+def _dragonfly(told: Told) -> tuple[Topology, _Figures]:
+    from xsim_py.machine.dragonfly import Dragonfly
+
+    hosts, routers, links = (told.whole(key, least=1) for key in "pah")
+    between = told.whole("links_between_groups", 1, least=1)
+    groups = told.whole("groups", routers * links // between + 1, least=1)
+    if (groups - 1) * between > routers * links:
+        raise told.wrong("groups", f"a group has {routers * links} links, too few for {groups} groups")
+    dragonfly = Dragonfly(
+        hosts,
+        routers,
+        links,
+        groups=groups,
+        between=between,
+        wiring=told.word("wiring", "relative", "absolute"),
+        routing=told.word("routing", "minimal", "valiant", "ecmp"),
+    )
+    return dragonfly, _figures(told, dragonfly.layers)
+
+
+def _cascade(told: Told) -> tuple[Topology, _Figures]:
+    from xsim_py.machine.dragonfly import Cascade
+
+    groups, chassis, blades = (told.whole(key, least=1) for key in ("groups", "chassis", "blades"))
+    if groups > blades:
+        raise told.wrong("groups", f"blade j has the link to group j, so that {blades} blades are too few for {groups}")
+    blue, black, green = (
+        told.whole(f"links_{key}", 1, least=1) for key in ("between_groups", "between_chassis", "in_chassis")
+    )
+    hosts = told.whole("nodes_per_blade", least=1)
+    cascade = Cascade(groups, chassis, blades, hosts, blue=blue, black=black, green=green)
+    figures = _figures(told, cascade.layers)
+    widths = cascade.widths or ()
+    return cascade, [(bandwidth * width, latency) for (bandwidth, latency), width in zip(figures, widths, strict=True)]
+
+
+def _torus(told: Told) -> tuple[Topology, _Figures]:
+    from xsim_py.machine.torus import Torus
+
+    torus = Torus(told.counts("dims"), ties=told.word("ties", "up", "simgrid"))
+    figures = _figures(told, torus.layers)
+    port = told.values.get("port")
+    if port is None:
+        return _with_doors(told, torus, figures, None)
+    section = _section(told.file, f"{told.at}port.", port)
+    return _with_doors(section, torus, figures, section.word("duplex", "full", "half"))
+
+
+def _hyperx(told: Told) -> tuple[Topology, _Figures]:
+    from xsim_py.machine.hyperx import HyperX
+
+    dims = told.counts("dims")
+    parallel = told.counts("parallel", [1] * len(dims))
+    if len(parallel) != len(dims):
+        raise told.wrong("parallel", f"there are {len(dims)} dimensions")
+    routing = told.word("routing", "dimension_order", "ecmp", "valiant")
+    hyperx = HyperX(dims, told.whole("hosts_per_router", 1, least=1), parallel, routing=routing)
+    return hyperx, _figures(told, hyperx.layers)
+
+
+def _switch(told: Told) -> tuple[Topology, _Figures]:
+    from xsim_py.machine import Switch
+
+    backbone = "backbone_Bps" in told.values
+    switch = Switch(told.whole("nodes", least=1), half=told.word("duplex", "full", "half") == "half", backbone=backbone)
+    figures = [(told.bandwidth("bandwidth_Bps"), told.number("latency_s", 0.0))]
+    if backbone:
+        figures.append((told.bandwidth("backbone_Bps"), told.number("backbone_latency_s", 0.0)))
+    return _with_doors(told, switch, figures, None)
+
+
+_KINDS: Final[dict[str, Callable[[Told], tuple[Any, _Figures]]]] = {
+    "switch": _switch,
+    "fat_tree": _fat_tree,
+    "torus": _torus,
+    "dragonfly": _dragonfly,
+    "dragonfly_cascade": _cascade,
+    "hyperx": _hyperx,
+}

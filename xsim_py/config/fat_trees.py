@@ -1,0 +1,98 @@
+"""The shapes of fat trees and cascades, from the words that a description has for them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xsim_py.config.topologies import TopologySpec
+
+Shape = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Children, parents, and cables between each such pair, level by level from the lowest on."""
+
+_LONGEST: Final = 200
+_MOST: Final = 2**24
+
+FORMS: Final = (("shape",), ("children", "parents"), ("arity", "levels"), ("radix", "levels"), ("nodes_per_leaf",))
+"""The keys that say by themselves, one group or another, which tree it is."""
+
+
+def parse_shape(text: str) -> Shape:
+    """Return the tree of a text such as ``3; 4,4,4; 1,4,4; 1,1,1``, whose last list may be left out.
+
+    Raises
+    ------
+    ValueError
+        When it is no such text; it says why.
+    """
+    lists = [re.fullmatch(r"\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*", part) for part in text.split(";")]
+    if len(lists) not in (3, 4) or not all(lists):
+        raise ValueError(f"{text!r} is no tree; write levels; children; parents; cables: '3; 4,4,4; 1,4,4; 1,1,1'")
+    numbers = [tuple(map(int, found[0].split(","))) for found in lists if found]
+    (levels, *more), children, parents = numbers[:3]
+    parallel = numbers[3] if len(numbers) == 4 else (1,) * len(children)
+    if more or not len(children) == len(parents) == len(parallel) == levels:
+        raise ValueError(f"{text!r} has not {levels} numbers in each of its lists, one a level")
+    if not all((*children, *parents, *parallel)):
+        raise ValueError(f"{text!r} holds a 0; there is one at least of everything")
+    return children, parents, parallel
+
+
+def parse_cascade(text: str) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], int]:
+    """Return groups, chassis and blades, each with the width of their links, and the nodes of a blade.
+
+    The text is that of SimGrid's dragonfly, ``groups,blue;chassis,black;blades,green;nodes``.
+
+    Raises
+    ------
+    ValueError
+        When it is no such text, or there are fewer blades than groups; it says why.
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*", text)
+    numbers = [int(part) for part in found.groups()] if found and len(text) < _LONGEST else []
+    if not numbers or 0 in numbers:
+        raise ValueError(
+            f"{text!r} is no cascade; write groups,links; chassis,links; blades,links; nodes: '4,1;2,1;4,1;2'"
+        )
+    groups, blue, chassis, black, blades, green, hosts = numbers
+    if groups > blades:
+        raise ValueError(
+            f"{text!r}: blade j has the link to group j, so that {blades} blades are too few for {groups} groups"
+        )
+    if groups * chassis * blades * hosts > _MOST:
+        raise ValueError(f"{text!r} has more than {_MOST:,} nodes")
+    return (groups, blue), (chassis, black), (blades, green), hosts
+
+
+def tree_shape(wanted: TopologySpec, nodes: int) -> Shape:
+    """Return the tree that a checked description asks for; where that leaves the size open, with room for `nodes`."""
+    if wanted.shape is not None:
+        return parse_shape(wanted.shape)
+    if wanted.children is not None and wanted.parents is not None:
+        return wanted.children, wanted.parents, wanted.parallel or (1,) * len(wanted.children)
+    if wanted.arity is not None:
+        arity = wanted.arity
+        levels = wanted.levels or next(n for n in itertools.count(1) if arity**n >= nodes)
+        return _with((arity,) * levels, (1,) + (arity,) * (levels - 1), wanted)
+    if wanted.radix is not None:
+        half = wanted.radix // 2
+        levels = wanted.levels or next(n for n in itertools.count(2) if 2 * half**n >= nodes)
+        return _with((half,) * (levels - 1) + (2 * half,), (1,) + (half,) * (levels - 1), wanted)
+    below = wanted.nodes_per_leaf
+    assert below is not None  # the rules of the description see to that
+    leaves = wanted.leaves or -(-nodes // below)
+    if wanted.spines is not None:
+        return (below, leaves), (1, wanted.spines), (1, 1)
+    return _with((below, leaves), (1, below), wanted)
+
+
+def _with(children: Sequence[int], parents: Sequence[int], wanted: TopologySpec) -> Shape:
+    """Return a tree whose topmost level has `taper` times fewer switches."""
+    taper = wanted.taper or 1
+    top = max(1, math.ceil(parents[-1] / taper)) if len(parents) > 1 else parents[-1]
+    return tuple(children), (*parents[:-1], top), (1,) * len(children)

@@ -1,0 +1,248 @@
+"""The keys of section ``topology``: how the nodes are connected; see `description`."""
+
+# ruff: noqa: RUF009 - `option` makes a dataclasses.field, which is what a default here has to be
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from xsim_py.config import value_kinds as kinds
+from xsim_py.config.value_kinds import ListOf, ListOrSection, OneOf, Section, SectionsOf, choice, integer, option
+
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwistSpec:
+    """One entry of ``topology.twist``: who goes around one dimension comes out shifted in another."""
+
+    wrap: int = option(kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", default=0, required=True)
+    shift: int = option(kinds.DIMENSION, "The dimension in which they are shifted.", default=0, required=True)
+    by: int = option(
+        integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
+    )
+
+
+TOPOLOGY_KEYS = {
+    "single": (),
+    "switch": ("duplex", "links"),
+    "torus": ("dims", "twist", "ties", "routing", "duplex", "links"),
+    "fattree": (
+        *("leaves", "nodes_per_leaf", "spines", "shape", "children", "parents", "parallel", "arity", "radix", "levels"),
+        *("taper", "cables", "routing", "duplex", "links"),
+    ),
+    "dragonfly": (
+        *("hosts_per_router", "routers_per_group", "global_links_per_router", "groups", "links_between_groups"),
+        *("wiring", "routing", "duplex", "links"),
+    ),
+    "cascade": (
+        *("shape", "groups", "links_between_groups", "chassis", "links_between_chassis", "blades", "links_in_chassis"),
+        *("hosts_per_router", "routing", "duplex", "links"),
+    ),
+    "hyperx": ("dims", "hosts_per_router", "parallel", "routing", "duplex", "links"),
+    "graph": ("file", "edges", "hosts", "cables", "routing", "duplex", "links"),
+}
+"""The keys of section ``topology`` that each type has besides ``type``; their classes are in `machine.topologies`."""
+
+ROUTINGS = {
+    "torus": ("dimension_order",),
+    "fattree": ("dmodk", "ecmp"),
+    "dragonfly": ("minimal", "valiant", "ecmp"),
+    "cascade": ("minimal",),
+    "hyperx": ("dimension_order", "ecmp", "valiant"),
+    "graph": ("minimal", "ecmp"),
+}
+"""The values that ``topology.routing`` has on each type, the default first."""
+
+_LAYERS = (
+    *("every", "node", "backbone", "port", "memory", "host", "local", "global", "green", "black", "blue", "link"),
+    *(f"level{level}" for level in range(1, 9)),
+    *(f"dim{dimension}" for dimension in range(1, 7)),
+    *kinds.DIMENSIONS,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkSpec:
+    """One entry of ``topology.links``: the figures of one layer of links."""
+
+    ps_per_byte: Fraction | None = option(
+        kinds.BANDWIDTH, "Of a link, one way.", shown="that of network", key="bandwidth"
+    )
+    latency_ps: int | None = option(
+        kinds.COST, "What a link adds to the latency.", shown="network.per_hop; within a node and a switch 0s"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeSpec:
+    """One entry of ``topology.edges`` that says more than two names."""
+
+    ends: tuple[str, ...] = option(
+        ListOf(kinds.NAME, "two names", least=2, most=2), "The two vertices.", default=(), required=True
+    )
+    parallel: int = option(integer(1, 2**16), "How many links there are side by side.", default=1, shown="1")
+    ps_per_byte: Fraction | None = option(
+        kinds.BANDWIDTH, "Of each, one way.", shown="that of network", key="bandwidth"
+    )
+    latency_ps: int | None = option(kinds.COST, "What it adds to the latency.", shown="network.per_hop")
+
+
+_COUNTS = ListOf(integer(1, _MOST), "a list of numbers, one a level or dimension", most=8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopologySpec:
+    """Section ``topology``: how the nodes are connected."""
+
+    type: str = option(
+        choice(*TOPOLOGY_KEYS),
+        "One node, a switch (two hops between any two nodes), an n-D torus, a fat tree, a dragonfly, Cray's dragonfly "
+        "(cascade), a HyperX, or any graph of your own.",
+        default="switch",
+    )
+    dims: tuple[int, ...] | None = option(
+        ListOf(integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
+        "Lengths of the torus in x, y, z, w, v, u; rank 1's node is rank 0's neighbour in x. Of a HyperX, which needs "
+        "them, its routers along each dimension.",
+        shown="the smallest 3-D torus that holds the ranks and is at most twice as long as wide",
+    )
+    twist: str | tuple[TwistSpec, ...] = option(
+        OneOf(
+            choice("none", "half"),
+            ListOf(Section(TwistSpec), "a list of {wrap: y, shift: x, by: 4}"),
+            "none, half, or a list of {wrap: y, shift: x, by: 4}",
+        ),
+        "Twist of the torus. half: going around any other dimension shifts x by half its length, which is the "
+        "rectangular (2a x a) and the prismatic doubly (2a x a x a) twisted torus.",
+        default="none",
+    )
+    ties: str | None = option(
+        choice("up", "simgrid"),
+        "Which of two equally long ways around a ring: the one upwards, or by SimGrid's rule.",
+        shown="up",
+    )
+    leaves: int | None = option(
+        integer(1, _MOST), "Leaf switches of a fat tree of two levels.", shown="as many as the ranks need"
+    )
+    nodes_per_leaf: int | None = option(
+        integer(1, _MOST), "Nodes on each leaf of a fat tree of two levels; consecutive nodes are on one leaf."
+    )
+    spines: int | None = option(
+        integer(1, _MOST),
+        "Switches above the leaves, each with a link to every leaf. A message to node n crosses spine n modulo spines.",
+        shown="as many as nodes_per_leaf",
+    )
+    shape: str | None = option(
+        kinds.TEXT,
+        "The whole fat tree as levels; children; parents; cables, such as 3; 4,4,4; 1,4,2; 1,1,1. The whole cascade as "
+        "groups,links; chassis,links; blades,links; nodes, such as 4,1;2,1;4,1;2.",
+    )
+    children: tuple[int, ...] | None = option(
+        _COUNTS, "Children of a switch of the fat tree, level by level from below: first the nodes on each."
+    )
+    parents: tuple[int, ...] | None = option(
+        _COUNTS, "Parents of a node of the fat tree, then of a switch of each level but the topmost."
+    )
+    parallel: tuple[int, ...] | None = option(
+        _COUNTS,
+        "Links side by side: those of a fat tree's child and parent, level by level, or along each dimension of a "
+        "HyperX.",
+        shown="1 everywhere",
+    )
+    arity: int | None = option(
+        integer(2, _MOST),
+        "A k-ary fat tree: every switch has k children and, below the top, k parents; k^levels nodes.",
+    )
+    radix: int | None = option(
+        integer(4, _MOST),
+        "A fat tree of switches with so many ports, half of which lead up; at the top all lead down.",
+    )
+    levels: int | None = option(
+        integer(1, 8), "Levels of switches of such a fat tree.", shown="as many as the ranks need"
+    )
+    taper: float | None = option(
+        kinds.POSITIVE,
+        "How many times fewer switches the topmost level of a fat tree has than it would have with full bandwidth.",
+        shown="1",
+    )
+    cables: str | None = option(
+        choice("destination", "source"),
+        "What chooses one of several links side by side: the node that a message is for, or the one that it is from "
+        "(in a fat tree on the way down, SimGrid's rule).",
+        shown="destination",
+    )
+    hosts_per_router: int | None = option(
+        integer(1, _MOST),
+        "Nodes on each router of a dragonfly (p), of a cascade or of a HyperX.",
+        shown="dragonfly: balanced, or as many as the ranks need; HyperX: as many as the ranks need; cascade: 1",
+    )
+    routers_per_group: int | None = option(
+        integer(1, _MOST), "Routers in a group of a dragonfly (a).", shown="twice hosts_per_router"
+    )
+    global_links_per_router: int | None = option(
+        integer(1, _MOST),
+        "Links of each router of a dragonfly to other groups (h).",
+        shown="as many as hosts_per_router",
+    )
+    groups: int | None = option(
+        integer(1, _MOST), "Groups of a dragonfly or cascade.", shown="dragonfly: as many as the links reach"
+    )
+    links_between_groups: int | None = option(
+        integer(1, 2**16),
+        "Links between each two groups of a dragonfly; in a cascade, by how much their bandwidth is multiplied.",
+        shown="1",
+    )
+    wiring: str | None = option(
+        choice("relative", "absolute"),
+        "Port j of group i of a dragonfly leads to group i + 1 + j, or to group j (leaving itself out).",
+        shown="relative",
+    )
+    chassis: int | None = option(integer(1, _MOST), "Chassis in a group of a cascade.", shown="1")
+    links_between_chassis: int | None = option(
+        integer(1, 2**16), "By how much the bandwidth of black links (between chassis) is multiplied.", shown="1"
+    )
+    blades: int | None = option(integer(1, _MOST), "Blades in a chassis of a cascade, each with a router.")
+    links_in_chassis: int | None = option(
+        integer(1, 2**16), "By how much the bandwidth of green links (in a chassis) is multiplied.", shown="1"
+    )
+    routing: str | None = option(
+        choice(*dict.fromkeys(word for words in ROUTINGS.values() for word in words)),
+        "Which way messages take; valiant: over a group or router that is drawn; ecmp: one of the shortest, drawn. "
+        "Draws are by the seed, for each pair of nodes.",
+        shown="dmodk on a fat tree, dimension_order on a torus and a HyperX, minimal elsewhere",
+    )
+    duplex: str | None = option(
+        choice("full", "half"),
+        "half: what a node sends and what it receives share one link, that to its switch or its port.",
+        shown="full",
+    )
+    links: Mapping[str, LinkSpec] | None = option(
+        SectionsOf(_LAYERS, Section(LinkSpec), "a section such as {host: {bandwidth: 10GB/s, latency: 100ns}}"),
+        "Bandwidth and latency by layer of links; every: of those without an entry; port, memory: gives each node such "
+        "a link; backbone: gives a switch one, which all messages share.",
+        shown="none",
+    )
+    file: Path | None = option(
+        kinds.FILE, "The graph: GraphML, or a text file with one edge (two names) on a line; relative to this file."
+    )
+    edges: tuple[tuple[str, str] | EdgeSpec, ...] | None = option(
+        ListOf(
+            ListOrSection(
+                ListOf(kinds.NAME, "two names", least=2, most=2),
+                Section(EdgeSpec),
+                "two names, or a section such as {ends: [a, b], bandwidth: 10Gbps}",
+            ),
+            "a list of edges such as [[a, b], [b, c]]",
+        ),
+        "The graph itself, in place of a file.",
+    )
+    hosts: str = option(
+        kinds.TEXT,
+        "Pattern of the names of those vertices that are nodes and not only switches, such as n*. Nodes are numbered "
+        "in the natural order of their names (n2 before n10).",
+        default="*",
+    )

@@ -1,0 +1,424 @@
+"""Dragonflies: groups of routers, all of a group joined to each other, and all groups joined to each other.
+
+The canonical one is that of Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology" (ISCA
+2008): p nodes on a router, a routers in a group, h global links from each router, and up to a h + 1 groups; balanced if
+a = 2p = 2h. Which router has the link to which group is its wiring: ``relative`` (port j of group i leads to group
+i + 1 + j) or ``absolute`` (to group j, leaving out itself). `Cascade` is what Cray made of it: a group is a grid of
+routers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise
+
+from xsim_py.config import MachineSpec
+from xsim_py.config.fat_trees import parse_cascade
+from xsim_py.machine.topology import Route, Topology, Wire
+
+HOST, LOCAL, GLOBAL = range(3)
+
+
+class Dragonfly(Topology):
+    """A canonical dragonfly; consecutive nodes are on one router. After the nodes come the routers, group by group.
+
+    Parameters
+    ----------
+    hosts
+        Nodes on a router, p.
+    routers
+        Routers in a group, a.
+    global_links
+        Links of a router to other groups, h.
+    groups
+        How many groups there are; None: a h + 1, as many as can be.
+    between
+        How many links join each two groups.
+    wiring
+        ``relative`` or ``absolute``.
+    routing
+        ``minimal``; or ``valiant``, over a group that is drawn for each pair of nodes (Valiant, "A scheme for fast
+        parallel communication", SIAM J. Comput. 11, 1982).
+    """
+
+    layers = ("host", "local", "global")
+
+    def __init__(
+        self,
+        hosts: int,
+        routers: int,
+        global_links: int,
+        *,
+        groups: int | None = None,
+        between: int = 1,
+        wiring: str = "relative",
+        routing: str = "minimal",
+    ) -> None:
+        self.hosts, self.routers, self.global_links = hosts, routers, global_links
+        self.groups = groups or routers * global_links // between + 1
+        self.between, self.wiring = between, wiring
+        self._relative, self._valiant = wiring == "relative", routing == "valiant" and self.groups > 2
+        self._drawn = routing == "ecmp" and between > 1
+        self.switches = routers * self.groups
+        self.nodes = hosts * self.switches
+        self.least_hops = 2 if hosts > 1 else 3 if self.nodes > 1 else 0
+
+    @classmethod
+    def of(cls, spec: MachineSpec, nodes: int) -> Topology:
+        """Make the dragonfly that is asked for; where that leaves the size open, balanced and large enough."""
+        wanted = spec.topology
+        hosts, routers, links = wanted.hosts_per_router, wanted.routers_per_group, wanted.global_links_per_router
+        unit = hosts or links or (routers and -(-routers // 2))
+        between = wanted.links_between_groups or 1
+        if not unit:
+            unit = 1
+            while 2 * unit * unit * (wanted.groups or 2 * unit * unit // between + 1) < nodes:
+                unit += 1
+        return cls(
+            hosts or unit,
+            routers or 2 * unit,
+            links or unit,
+            groups=wanted.groups,
+            between=between,
+            wiring=wanted.wiring or "relative",
+            routing=wanted.routing or "minimal",
+        )
+
+    def gateway(self, group: int, to: int, copy: int = 0, /) -> int:
+        """Return which router of a group has its link (one of several: the `copy`-th) to another group."""
+        if self._relative:
+            port = (to - group - 1) % self.groups
+        else:
+            port = to if to < group else to - 1
+        return (port + copy * (self.groups - 1)) // self.global_links
+
+    def _copy(self, a: int, b: int) -> int:
+        """Return which link of two groups leads by the fewest hops, the destination's or a draw's choice of equals."""
+        (group, router), (other, last) = (divmod(node // self.hosts, self.routers) for node in (a, b))
+        turn = self.draw(self.between, a, b) if self._drawn else b % self.between
+
+        def order(copy: int) -> tuple[int, int]:
+            hops = (self.gateway(group, other, copy) != router) + (self.gateway(other, group, copy) != last)
+            return hops, (copy - turn) % self.between
+
+        return min(range(self.between), key=order)
+
+    def _across(self, group: int, other: int, copy: int) -> Wire:
+        """Return a link between two groups."""
+        first = self.nodes + group * self.routers, self.nodes + other * self.routers
+        pairs = [
+            (first[0] + self.gateway(group, other, each), first[1] + self.gateway(other, group, each))
+            for each in range(copy + 1)
+        ]
+        before = pairs.count(pairs[-1]) - 1
+        return (*pairs[-1], before) if before else pairs[-1]
+
+    def via(self, a: int, b: int, /) -> int | None:
+        """Return the group over which a message goes besides those of its nodes, by a draw; None: over no other."""
+        group, other = (node // (self.hosts * self.routers) for node in (a, b))
+        if not self._valiant or group == other:
+            return None
+        drawn = self.draw(self.groups - 2, a, b)
+        for taken in sorted((group, other)):
+            drawn += drawn >= taken
+        return drawn
+
+    def route(self, a: int, b: int, /) -> Route:
+        """Return the minimal way, or that over `via`."""
+        return self.route_over(a, b, self.via(a, b))
+
+    def route_over(self, a: int, b: int, via: int | None, /) -> Route:
+        """Return the way over a third group, or the minimal one if there is none, or if it is one of the two."""
+        if a == b:
+            return []
+        at, last = self.nodes + a // self.hosts, self.nodes + b // self.hosts
+        group, other = (node // (self.hosts * self.routers) for node in (a, b))
+        route: Route = [(a, at)]
+        groups = [group, other] if via is None or via in (group, other) else [group, via, other]
+        if group == other:
+            groups = [group]
+        for here, there in pairwise(groups):
+            copy = self._copy(a, b) if len(groups) == 2 and self.between > 1 else b % self.between
+            link = self._across(here, there, copy)
+            if link[0] != at:
+                route.append((at, link[0]))
+            route.append(link)
+            at = link[1]
+        if at != last:
+            route.append((at, last))
+        route.append((last, b))
+        return route
+
+    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+        """Return how many links of nodes, within groups and between them the route has."""
+        if a == b:
+            return 0, 0, 0
+        one, other = a // self.hosts, b // self.hosts
+        if one == other:
+            return 2, 0, 0
+        (group, router), (to, last) = divmod(one, self.routers), divmod(other, self.routers)
+        if group == to:
+            return 2, 1, 0
+        if self.between > 1 or self._valiant:
+            route = self.route(a, b)
+            between = sum(self.layer(link) == GLOBAL for link in route)
+            return 2, len(route) - between - 2, between
+        return 2, (self.gateway(group, to) != router) + (self.gateway(to, group) != last), 1
+
+    def hops(self, a: int, b: int, /) -> int:
+        """Return the links of the route: two more than there are between routers."""
+        return sum(self.ways(a, b))
+
+    def layer(self, link: Wire, /) -> int:
+        """Return whether a link is a node's, within a group, or between groups."""
+        if min(link[0], link[1]) < self.nodes:
+            return HOST
+        group, other = ((end - self.nodes) // self.routers for end in link[:2])
+        return LOCAL if group == other else GLOBAL
+
+    def vertex(self, vertex: int, /) -> str:
+        """Return ``h<number>`` for a node, and ``r<group>.<number>`` for a router."""
+        if vertex < self.nodes:
+            return f"h{vertex}"
+        group, router = divmod(vertex - self.nodes, self.routers)
+        return f"r{group}.{router}"
+
+    def wires(self) -> Iterator[Wire]:
+        """Yield the links of nodes, within groups, and between them."""
+        yield from ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
+        for group in range(self.groups):
+            first = self.nodes + group * self.routers
+            yield from combinations(range(first, first + self.routers), 2)
+        for pair in combinations(range(self.groups), 2):
+            yield from (self._across(*pair, copy) for copy in range(self.between))
+
+    def diameter(self) -> int:
+        """Return the links of the longest way."""
+        return 2 + self.router_diameter() if self.switches > 1 else 2 if self.nodes > 1 else 0
+
+    def router_diameter(self) -> int:
+        """Return the hops between routers on the longest way."""
+        local = self.routers > 1
+        if self.groups == 1:
+            return int(local)
+        if self._valiant:
+            return 2 + 3 * local
+        most = max(hops for hops in range(4) if self._pairs_at(0, 1, hops)) if self.between > 1 else 1 + 2 * local
+        return max(most, int(local))
+
+    def router_hops(self) -> tuple[int, float]:
+        """Return the most and the mean hops between two different routers."""
+        return self.router_diameter(), self.mean_router_hops()
+
+    def mean_distance(self) -> float:
+        """Return the mean links over all ordered pairs of different nodes, and over all groups that may be drawn."""
+        others = self.nodes - self.hosts
+        return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
+
+    def mean_router_hops(self) -> float:
+        """Return the mean hops between routers over all ordered pairs of different routers."""
+        routers, groups = self.routers, self.groups
+        if self._valiant:
+            across = 2 + 2 * (routers - 1) / routers + self._turns()
+        elif self.between > 1:
+            counts = Counter[int]()
+            for pair in combinations(range(groups), 2):
+                for hops in range(1, 4):
+                    counts[hops] += self._pairs_at(*pair, hops)
+            across = sum(hops * count for hops, count in counts.items()) / max(counts.total(), 1)
+        else:
+            across = 1 + 2 * (routers - 1) / routers
+        return (routers - 1 + routers * (groups - 1) * across) / max(routers * groups - 1, 1)
+
+    def _pairs_at(self, group: int, other: int, hops: int) -> int:
+        """Return how many pairs of routers of two groups are that many hops apart."""
+        ends = {(self.gateway(group, other, copy), self.gateway(other, group, copy)) for copy in range(self.between)}
+        here, there = ({end[side] for end in ends} for side in (0, 1))
+        within = self.routers**2 - (self.routers - len(here)) * (self.routers - len(there))
+        return {1: len(ends), 2: within - len(ends), 3: self.routers**2 - within}.get(hops, 0)
+
+    def _turns(self) -> float:
+        """Return how often a message over a drawn group has to change routers there."""
+        stays = 0.0
+        for copy in range(self.between):
+            ports = range(copy * (self.groups - 1), (copy + 1) * (self.groups - 1))
+            counts = Counter(port // self.global_links for port in ports)
+            stays += sum(count * (count - 1) for count in counts.values())
+        return 1 - stays / (self.between * (self.groups - 1) * (self.groups - 2))
+
+    def bisection(self, bandwidths: Sequence[float], /) -> float:
+        """Return what the links between two halves of the groups carry one way, or the nodes of a half send."""
+        if self.groups == 1:
+            links, layer = (self.routers // 2) * -(-self.routers // 2), LOCAL
+        else:
+            links, layer = (self.groups // 2) * -(-self.groups // 2) * self.between, GLOBAL
+        nodes = self.nodes // 2 * bandwidths[HOST]
+        return min(links * bandwidths[layer], nodes) if links else nodes
+
+    def __str__(self) -> str:
+        several = f", {self.between} links between two groups" if self.between > 1 else ""
+        way = ", valiant" if self._valiant else ""
+        return (
+            f"dragonfly of {self.groups} groups of {self.routers} routers with {self.hosts} node"
+            f"{'s' if self.hosts > 1 else ''} and {self.global_links} global link"
+            f"{'s' if self.global_links > 1 else ''} each{several}, wired {self.wiring}{way}"
+        )
+
+
+class Cascade(Topology):
+    """A dragonfly whose groups are grids of routers: chassis of blades (Faanes et al., "Cray Cascade", SC 2012).
+
+    All blades of a chassis are joined (green), and so are blades of one number in all chassis of a group (black).
+    Router (chassis 0, blade j) of group i has the link to group j (blue), as SimGrid wires it.
+
+    Parameters
+    ----------
+    groups, chassis, blades
+        How many groups there are, chassis in a group, and blades in a chassis; not fewer blades than groups.
+    hosts
+        Nodes on a blade.
+    blue, black, green
+        How many times the bandwidth of their layer the links between groups, chassis and blades have.
+    """
+
+    layers = ("host", "green", "black", "blue")
+
+    def __init__(
+        self, groups: int, chassis: int, blades: int, hosts: int, *, blue: int = 1, black: int = 1, green: int = 1
+    ) -> None:
+        self.groups, self.chassis, self.blades, self.hosts = groups, chassis, blades, hosts
+        self.widths = (1, green, black, blue)
+        self.switches = groups * chassis * blades
+        self.nodes = hosts * self.switches
+        self.least_hops = 2 if hosts > 1 else 3 if self.nodes > 1 else 0
+
+    @classmethod
+    def of(cls, spec: MachineSpec, nodes: int) -> Topology:
+        """Make the machine that a description asks for; the rules of the description see to it that all is there."""
+        wanted = spec.topology
+        if wanted.shape is not None:
+            (groups, blue), (chassis, black), (blades, green), hosts = parse_cascade(wanted.shape)
+            return cls(groups, chassis, blades, hosts, blue=blue, black=black, green=green)
+        groups, chassis, blades = wanted.groups or 1, wanted.chassis or 1, wanted.blades or 1
+        return cls(
+            groups,
+            chassis,
+            blades,
+            wanted.hosts_per_router or 1,
+            blue=wanted.links_between_groups or 1,
+            black=wanted.links_between_chassis or 1,
+            green=wanted.links_in_chassis or 1,
+        )
+
+    def _router(self, group: int, chassis: int, blade: int) -> int:
+        return self.nodes + (group * self.chassis + chassis) * self.blades + blade
+
+    def _place(self, node: int) -> tuple[int, int, int]:
+        """Return the group, chassis and blade of a node."""
+        rest, blade = divmod(node // self.hosts, self.blades)
+        return *divmod(rest, self.chassis), blade
+
+    def route(self, a: int, b: int, /) -> Route:
+        """Go to the router with the link to the other group, green before black, and then the same way to the node.
+
+        Hops that lead nowhere are left out, and no other.
+        """
+        if a == b:
+            return []
+        (group, chassis, blade), (other, last, end) = self._place(a), self._place(b)
+        stops = [self._router(group, chassis, blade)]
+        if group != other:
+            stops += [self._router(group, chassis, other), self._router(group, 0, other)]
+            group, chassis, blade = other, 0, group
+            stops.append(self._router(group, chassis, blade))
+        stops += [self._router(group, chassis, end), self._router(group, last, end)]
+        vertices = [a, *(to for at, to in zip([-1, *stops], stops, strict=False) if at != to), b]
+        return list(pairwise(vertices))
+
+    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+        """Return how many links of nodes, green, black and blue ones the route has."""
+        if a == b:
+            return 0, 0, 0, 0
+        (group, chassis, blade), (other, last, end) = self._place(a), self._place(b)
+        if group == other:
+            return 2, int(blade != end), int(chassis != last), 0
+        return 2, (blade != other) + (end != group), (chassis != 0) + (last != 0), 1
+
+    def hops(self, a: int, b: int, /) -> int:
+        """Return the links of the route."""
+        return sum(self.ways(a, b))
+
+    def layer(self, link: Wire, /) -> int:
+        """Return whether a link is a node's, or green, black or blue."""
+        if min(link[0], link[1]) < self.nodes:
+            return 0
+        (one, _), (other, _) = (divmod(end - self.nodes, self.blades) for end in link[:2])
+        if one == other:
+            return 1
+        return 2 if one // self.chassis == other // self.chassis else 3
+
+    def vertex(self, vertex: int, /) -> str:
+        """Return ``h<number>`` for a node, and ``r<group>.<chassis>.<blade>`` for a router."""
+        if vertex < self.nodes:
+            return f"h{vertex}"
+        rest, blade = divmod(vertex - self.nodes, self.blades)
+        return "r{}.{}.{}".format(*divmod(rest, self.chassis), blade)
+
+    def wires(self) -> Iterator[Wire]:
+        """Yield the links of nodes, green, black and blue ones."""
+        yield from ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
+        for group in range(self.groups):
+            for chassis in range(self.chassis):
+                first = self._router(group, chassis, 0)
+                yield from combinations(range(first, first + self.blades), 2)
+            for blade in range(self.blades):
+                yield from combinations([self._router(group, each, blade) for each in range(self.chassis)], 2)
+        for group, other in combinations(range(self.groups), 2):
+            yield self._router(group, 0, other), self._router(other, 0, group)
+
+    def diameter(self) -> int:
+        """Return the links of the longest way."""
+        return 2 + self.router_diameter() if self.nodes > 1 else 0
+
+    def router_diameter(self) -> int:
+        """Return the hops between routers on the longest way."""
+        across = 1 if self.groups == 1 else 2
+        return across * ((self.blades > 1) + (self.chassis > 1)) + (self.groups > 1)
+
+    def router_hops(self) -> tuple[int, float]:
+        """Return the most and the mean hops between two different routers."""
+        return self.router_diameter(), self.mean_router_hops()
+
+    def mean_distance(self) -> float:
+        """Return the mean links over all ordered pairs of different nodes."""
+        others = self.nodes - self.hosts
+        return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
+
+    def mean_router_hops(self) -> float:
+        """Return the mean hops between routers over all ordered pairs of different routers."""
+        moves = (self.blades - 1) / self.blades + (self.chassis - 1) / self.chassis
+        routers = self.blades * self.chassis
+        total = routers * moves + (self.groups - 1) * routers * (1 + 2 * moves)
+        return total / max(self.switches - 1, 1)
+
+    def bisection(self, bandwidths: Sequence[float], /) -> float:
+        """Return what the links between two halves carry one way: of the groups, the chassis, or the blades."""
+        assert self.widths is not None
+        wide = [bandwidth * width for bandwidth, width in zip(bandwidths, self.widths, strict=True)]
+        halves = (
+            (self.groups, 1, wide[3]),
+            (self.chassis, self.blades, wide[2]),
+            (self.blades, self.chassis, wide[1]),
+        )
+        nodes = self.nodes // 2 * wide[0]
+        for parts, times, bandwidth in halves:
+            if parts > 1:
+                return min((parts // 2) * -(-parts // 2) * times * bandwidth, nodes)
+        return nodes
+
+    def __str__(self) -> str:
+        return (
+            f"dragonfly (Cascade) of {self.groups} groups of {self.chassis} chassis of {self.blades} blades "
+            f"with {self.hosts} node{'s' if self.hosts > 1 else ''} each"
+        )

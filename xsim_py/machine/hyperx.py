@@ -1,0 +1,180 @@
+"""HyperX: routers in a grid of any dimension, each joined to all that differ from it in one coordinate.
+
+Ahn, Binkert, Davis, McLaren, Schreiber, "HyperX: topology, routing, and packaging of efficient large-scale networks"
+(SC 2009): L dimensions of lengths S_1 ... S_L, K_i links between two routers along dimension i, T nodes on a router.
+Flattened butterflies and hypercubes are such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from math import prod
+from operator import mul
+
+from xsim_py.config import MachineSpec
+from xsim_py.machine.topology import Route, Topology, Wire
+
+
+class HyperX(Topology):
+    """A HyperX; consecutive nodes are on one router. After the nodes come the routers, the first digit fastest.
+
+    Parameters
+    ----------
+    dims
+        The length of each dimension.
+    hosts
+        Nodes on a router.
+    parallel
+        How many links join two routers along each dimension; None: one.
+    routing
+        ``dimension_order``; ``ecmp``: the dimensions in an order, and the links, that are drawn for each pair of nodes;
+        ``valiant``: over a router that is drawn.
+    """
+
+    def __init__(
+        self,
+        dims: Sequence[int],
+        hosts: int,
+        parallel: Sequence[int] | None = None,
+        *,
+        routing: str = "dimension_order",
+    ) -> None:
+        self.dims, self.hosts = tuple(dims), hosts
+        self.parallel = tuple(parallel or [1] * len(self.dims))
+        self.routing = routing
+        self.layers = ("host", *(f"dim{dimension}" for dimension in range(1, len(self.dims) + 1)))
+        self.switches = prod(self.dims)
+        self.nodes = hosts * self.switches
+        self._strides = list(accumulate(self.dims, mul, initial=1))
+        self.least_hops = 2 if hosts > 1 else 3 if self.nodes > 1 else 0
+
+    @classmethod
+    def of(cls, spec: MachineSpec, nodes: int) -> Topology:
+        """Make the HyperX that a description asks for; without a number of nodes on a router, as many as are needed."""
+        wanted = spec.topology
+        assert wanted.dims is not None  # the rules of the description see to that
+        hosts = wanted.hosts_per_router or -(-nodes // prod(wanted.dims))
+        return cls(wanted.dims, hosts, wanted.parallel, routing=wanted.routing or "dimension_order")
+
+    def digits(self, router: int) -> list[int]:
+        """Return the coordinates of a router."""
+        digits = []
+        for length in self.dims:
+            router, digit = divmod(router, length)
+            digits.append(digit)
+        return digits
+
+    def _order(self, a: int, b: int) -> list[int]:
+        """Return the dimensions in the order in which a message takes them."""
+        order = list(range(len(self.dims)))
+        if self.routing == "ecmp":
+            order.sort(key=lambda dimension: (self.draw(1 << 60, a, b, "order", dimension), dimension))
+        return order
+
+    def route(self, a: int, b: int, /) -> Route:
+        """Correct one coordinate after the other; over a router that is drawn, twice."""
+        if a == b:
+            return []
+        at, last = a // self.hosts, b // self.hosts
+        route: Route = [(a, self.nodes + at)]
+        stops = [last]
+        if self.routing == "valiant" and at != last:
+            stops = [self.draw(self.switches, a, b), last]
+        for stop in stops:
+            route += self._between(at, stop, a, b)
+            at = stop
+        return [*route, (self.nodes + last, b)]
+
+    def _between(self, router: int, other: int, a: int, b: int) -> Route:
+        """Return the way from router to router of a message between two nodes."""
+        route: Route = []
+        here, there = self.digits(router), self.digits(other)
+        for dimension in self._order(a, b):
+            if here[dimension] != there[dimension]:
+                to = router + (there[dimension] - here[dimension]) * self._strides[dimension]
+                lanes = self.parallel[dimension]
+                lane = self.draw(lanes, a, b, "lane", dimension) if self.routing == "ecmp" else b % lanes
+                ends = self.nodes + router, self.nodes + to
+                route.append((*ends, lane) if lane else ends)
+                router = to
+        return route
+
+    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+        """Return how many links of nodes and of each dimension the route has."""
+        if self.routing == "valiant":
+            return super().ways(a, b)
+        one, other = a // self.hosts, b // self.hosts
+        counts = [2 if a != b else 0]
+        for length in self.dims:
+            counts.append(int(one % length != other % length))
+            one //= length
+            other //= length
+        return tuple(counts)
+
+    def hops(self, a: int, b: int, /) -> int:
+        """Return the links of the route: two, and one for each coordinate that differs."""
+        return sum(self.ways(a, b))
+
+    def layer(self, link: Wire, /) -> int:
+        """Return 0 for the link of a node, and that of its dimension from 1 on for others."""
+        if min(link[0], link[1]) < self.nodes:
+            return 0
+        step = abs(link[0] - link[1])
+        return next(dimension for dimension in range(len(self.dims), 0, -1) if step >= self._strides[dimension - 1])
+
+    def vertex(self, vertex: int, /) -> str:
+        """Return ``h<number>`` for a node, and ``r<digit>.<digit>...`` for a router."""
+        if vertex < self.nodes:
+            return f"h{vertex}"
+        return "r" + ".".join(map(str, self.digits(vertex - self.nodes)))
+
+    def wires(self) -> Iterator[Wire]:
+        """Yield the links of nodes, and those of each router to higher numbers."""
+        yield from ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
+        for router in range(self.switches):
+            for digit, length, stride, lanes in zip(
+                self.digits(router), self.dims, self._strides, self.parallel, strict=False
+            ):
+                for step in range(1, length - digit):
+                    ends = self.nodes + router, self.nodes + router + step * stride
+                    yield ends
+                    yield from ((*ends, lane) for lane in range(1, lanes))
+
+    def diameter(self) -> int:
+        """Return the links of the longest way."""
+        return 2 + self.router_diameter() if self.nodes > 1 else 0
+
+    def router_diameter(self) -> int:
+        """Return the hops between routers on the longest way."""
+        return sum(length > 1 for length in self.dims) * (2 if self.routing == "valiant" else 1)
+
+    def router_hops(self) -> tuple[int, float]:
+        """Return the most and the mean hops between two different routers."""
+        return self.router_diameter(), self.mean_router_hops()
+
+    def mean_distance(self) -> float:
+        """Return the mean links over all ordered pairs of different nodes, and over all routers that may be drawn."""
+        others = self.nodes - self.hosts
+        return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
+
+    def mean_router_hops(self) -> float:
+        """Return the mean hops between routers over all ordered pairs of different routers."""
+        to_any = sum((length - 1) / length for length in self.dims)
+        if self.routing == "valiant":
+            return 2 * to_any
+        return to_any * self.switches / max(self.switches - 1, 1)
+
+    def bisection(self, bandwidths: Sequence[float], /) -> float:
+        """Return what the links between two halves carry one way, cut across the dimension where that is least."""
+        cuts = [
+            (length // 2) * -(-length // 2) * (self.switches // length) * lanes * bandwidth
+            for length, lanes, bandwidth in zip(self.dims, self.parallel, bandwidths[1:], strict=True)
+            if length > 1
+        ]
+        return min([*cuts, self.nodes // 2 * bandwidths[0]])
+
+    def __str__(self) -> str:
+        lanes = "" if set(self.parallel) == {1} else f", {'x'.join(map(str, self.parallel))} links"
+        way = "" if self.routing == "dimension_order" else f", {self.routing}"
+        return f"{'x'.join(map(str, self.dims))} HyperX with {self.hosts} nodes a router{lanes}{way}"

@@ -1,0 +1,123 @@
+"""Pictures of machines: nodes, switches and links, which may be coloured by what they have carried."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from xsim_py.errors import ConfigError, advice
+from xsim_py.input_files import MIB, read_input
+from xsim_py.report.style import COLOURS, INK, new_figure, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_NAMES: Final = 150
+_MOST_BYTES: Final = 64 * MIB
+
+
+@dataclass(frozen=True)
+class MachinePicture:
+    """The content of a picture of a machine.
+
+    Attributes
+    ----------
+    title
+        What stands above it.
+    names, places, nodes
+        The name of each vertex, where it stands, and whether it is a node and no switch.
+    links
+        Numbers of the two vertices of each link.
+    loads
+        The bytes that each link has carried; None: links are not coloured.
+    """
+
+    title: str
+    names: Sequence[str]
+    places: Sequence[tuple[float, float]]
+    nodes: Sequence[bool]
+    links: Sequence[tuple[int, int]]
+    loads: Sequence[float] | None = None
+
+
+def read_loads(file: Path) -> dict[str, float]:
+    """Return the bytes that each link has carried, from a CSV file with columns ``link`` and ``bytes``.
+
+    Raises
+    ------
+    ConfigError
+        When it cannot be read, or lacks a column; with the line.
+    """
+    try:
+        text = read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: this is not UTF-8 text") from None
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    for column in ("link", "bytes"):
+        if column not in (reader.fieldnames or ()):
+            raise ConfigError(f"{file}:1: there is no column {column}; {advice(column, reader.fieldnames or ())}")
+    loads: dict[str, float] = {}
+    for row in reader:
+        try:
+            load = float(row["bytes"])
+        except (TypeError, ValueError):
+            load = math.nan
+        if not 0 <= load < math.inf:
+            raise ConfigError(f"{file}:{reader.line_num}: {row['bytes']!r} is no number of bytes")
+        loads[row["link"]] = loads.get(row["link"], 0.0) + load
+    return loads
+
+
+def draw_machine(machine: MachinePicture, target: str | Path) -> None:
+    """Draw a machine into a file, whose suffix says the format.
+
+    Raises
+    ------
+    ConfigError
+        When matplotlib is not installed.
+    """
+    figure = new_figure(8.0, 6.5)
+    axes: Any = figure.subplots()
+    axes.set_title(machine.title, fontsize=10, loc="left", color=INK, wrap=True)
+    _draw_links(axes, [(machine.places[a], machine.places[b]) for a, b in machine.links], machine.loads)
+    for is_node, marker, colour, size in ((True, "o", COLOURS[0], 18), (False, "s", COLOURS[1], 34)):
+        at = [place for place, node in zip(machine.places, machine.nodes, strict=True) if node == is_node]
+        if at:
+            axes.scatter(*zip(*at, strict=True), marker=marker, color=colour, s=size, zorder=3)
+    if len(machine.names) <= _MOST_NAMES:
+        for name, place in zip(machine.names, machine.places, strict=True):
+            axes.annotate(name, place, (3, 3), textcoords="offset points", fontsize=6, zorder=4)
+    axes.set_axis_off()
+    save(figure, target)
+
+
+def _draw_links(axes: Axes, lines: list[Any], loads: Sequence[float] | None) -> None:
+    """Draw links as lines, the loaded ones above the others, with a scale of colours beside them."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import Normalize
+
+    if loads is None:
+        axes.add_collection(LineCollection(lines, colors="#999999", linewidths=0.7, zorder=1))
+        axes.autoscale_view()
+        return
+    order = sorted(range(len(lines)), key=loads.__getitem__)
+    most = max(loads, default=0.0) or 1.0
+    drawn = LineCollection(
+        [lines[index] for index in order],
+        array=[loads[index] for index in order],
+        cmap="viridis_r",
+        norm=Normalize(0, most),
+        linewidths=[0.5 + 2.5 * loads[index] / most for index in order],
+        zorder=1,
+    )
+    axes.add_collection(drawn)
+    axes.autoscale_view()
+    figure: Any = axes.figure
+    figure.colorbar(drawn, ax=axes, shrink=0.7, label="bytes on a link, one way")
