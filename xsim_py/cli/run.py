@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
+_TO_STDOUT = ("json", "timeline", "waits")
+FILES = ("json", "out", "trace", "timeline", "waits", "pairs")
+"""The options that name what is written."""
 
 _NOTES = """\
 Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
@@ -82,6 +85,17 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="draw which rank was in which call when (.png, .svg, .pdf); with - as text to standard output",
         ),
+        add(
+            "--waits",
+            metavar="FILE",
+            help="draw where the time of each rank went: computing, transfer, waiting for whom (.png, .svg, .pdf), or"
+            " write that as a table (.csv); with - as text to standard output",
+        ),
+        add(
+            "--pairs",
+            metavar="FILE",
+            help="draw how many bytes each rank sent to which other one (.png, .svg, .pdf); the table is in --out",
+        ),
         add("--profile", action="store_true", help="say where the wall time went, for each shard"),
         add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
     ]
@@ -111,7 +125,7 @@ def run(args: Namespace) -> int:
                 machine=args.machine,
                 label=args.label,
                 schedule=args.schedule,
-                trace=args.trace is not None or args.timeline is not None,
+                trace=any(given is not None for given in (args.trace, args.timeline, args.waits)),
                 profile=args.profile,
                 stdout=stdout,
                 stderr=stderr,
@@ -199,11 +213,17 @@ class _Reporter:
             self._write_trace(result)
         if self._args.timeline not in (None, "-"):
             result.timeline(self._args.timeline)
+        if self._args.pairs is not None:
+            result.draw_pairs(self._args.pairs)
+        if self._args.waits not in (None, "-"):
+            result.draw_waits(self._args.waits)
         # Files first: they are there, too, when standard output takes nothing.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
         if self._args.timeline == "-":
             print(result.timeline_text(width=get_terminal_size((100, 24)).columns))
+        if self._args.waits == "-":
+            print(result.tables["waits"])
 
     def _write_trace(self, result: Result) -> None:
         left_out = result.to_perfetto(self._args.trace)
@@ -243,22 +263,28 @@ def print_findings(result: Result, file: TextIO) -> None:
 
 def _to_files(args: Namespace) -> bool:
     """Return whether results of the run go to files."""
-    return args.out is not None or any(name not in (None, "-") for name in (args.json, args.trace, args.timeline))
+    return args.out is not None or any(vars(args)[name] not in (None, "-") for name in FILES)
 
 
 def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's run, that the results have nowhere to go."""
-    if args.json == args.timeline == "-":
-        raise ConfigError("--json - and --timeline -: only one of them can have the standard output")
-    if args.timeline not in (None, "-"):
+    dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
+    if len(dashes) > 1:
+        raise ConfigError(f"{' and '.join(dashes)}: only one of them can have the standard output")
+    drawn = [args.timeline, args.pairs]
+    if args.waits is not None and not args.waits.endswith(".csv"):
+        drawn.append(args.waits)
+    if any(name not in (None, "-") for name in drawn):
         from xsim_py.report.timeline import check_picture
 
-        check_picture(args.timeline)
+        for name in drawn:
+            if name not in (None, "-"):
+                check_picture(name)
     if _to_files(args):
         from xsim_py.report.result import TABLES
 
         check_outputs(
-            {"trace": args.trace, **not_dash(args, "json", "timeline")},
+            {"trace": args.trace, "pairs": args.pairs, **not_dash(args, *_TO_STDOUT)},
             folder=args.out,
             holds=["result.json", *(f"{table}.csv" for table in TABLES)],
             inputs=lambda: simulation_inputs(args, [args.machine]),

@@ -246,6 +246,8 @@ def wait_all(operations: list[Operation]) -> None:
         if operation.time_ps > clock:
             box = fiber.rank.mpi
             box.fabric.tally.waited_ps[box.place] += operation.time_ps - clock
+            if box.fabric.trace is not None:
+                box.fabric.waited(operation, clock, operation.time_ps)
             clock = operation.time_ps
         clock += operation.overhead_ps
     fiber.clock_ps = clock
@@ -272,6 +274,8 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     A call that is known to fail is refused; with `admitted` that has been asked before, or will be.
     """
     comm.collectives = tag = comm.collectives + 1
+    if comm.fabric.trace is not None:
+        comm.fabric.entered(comm, tag, note)
     local = None
     if comm.local is not None:
         comm.local.collectives += 1
