@@ -136,6 +136,22 @@ def test_a_request_waits_only_where_it_is_waited_for():
     assert (receiver["computing"], receiver["late_sender"]) == (LATE_PS // 4, LATE_PS // 4 * 3)
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_collective_that_was_begun_before_waits_for_the_last_one(shards):
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank == 2:
+            time.sleep(LATE_S)
+        request = comm.Ibarrier()
+        time.sleep(LATE_S / 4)
+        request.Wait()
+
+    rows = table(program, shards=shards)
+    assert [row["imbalance"] for row in rows] == [LATE_PS // 4 * share for share in (3, 3, 0, 3)]
+
+
 def test_a_run_without_a_trace_has_no_waits(tmp_path):
     result = simulate(late_sender(8), ranks=2)
     assert "waits" not in result.tables

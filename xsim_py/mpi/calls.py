@@ -355,9 +355,11 @@ class Background(Operation):
     ----------
     result : object
         What the body returned.
+    entrance : int or None
+        In a traced run: which collective it is; see `Recorder.entered`.
     """
 
-    __slots__ = ("body", "fiber", "name", "result")
+    __slots__ = ("body", "entrance", "fiber", "name", "result")
 
     def __init__(self, name: str, body: Callable[[], Any]) -> None:
         super().__init__()
@@ -365,6 +367,7 @@ class Background(Operation):
         self.body = body
         self.result: Any = None
         self.fiber: Fiber | None = None
+        self.entrance: int | None = None
 
     def describe(self) -> str:
         """Return one line for the deadlock report: what the fiber itself waits for."""
@@ -399,6 +402,8 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     operation = Background(name, partial(context.run, body) if context else body)
     rank = fiber.rank
     operation.fiber = type(rank.fiber)(rank, fiber.clock_ps)
+    if rank.mpi.fabric.trace is not None:
+        operation.entrance = rank.mpi.fabric.trace.goes_on(rank.number)
     rank.mpi.background += 1
     rank.private("fibers", set).add(operation.fiber)
     rank.key += 1

@@ -34,7 +34,7 @@ _COLOURS: Final = dict(
 _NAMES: Final = {"imbalance": "imbalance in collectives", "other": "calls that failed"}
 _MOST_BARS: Final = 256
 _MOST_BARS_APART: Final = 64
-_LATE: Final = (_LATE_SENDER, _LATE_RECEIVER, _TRANSFER)  # by what a wait is for
+_LATE: Final = (_LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _TRANSFER)  # by what a wait is for
 
 
 def waits_table(trace: Trace, lives: Iterable[tuple[int, int, int]]) -> Table:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 NEVER = -1
 """The time of what did not happen."""
 
-FOR_MESSAGE, FOR_ANSWER, FOR_OTHERS = range(3)
-"""What a rank waits for: a message to come, the receiver of its own message, or anything else."""
+FOR_MESSAGE, FOR_ANSWER, FOR_COLLECTIVE, FOR_OTHERS = range(4)
+"""What a rank waits for: a message, the receiver of its own, a collective that it began before, or anything else."""
 
 ALL, FROM_ROOT, TO_ROOT, FROM_BELOW = range(4)
 """Whom a collective makes wait for whom: all for all, all for the root, the root for all, each for the ranks below."""
@@ -166,11 +166,11 @@ class Recorder:
         start_ps, end_ps : int
             From when to when. Of a collective as arrays only the difference is known.
         what : int
-            One of `FOR_MESSAGE`, `FOR_ANSWER` and `FOR_OTHERS`.
+            One of `FOR_MESSAGE`, `FOR_ANSWER`, `FOR_COLLECTIVE` and `FOR_OTHERS`.
         peer : int, optional
             The sender of the message, or who was to answer.
         ticket : int, optional
-            Of a send that was answered: see `departed`.
+            Of a send that was answered: see `departed`; of a collective, its row: see `goes_on`.
         """
         self.waits.append(rank, self._call_ps(rank, start_ps), start_ps, end_ps, what, peer, ticket)
 
@@ -197,6 +197,14 @@ class Recorder:
             _, call_ps, _, entries = self._open[rank]
             entries.append(len(self.entries))
         self.entries.append(rank, call_ps, enter_ps, communicator, number, pattern, root, me)
+
+    def goes_on(self, rank: int) -> int | None:
+        """Note that the collective that a rank has entered in the call that is open goes on after it; return its row."""
+        entries = self._open[rank][3] if rank in self._open else None
+        if not entries:
+            return None
+        self.entries.put(entries[-1], 1, NEVER)
+        return entries.pop()
 
     def _call_ps(self, rank: int, otherwise_ps: int) -> int:
         """Return when the call began that a rank has open."""

@@ -6,10 +6,10 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
-from xsim_py.trace.recorder import FOR_ANSWER, FOR_MESSAGE, FROM_BELOW, FROM_ROOT, NEVER, TO_ROOT
+from xsim_py.trace.recorder import FOR_ANSWER, FOR_COLLECTIVE, FOR_MESSAGE, FROM_BELOW, FROM_ROOT, NEVER, TO_ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from xsim_py.trace.recorder import Recorder
 
@@ -68,7 +68,7 @@ class Wait(NamedTuple):
     late_ps: int
     """For how long of it the other side had not yet entered its call."""
     what: int
-    """``FOR_MESSAGE`` (a late sender), ``FOR_ANSWER`` (a late receiver) or ``FOR_OTHERS``."""
+    """``FOR_MESSAGE`` (a late sender), ``FOR_ANSWER`` (a late receiver), ``FOR_COLLECTIVE`` or ``FOR_OTHERS``."""
 
 
 class Entrance(NamedTuple):
@@ -184,7 +184,8 @@ class Trace:
         marks = [Mark(*mark) for part in parts for mark in part.marks]
         messages, tickets = _messages(parts)
         marks.sort(key=lambda mark: (mark.time_ps, mark.rank))
-        return cls(_spans(parts), messages, marks, _waits(parts, messages, tickets), _entries(parts))
+        entries, last = _entries(parts)
+        return cls(_spans(parts), messages, marks, _waits(parts, messages, tickets, last), entries)
 
     @classmethod
     def joined(cls, traces: Sequence[Trace], starts_ps: Sequence[int]) -> Trace:
@@ -259,7 +260,9 @@ def _messages(parts: list[Recorder]) -> tuple[Records[Message], Sequence[int]]:
     return Records(_make_message, {key: _picked(column, order) for key, column in columns.items()}), tickets
 
 
-def _waits(parts: list[Recorder], messages: Records[Message], tickets: Sequence[int]) -> list[Wait]:
+def _waits(
+    parts: list[Recorder], messages: Records[Message], tickets: Sequence[int], last: Mapping[tuple[int, int], int]
+) -> list[Wait]:
     """Find the message of each wait, and how much of it passed before the other side had entered its call."""
     known = messages.columns
     source, dest, arrival, entered, posted = (
@@ -269,29 +272,32 @@ def _waits(parts: list[Recorder], messages: Records[Message], tickets: Sequence[
     came = {key: entered[row] for row, key in enumerate(zip(dest, source, arrival, strict=True))}
     answered = {key: posted[row] for row, key in enumerate(zip(source, tickets, strict=True)) if key[1] != NEVER}
     waits = []
-    for part in parts:
+    for number, part in enumerate(parts):
         for rank, call, start, end, what, peer, ticket in zip(*map(part.waits.column, range(7)), strict=True):
             other = start
             if what == FOR_MESSAGE:
                 other = came.get((rank, peer, end), start)
             elif what == FOR_ANSWER:
                 other = answered.get((rank, ticket), start)
+            elif what == FOR_COLLECTIVE:
+                other = last[number, ticket]
             waits.append(Wait(rank, call, start, end, min(max(other - start, 0), end - start), what))
     return waits
 
 
-def _entries(parts: list[Recorder]) -> list[Entrance]:
-    """Find out for each collective who entered it too late for whom."""
+def _entries(parts: list[Recorder]) -> tuple[list[Entrance], dict[tuple[int, int], int]]:
+    """Find out for each collective who entered it too late for whom; and when the last did, by part and row."""
     calls: dict[tuple[int, int], list[tuple[int, ...]]] = {}
-    for part in parts:
-        for row in zip(*map(part.entries.column, range(8)), strict=True):
-            calls.setdefault(row[3:5], []).append(row)
+    for number, part in enumerate(parts):
+        for place, row in enumerate(zip(*map(part.entries.column, range(8)), strict=True)):
+            calls.setdefault(row[3:5], []).append((*row, number, place))
     entries = []
+    lasts: dict[tuple[int, int], int] = {}
     for members in calls.values():
         members.sort(key=lambda row: row[7])
         latest = max(row[2] for row in members)
         below = members[0][2]
-        for rank, call, enter, _, _, pattern, root, me in members:
+        for rank, call, enter, _, _, pattern, root, me, *where in members:
             below = max(below, enter)
             last = latest
             if pattern == FROM_BELOW:
@@ -300,8 +306,10 @@ def _entries(parts: list[Recorder]) -> list[Entrance]:
                 last = latest if me == root else enter
             elif pattern == FROM_ROOT:
                 last = next((row[2] for row in members if row[7] == root), enter)
-            entries.append(Entrance(rank, call, enter, max(last - enter, 0)))
-    return sorted(entries)
+            lasts[where[0], where[1]] = last
+            if call != NEVER:  # else it goes on after the call, or that took no time
+                entries.append(Entrance(rank, call, enter, max(last - enter, 0)))
+    return sorted(entries), lasts
 
 
 def _joined(columns: Iterable[Sequence[int]]) -> Sequence[int]:

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 from xsim_py.trace import Recorder
-from xsim_py.trace.recorder import ALL, FOR_ANSWER, FOR_MESSAGE, FOR_OTHERS, FROM_BELOW, FROM_ROOT, NEVER, TO_ROOT
+from xsim_py.trace.recorder import (
+    ALL,
+    FOR_ANSWER,
+    FOR_COLLECTIVE,
+    FOR_MESSAGE,
+    FOR_OTHERS,
+    FROM_BELOW,
+    FROM_ROOT,
+    NEVER,
+    TO_ROOT,
+)
 
 from .fabric import Fabric
 from .mailbox import ClosedMailbox, Mailbox
@@ -184,6 +194,8 @@ class TracingFabric(Fabric):
             self.trace.waited(number, start_ps, end_ps, FOR_MESSAGE, peer=message.origin)
         elif isinstance(what, Send):
             self.trace.waited(number, start_ps, end_ps, FOR_ANSWER, peer=what.to, ticket=what.ticket)
+        elif getattr(what, "entrance", None) is not None:
+            self.trace.waited(number, start_ps, end_ps, FOR_COLLECTIVE, ticket=what.entrance)
         else:
             self.trace.waited(number, start_ps, end_ps, FOR_OTHERS)
 
