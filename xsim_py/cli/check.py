@@ -77,7 +77,7 @@ def check(args: Namespace) -> int:
     from xsim_py.cli.run import FILES, run
 
     nothing = dict.fromkeys(("schedule", *FILES))
-    vars(args).update(nothing, label=False, profile=False, quiet=True)
+    vars(args).update(nothing, label=False, profile=False, quiet=True, view=[])
     return run(args)
 
 

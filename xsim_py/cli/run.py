@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from argparse import Action, Namespace
 
     from xsim_py.report import Result
+    from xsim_py.report.view import View
 
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
@@ -96,6 +97,14 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="draw how many bytes each rank sent to which other one (.png, .svg, .pdf); the table is in --out",
         ),
+        add(
+            "--view",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="what pictures show and how they look: time=1ms:2ms and ranks=0-7,12 (of the timeline), size=7x3.5"
+            " (inches), font=serif, font_size=9 (points); may be repeated",
+        ),
         add("--profile", action="store_true", help="say where the wall time went, for each shard"),
         add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
     ]
@@ -104,6 +113,7 @@ def add_run_parser(commands: Any) -> list[Action]:
 def run(args: Namespace) -> int:
     """Run the program, print and write what was asked for, and return the exit status."""
     _check_outputs(args)
+    _view(args)
     simulate = load_simulator()
     from xsim_py.process.ranks.fiber import keep_idle
     from xsim_py.process.ranks.memory import give_back_large_blocks
@@ -173,6 +183,7 @@ class _Reporter:
         self._args = args
         self._stderr = stderr
         self._told = False
+        self._view = _view(args)
 
     def started(self, provenance: dict[str, Any]) -> None:
         """Print the first line of a run: what is needed to repeat it."""
@@ -212,16 +223,16 @@ class _Reporter:
         if self._args.trace is not None:
             self._write_trace(result)
         if self._args.timeline not in (None, "-"):
-            result.timeline(self._args.timeline)
+            result.timeline(self._args.timeline, view=self._view)
         if self._args.pairs is not None:
-            result.draw_pairs(self._args.pairs)
+            result.draw_pairs(self._args.pairs, look=self._view and self._view.look)
         if self._args.waits not in (None, "-"):
-            result.draw_waits(self._args.waits)
+            result.draw_waits(self._args.waits, look=self._view and self._view.look)
         # Files first: they are there, too, when standard output takes nothing.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
         if self._args.timeline == "-":
-            print(result.timeline_text(width=get_terminal_size((100, 24)).columns))
+            print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=self._view))
         if self._args.waits == "-":
             print(result.tables["waits"])
 
@@ -264,6 +275,22 @@ def print_findings(result: Result, file: TextIO) -> None:
 def _to_files(args: Namespace) -> bool:
     """Return whether results of the run go to files."""
     return args.out is not None or any(vars(args)[name] not in (None, "-") for name in FILES)
+
+
+def _view(args: Namespace) -> View | None:
+    """Return what pictures are to show, where anything is said of it."""
+    if not args.view:
+        return None
+    from xsim_py.report.view import View
+
+    try:
+        view = View.of(args.view)
+    except ConfigError as error:
+        raise ConfigError(f"--view {error}") from error
+    if view.look.font is not None:
+        with view.look.applied():  # now, and not after an hour's run
+            pass
+    return view
 
 
 def _check_outputs(args: Namespace) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xsim_py.findings import Finding
     from xsim_py.report.style import Look
     from xsim_py.report.timeline import Timeline
+    from xsim_py.report.view import View
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
@@ -262,15 +263,15 @@ class Result:
             self._traced(), target, nodes=self.tables["ranks"]["node"], end_ps=self.virtual_time_ps, facts=facts
         )
 
-    def timeline(self, target: str | Path, *, messages: bool | None = None) -> None:
-        """Draw the trace into a file; see `Timeline.draw`.
+    def timeline(self, target: str | Path, *, messages: bool | None = None, view: View | None = None) -> None:
+        """Draw the trace, or the part that `view` shows, into a file; see `Timeline.draw`.
 
         Raises
         ------
         ConfigError
             When the run was not traced, no picture has such a name, or matplotlib is not installed.
         """
-        self._timeline().draw(target, messages=messages)
+        self._timeline(view).draw(target, messages=messages)
 
     def draw_waits(self, target: str | Path, *, look: Look | None = None) -> None:
         """Draw where the time of each rank went, or write it as a table where the name ends with ``.csv``.
@@ -305,21 +306,21 @@ class Result:
         ranks, chosen = len(node_of), node_of if nodes else None
         draw_pairs(self.tables["pairs"], target, ranks=ranks, of=of, node_of=chosen, title=self._title(), look=look)
 
-    def timeline_text(self, *, width: int = 100) -> str:
-        """Return the trace as lines of text; see `Timeline.text`.
+    def timeline_text(self, *, width: int = 100, view: View | None = None) -> str:
+        """Return the trace, or the part that `view` shows, as lines of text; see `Timeline.text`.
 
         Raises
         ------
         ConfigError
             When the run was not traced.
         """
-        return self._timeline().text(width=width)
+        return self._timeline(view).text(width=width)
 
-    def _timeline(self) -> Timeline:
+    def _timeline(self, view: View | None) -> Timeline:
         from xsim_py.report.timeline import Timeline
 
         trace, lives = self._traced(), self._lives()
-        return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title())
+        return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title(), view=view)
 
     def _lives(self) -> list[tuple[int, int, int]]:
         """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end."""

@@ -199,7 +199,7 @@ class Recorder:
         self.entries.append(rank, call_ps, enter_ps, communicator, number, pattern, root, me)
 
     def goes_on(self, rank: int) -> int | None:
-        """Note that the collective that a rank has entered in the call that is open goes on after it; return its row."""
+        """Note that the collective that a rank has entered in its open call goes on after that; return its row."""
         entries = self._open[rank][3] if rank in self._open else None
         if not entries:
             return None
