@@ -2,14 +2,14 @@ import pytest
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.style import Look
-from xsim_py.report.view import View
+from xsim_py.report.view import PictureView
 
 
 def test_settings_say_what_is_shown():
-    view = View.of(["time=1ms:2.5ms", "ranks=0-2,7", "size=7x3.5", "font=serif", "font_size=9"])
-    assert view == View(10**9, 25 * 10**8, (0, 1, 2, 7), Look(size=(7.0, 3.5), font="serif", font_size=9.0))
-    assert View.of(["time=:3us", "time=2us:"]) == View(since_ps=2_000_000)
-    assert View.of([]) == View()
+    view = PictureView.of(["time=1ms:2.5ms", "ranks=0-2,7", "size=7x3.5", "font=serif", "font_size=9"])
+    assert view == PictureView(10**9, 25 * 10**8, (0, 1, 2, 7), Look(size=(7.0, 3.5), font="serif", font_size=9.0))
+    assert PictureView.of(["time=:3us", "time=2us:"]) == PictureView(since_ps=2_000_000)
+    assert PictureView.of([]) == PictureView()
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_settings_say_what_is_shown():
 )
 def test_other_settings_are_refused(setting, said):
     with pytest.raises(ConfigError, match=said):
-        View.of([setting])
+        PictureView.of([setting])
 
 
 def test_a_font_that_is_not_there_is_refused():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from argparse import Action, Namespace
 
     from xsim_py.report import Result
-    from xsim_py.report.view import View
+    from xsim_py.report.view import PictureView
 
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
@@ -277,14 +277,14 @@ def _to_files(args: Namespace) -> bool:
     return args.out is not None or any(vars(args)[name] not in (None, "-") for name in FILES)
 
 
-def _view(args: Namespace) -> View | None:
+def _view(args: Namespace) -> PictureView | None:
     """Return what pictures are to show, where anything is said of it."""
     if not args.view:
         return None
-    from xsim_py.report.view import View
+    from xsim_py.report.view import PictureView
 
     try:
-        view = View.of(args.view)
+        view = PictureView.of(args.view)
     except ConfigError as error:
         raise ConfigError(f"--view {error}") from error
     if view.look.font is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xsim_py.findings import Finding
     from xsim_py.report.style import Look
     from xsim_py.report.timeline import Timeline
-    from xsim_py.report.view import View
+    from xsim_py.report.view import PictureView
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
@@ -263,7 +263,7 @@ class Result:
             self._traced(), target, nodes=self.tables["ranks"]["node"], end_ps=self.virtual_time_ps, facts=facts
         )
 
-    def timeline(self, target: str | Path, *, messages: bool | None = None, view: View | None = None) -> None:
+    def timeline(self, target: str | Path, *, messages: bool | None = None, view: PictureView | None = None) -> None:
         """Draw the trace, or the part that `view` shows, into a file; see `Timeline.draw`.
 
         Raises
@@ -306,7 +306,7 @@ class Result:
         ranks, chosen = len(node_of), node_of if nodes else None
         draw_pairs(self.tables["pairs"], target, ranks=ranks, of=of, node_of=chosen, title=self._title(), look=look)
 
-    def timeline_text(self, *, width: int = 100, view: View | None = None) -> str:
+    def timeline_text(self, *, width: int = 100, view: PictureView | None = None) -> str:
         """Return the trace, or the part that `view` shows, as lines of text; see `Timeline.text`.
 
         Raises
@@ -316,7 +316,7 @@ class Result:
         """
         return self._timeline(view).text(width=width)
 
-    def _timeline(self, view: View | None) -> Timeline:
+    def _timeline(self, view: PictureView | None) -> Timeline:
         from xsim_py.report.timeline import Timeline
 
         trace, lives = self._traced(), self._lives()

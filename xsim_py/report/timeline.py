@@ -14,7 +14,7 @@ import numpy as np
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.style import COLOURS, INK, new_figure, rank_step, save, time_scale
-from xsim_py.report.view import View
+from xsim_py.report.view import PictureView
 from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Timeline:
         When each rank lived: its number, from when, until when; several times where the job was started again.
     title : str, optional
         Stands over the picture.
-    view : View, optional
+    view : PictureView, optional
         The range of time and the ranks to show, and how a picture looks; by default everything, as usual.
 
     Raises
@@ -73,9 +73,9 @@ class Timeline:
         ranks: int,
         lives: Sequence[tuple[int, int, int]],
         title: str = "",
-        view: View | None = None,
+        view: PictureView | None = None,
     ) -> None:
-        self._view = view or View()
+        self._view = view or PictureView()
         whole_ps = max(trace.end_ps(), max((end_ps for *_, end_ps in lives), default=0), 1)
         self._since_ps = self._view.since_ps
         self._end_ps = whole_ps if self._view.until_ps is None else self._view.until_ps

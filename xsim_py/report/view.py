@@ -1,4 +1,4 @@
-"""What of a run a picture shows, and how it looks: a range of time, some ranks, a size, a font."""
+"""A picture shows a part of a run in a certain look: a range of time, some ranks, a size, a font."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBER: Final = r"([0-9]+(?:\.[0-9]+)?)"
 
 
 @dataclass(frozen=True)
-class View:
+class PictureView:
     """The part of a run that is drawn."""
 
     since_ps: int = 0
