@@ -20,9 +20,7 @@ MACHINE = {
 def table(program, ranks=4, **more):
     result = simulate(program, ranks=ranks, trace=True, **more)
     waits = result.tables["waits"]
-    rows = [
-        {name: waits.picoseconds[f"{name}_s"][rank] for name in (*PARTS, "total")} for rank in range(len(waits))
-    ]
+    rows = [{name: waits.picoseconds[f"{name}_s"][rank] for name in (*PARTS, "total")} for rank in range(len(waits))]
     ends = result.tables["ranks"].picoseconds["end_s"]
     assert [sum(row[name] for name in PARTS) for row in rows] == [row["total"] for row in rows] == ends
     assert all(time_ps >= 0 for row in rows for time_ps in row.values())

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from argparse import Action, Namespace
 
     from xsim_py.report import Result
+    from xsim_py.report.style import Look
     from xsim_py.report.view import PictureView
 
 _MOST_FAILURES = 8
@@ -225,9 +226,9 @@ class _Reporter:
         if self._args.timeline not in (None, "-"):
             result.timeline(self._args.timeline, view=self._view)
         if self._args.pairs is not None:
-            result.draw_pairs(self._args.pairs, look=self._view and self._view.look)
+            result.draw_pairs(self._args.pairs, look=self._look())
         if self._args.waits not in (None, "-"):
-            result.draw_waits(self._args.waits, look=self._view and self._view.look)
+            result.draw_waits(self._args.waits, look=self._look())
         # Files first: they are there, too, when standard output takes nothing.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
@@ -235,6 +236,9 @@ class _Reporter:
             print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=self._view))
         if self._args.waits == "-":
             print(result.tables["waits"])
+
+    def _look(self) -> Look | None:
+        return None if self._view is None else self._view.look
 
     def _write_trace(self, result: Result) -> None:
         left_out = result.to_perfetto(self._args.trace)

@@ -67,7 +67,7 @@ class Look:
         from matplotlib import rc_context
         from matplotlib.font_manager import FontProperties, findfont
 
-        settings: dict[str, Any] = {"font.size": self.font_size, "legend.fontsize": 0.9 * self.font_size}
+        settings: Any = {"font.size": self.font_size, "legend.fontsize": 0.9 * self.font_size}
         if self.font is not None:
             try:
                 findfont(FontProperties(family=self.font), fallback_to_default=False)

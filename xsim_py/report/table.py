@@ -116,7 +116,7 @@ class Table(dict[str, list[Any]]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and (self.name, self.to_dict()) == (other.name, other.to_dict())
 
-    __hash__ = None  # type: ignore[assignment]  # it is mutable, as its lists are
+    __hash__ = None  # it is mutable, as its lists are
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self)} rows, columns {', '.join(self.columns)})"

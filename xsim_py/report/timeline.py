@@ -88,14 +88,11 @@ class Timeline:
         self._size = len(self._shown)
         self._row = {rank: row for row, rank in enumerate(self._shown)}
         self._trace = trace
-        self._lives = self._clipped([(rank, 0, *times) for rank, *times in lives])[:, [0, 2, 3]]
+        self._lives = self._clipped([(rank, 0, start_ps, end_ps) for rank, start_ps, end_ps in lives])[:, [0, 2, 3]]
         self._title = title
         kinds: dict[str, int] = {}
         spans = self._clipped(
-            [
-                (span.rank, kinds.setdefault(span.name, len(kinds)), span.start_ps, span.end_ps)
-                for span in trace.spans
-            ]
+            [(span.rank, kinds.setdefault(span.name, len(kinds)), span.start_ps, span.end_ps) for span in trace.spans]
         )
         listed = list(kinds)
         names = [listed[int(kind)] for kind in spans[:, 1]]
@@ -229,7 +226,8 @@ class Timeline:
             axes.vlines((self._since_ps + self._starts) * factor, low, high, colors="white", linewidth=0.6)
         axes.yaxis.set_major_locator(MultipleLocator(rank_step(self._size)))
         if self._view.ranks is not None:
-            axes.set_yticks(range(0, self._size, rank_step(self._size)), self._shown[:: rank_step(self._size)])
+            places = range(0, self._size, rank_step(self._size))
+            axes.set_yticks(places, [str(self._shown[place]) for place in places])
         return [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=False)]
 
     def _colours(self) -> list[str]:

@@ -215,9 +215,14 @@ def _make_span(rank: int, name: str, start_ps: int, end_ps: int, detail: str, pl
 
 def _make_message(*values: Any) -> Message:
     message = Message(*values)
-    names = ("arrival_ps", "taken_ps", "entered_ps", "posted_ps")
-    times = zip(names, map(_known, values[-4:]), strict=True)
-    return message._replace(collective=bool(message.collective), **dict(times))
+    arrival_ps, taken_ps, entered_ps, posted_ps = map(_known, values[-4:])
+    return message._replace(
+        collective=bool(message.collective),
+        arrival_ps=arrival_ps,
+        taken_ps=taken_ps,
+        entered_ps=entered_ps,
+        posted_ps=posted_ps,
+    )
 
 
 def _known(time_ps: int) -> int | None:
