@@ -54,6 +54,7 @@ class HotFabric:
         "log",
         "ranks",
         "shortcuts",
+        "trace",
         "troubled",
         "uniform",
         "waited_ps",
