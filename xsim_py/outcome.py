@@ -121,7 +121,7 @@ def assemble(
         program=facts["program"],
     )
     result.values = _flat(part.values for part in parts)
-    result.trace = _trace(attempts)
+    result.take_trace(_trace(attempts))
     result.choices = _flat(part.choices for part in parts)
     return result
 
@@ -393,7 +393,8 @@ def _ranks_table(parts: Sequence[ShardResult]) -> Table:
 
 def _pairs_table(parts: Sequence[ShardResult]) -> Table:
     """Return the table of messages: each pair of ranks and size class once, in order."""
-    return Table("pairs", partial(_pairs, [part.pairs for part in parts]), units={"size_from": "B", "size_to": "B"})
+    units = dict.fromkeys(("size_from", "size_to", "bytes"), "B")
+    return Table("pairs", partial(_pairs, [part.pairs for part in parts]), units=units)
 
 
 def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
@@ -404,7 +405,7 @@ def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
         order = np.argsort(slots, kind="stable")
         rows, slots = rows[order], slots[order]
     first = np.flatnonzero(np.append(True, slots[1:] != slots[:-1]))[: len(rows)]
-    source, dest, size_class, _ = rows[first].T
+    source, dest, size_class, *_ = rows[first].T
     power = 1 << size_class
     return {
         "source": source,
@@ -412,6 +413,7 @@ def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
         "size_from": power >> 1,
         "size_to": power - 1,
         "messages": np.add.reduceat(rows[:, 3], first) if len(rows) else [],
+        "bytes": np.add.reduceat(rows[:, 4], first) if len(rows) else [],
     }
 
 

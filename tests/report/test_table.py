@@ -1,6 +1,8 @@
+import copy
 import csv
 import io
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -95,3 +97,30 @@ def test_columns_that_are_made_when_somebody_looks():
     assert table.to_dict() == {"units": {"time": "s"}, "columns": {"rank": [0, 1], "time": [1, 2]}}
     assert len(table) == 2
     assert made == [1]
+
+
+def test_a_table_is_a_dict_of_its_columns_as_pandas_wants_it():
+    made = []
+
+    def columns():
+        made.append(True)
+        return {"a b": [1, 2, 3], "c": ["x", None, "z"]}
+
+    table = Table("any", columns)
+    assert isinstance(table, dict)
+    assert not made
+    # What `pandas.DataFrame` does with a dict (pandas 3.1, core/internals/construction.py, dict_to_mgr).
+    assert {name: table[name] for name in list(table.keys())} == columns()
+    assert dict(table) == {**table} == dict(table.items()) == columns()
+    assert list(table) == ["a b", "c"]
+    assert list(table.values()) == [table["a b"], table.get("c")]
+    assert "c" in table
+    assert "d" not in table
+    assert len(table) == 3
+    assert pickle.loads(pickle.dumps(table)) == copy.deepcopy(table) == table
+    with pytest.raises(TypeError, match="cannot be changed"):
+        table["d"] = [1, 2, 3]
+
+
+def test_an_empty_table_keeps_its_columns():
+    assert dict(Table("any", {"a": [], "b": []})) == {"a": [], "b": []}

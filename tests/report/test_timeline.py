@@ -8,6 +8,7 @@ from tests.report.helpers import make_result, make_trace
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
 from xsim_py.report.timeline import Timeline
+from xsim_py.report.view import PictureView
 from xsim_py.trace import Mark, Span, Trace
 
 ENDS_PS = [4_000_000, 12_000_000, 9_000_000]
@@ -142,3 +143,27 @@ def test_a_traced_run_shows_itself(tmp_path):
     assert result.timeline_text(width=30).splitlines()[2:] == ["rank 0 |" + "B" * 21 + "|", "rank 1 |" + "B" * 21 + "|"]
     result.timeline(tmp_path / "run.png")
     assert (tmp_path / "run.png").stat().st_size > 5000
+
+
+def test_a_view_shows_some_ranks_in_a_range_of_time():
+    view = PictureView.of(["time=3us:9us", "ranks=1-2"])
+    lives = [(rank, 0, end_ps) for rank, end_ps in enumerate(ENDS_PS)]
+    head, _, *rows = Timeline(make_trace(), ranks=3, lives=lives, view=view).text(width=12 + 9).splitlines()
+    assert head == "timeline from 3 us to 9 us; one character is 500 ns"
+    # Half of what the whole timeline shows, each of its characters twice.
+    assert rows == ["rank 1 |RRRRRRRRRRBB|", "rank 2 |RRRRRRRRRRRX|", "9 us  rank 2: failed, injected"]
+
+
+@pytest.mark.parametrize(("setting", "said"), [("time=12us:", "the run ends at 12 us"), ("ranks=3", "ranks .* 0 to 2")])
+def test_a_view_of_nothing_is_refused(setting, said):
+    lives = [(rank, 0, end_ps) for rank, end_ps in enumerate(ENDS_PS)]
+    with pytest.raises(ConfigError, match=said):
+        Timeline(make_trace(), ranks=3, lives=lives, view=PictureView.of([setting]))
+
+
+def test_a_picture_has_the_size_and_the_font_that_are_wanted(tmp_path):
+    lives = [(rank, 0, end_ps) for rank, end_ps in enumerate(ENDS_PS)]
+    view = PictureView.of(["size=4x2", "font=DejaVu Serif", "font_size=7"])
+    target = tmp_path / "run.png"
+    Timeline(make_trace(), ranks=3, lives=lives, view=view).draw(target)
+    assert image.imread(target).shape[:2] == (300, 600)

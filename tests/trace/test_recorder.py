@@ -65,8 +65,8 @@ EXPECTED = (
         Span(1, "Barrier", 60, None, "did not return"),
     ],
     [
-        Message(0, 1, 5, 8, 2, False, "", "eager", 20, None, None),
-        Message(0, 1, 6, 8, 2, True, "Comm.Bcast", "eager", 20, 45, 50),
+        Message(0, 1, 5, 8, 2, False, "", "eager", 20, None, None, 10, None),
+        Message(0, 1, 6, 8, 2, True, "Comm.Bcast", "eager", 20, 45, 50, 10, 50),
     ],
     [Mark(0, 40, "failed", ""), Mark(1, 40, "learned", "rank 7 has failed")],
 )
@@ -105,7 +105,7 @@ def test_times_beyond_64_bits_stay_exact():
     recorder.taken(recorder.arrived(1, HUGE_PS + 3), HUGE_PS + 4)
     trace = Trace.of([recorder])
     assert trace.spans[0].end_ps == HUGE_PS + 1
-    assert trace.messages[0][-3:] == (HUGE_PS + 2, HUGE_PS + 3, HUGE_PS + 4)
+    assert trace.messages[0][-5:-2] == (HUGE_PS + 2, HUGE_PS + 3, HUGE_PS + 4)
 
 
 def test_a_call_that_is_only_kept_if_it_took_time():

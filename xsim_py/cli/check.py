@@ -74,10 +74,10 @@ def check(args: Namespace) -> int:
     if args.against_isolation:
         args.check = False
         return _compare(args)
-    from xsim_py.cli.run import run
+    from xsim_py.cli.run import FILES, run
 
-    nothing = dict.fromkeys(("schedule", "json", "out", "trace", "timeline"))
-    vars(args).update(nothing, label=False, profile=False, quiet=True)
+    nothing = dict.fromkeys(("schedule", *FILES))
+    vars(args).update(nothing, label=False, profile=False, quiet=True, view=[])
     return run(args)
 
 

@@ -30,9 +30,14 @@ if TYPE_CHECKING:
     from argparse import Action, Namespace
 
     from xsim_py.report import Result
+    from xsim_py.report.style import Look
+    from xsim_py.report.view import PictureView
 
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
+_TO_STDOUT = ("json", "timeline", "waits")
+FILES = ("json", "out", "trace", "timeline", "waits", "pairs")
+"""The options that name what is written."""
 
 _NOTES = """\
 Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
@@ -82,6 +87,25 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="draw which rank was in which call when (.png, .svg, .pdf); with - as text to standard output",
         ),
+        add(
+            "--waits",
+            metavar="FILE",
+            help="draw where the time of each rank went: computing, transfer, waiting for whom (.png, .svg, .pdf), or"
+            " write that as a table (.csv); with - as text to standard output",
+        ),
+        add(
+            "--pairs",
+            metavar="FILE",
+            help="draw how many bytes each rank sent to which other one (.png, .svg, .pdf); the table is in --out",
+        ),
+        add(
+            "--view",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="what pictures show and how they look: time=1ms:2ms and ranks=0-7,12 (of the timeline), size=7x3.5"
+            " (inches), font=serif, font_size=9 (points); may be repeated",
+        ),
         add("--profile", action="store_true", help="say where the wall time went, for each shard"),
         add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
     ]
@@ -90,6 +114,7 @@ def add_run_parser(commands: Any) -> list[Action]:
 def run(args: Namespace) -> int:
     """Run the program, print and write what was asked for, and return the exit status."""
     _check_outputs(args)
+    _view(args)
     simulate = load_simulator()
     from xsim_py.process.ranks.fiber import keep_idle
     from xsim_py.process.ranks.memory import give_back_large_blocks
@@ -111,7 +136,7 @@ def run(args: Namespace) -> int:
                 machine=args.machine,
                 label=args.label,
                 schedule=args.schedule,
-                trace=args.trace is not None or args.timeline is not None,
+                trace=any(given is not None for given in (args.trace, args.timeline, args.waits)),
                 profile=args.profile,
                 stdout=stdout,
                 stderr=stderr,
@@ -159,6 +184,7 @@ class _Reporter:
         self._args = args
         self._stderr = stderr
         self._told = False
+        self._view = _view(args)
 
     def started(self, provenance: dict[str, Any]) -> None:
         """Print the first line of a run: what is needed to repeat it."""
@@ -198,12 +224,21 @@ class _Reporter:
         if self._args.trace is not None:
             self._write_trace(result)
         if self._args.timeline not in (None, "-"):
-            result.timeline(self._args.timeline)
+            result.timeline(self._args.timeline, view=self._view)
+        if self._args.pairs is not None:
+            result.draw_pairs(self._args.pairs, look=self._look())
+        if self._args.waits not in (None, "-"):
+            result.draw_waits(self._args.waits, look=self._look())
         # Files first: they are there, too, when standard output takes nothing.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
         if self._args.timeline == "-":
-            print(result.timeline_text(width=get_terminal_size((100, 24)).columns))
+            print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=self._view))
+        if self._args.waits == "-":
+            print(result.tables["waits"])
+
+    def _look(self) -> Look | None:
+        return None if self._view is None else self._view.look
 
     def _write_trace(self, result: Result) -> None:
         left_out = result.to_perfetto(self._args.trace)
@@ -243,7 +278,7 @@ def print_findings(result: Result, file: TextIO) -> None:
 
 def _to_files(args: Namespace) -> bool:
     """Return whether results of the run go to files."""
-    files = (args.json, args.trace, args.timeline, _recorded(args))
+    files = (_recorded(args), *(vars(args)[name] for name in FILES))
     return args.out is not None or any(name not in (None, "-") for name in files)
 
 
@@ -253,19 +288,41 @@ def _recorded(args: Namespace) -> str | None:
     return asked.removeprefix(parameters.RECORD) if asked.startswith(parameters.RECORD) else None
 
 
+def _view(args: Namespace) -> PictureView | None:
+    """Return what pictures are to show, where anything is said of it."""
+    if not args.view:
+        return None
+    from xsim_py.report.view import PictureView
+
+    try:
+        view = PictureView.of(args.view)
+    except ConfigError as error:
+        raise ConfigError(f"--view {error}") from error
+    if view.look.font is not None:
+        with view.look.applied():  # now, and not after an hour's run
+            pass
+    return view
+
+
 def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's run, that the results have nowhere to go."""
-    if args.json == args.timeline == "-":
-        raise ConfigError("--json - and --timeline -: only one of them can have the standard output")
-    if args.timeline not in (None, "-"):
+    dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
+    if len(dashes) > 1:
+        raise ConfigError(f"{' and '.join(dashes)}: only one of them can have the standard output")
+    drawn = [args.timeline, args.pairs]
+    if args.waits is not None and not args.waits.endswith(".csv"):
+        drawn.append(args.waits)
+    if any(name not in (None, "-") for name in drawn):
         from xsim_py.report.timeline import check_picture
 
-        check_picture(args.timeline)
+        for name in drawn:
+            if name not in (None, "-"):
+                check_picture(name)
     if _to_files(args):
         from xsim_py.report.result import TABLES
 
         check_outputs(
-            {"compute": _recorded(args), "trace": args.trace, **not_dash(args, "json", "timeline")},
+            {"compute": _recorded(args), "trace": args.trace, "pairs": args.pairs, **not_dash(args, *_TO_STDOUT)},
             folder=args.out,
             holds=["result.json", *(f"{table}.csv" for table in TABLES)],
             inputs=lambda: simulation_inputs(args, [args.machine]),

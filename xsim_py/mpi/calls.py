@@ -246,6 +246,8 @@ def wait_all(operations: list[Operation]) -> None:
         if operation.time_ps > clock:
             box = fiber.rank.mpi
             box.fabric.tally.waited_ps[box.place] += operation.time_ps - clock
+            if box.fabric.trace is not None:
+                box.fabric.waited(operation, clock, operation.time_ps)
             clock = operation.time_ps
         clock += operation.overhead_ps
     fiber.clock_ps = clock
@@ -272,6 +274,8 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     A call that is known to fail is refused; with `admitted` that has been asked before, or will be.
     """
     comm.collectives = tag = comm.collectives + 1
+    if comm.fabric.trace is not None:
+        comm.fabric.entered(comm, tag, note)
     local = None
     if comm.local is not None:
         comm.local.collectives += 1
@@ -351,9 +355,11 @@ class Background(Operation):
     ----------
     result : object
         What the body returned.
+    entrance : int or None
+        In a traced run: which collective it is; see `Recorder.entered`.
     """
 
-    __slots__ = ("body", "fiber", "name", "result")
+    __slots__ = ("body", "entrance", "fiber", "name", "result")
 
     def __init__(self, name: str, body: Callable[[], Any]) -> None:
         super().__init__()
@@ -361,6 +367,7 @@ class Background(Operation):
         self.body = body
         self.result: Any = None
         self.fiber: Fiber | None = None
+        self.entrance: int | None = None
 
     def describe(self) -> str:
         """Return one line for the deadlock report: what the fiber itself waits for."""
@@ -395,6 +402,8 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     operation = Background(name, partial(context.run, body) if context else body)
     rank = fiber.rank
     operation.fiber = type(rank.fiber)(rank, fiber.clock_ps)
+    if rank.mpi.fabric.trace is not None:
+        operation.entrance = rank.mpi.fabric.trace.goes_on(rank.number)
     rank.mpi.background += 1
     rank.private("fibers", set).add(operation.fiber)
     rank.key += 1

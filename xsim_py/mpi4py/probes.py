@@ -99,6 +99,8 @@ def probe(
         message = probe.message
         if message is None:
             guard.give_up(probe)
+        if comm.fabric.trace is not None and message.arrival_ps > fiber.clock_ps:
+            comm.fabric.waited(message, fiber.clock_ps, message.arrival_ps)
         fiber.clock_ps = max(fiber.clock_ps, message.arrival_ps)
     return _taken(comm, message, status, choice, take=take)
 

@@ -125,9 +125,14 @@ def _when_called(one: Span | None, other: Span | None) -> int | None:
 
 def _when_sent(one: Message | None, other: Message | None) -> int | None:
     """Return when two messages part, or None if they are the same but for what becomes of them at the receiver."""
-    if one is not None and other is not None and one[:-2] == other[:-2]:
+    if one is not None and other is not None and _as_sent(one) == _as_sent(other):
         return None
     return min(message.sent_ps for message in (one, other) if message is not None)
+
+
+def _as_sent(message: Message) -> Message:
+    """Return what the sender knows of a message."""
+    return message._replace(arrival_ps=None, taken_ps=None, posted_ps=None)
 
 
 def _call(span: Span, messages: list[Message], start: str) -> str:

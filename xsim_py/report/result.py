@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from xsim_py.findings import Finding
+    from xsim_py.report.style import Look
     from xsim_py.report.timeline import Timeline
+    from xsim_py.report.view import PictureView
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
-TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile")
+TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile", "waits")
 """The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -143,6 +145,14 @@ class Result:
         self.is_checked = False
         self.choices: list[MadeChoice] = []
 
+    def take_trace(self, trace: Trace | None) -> None:
+        """Take what was recorded, and make the table ``waits`` of it."""
+        self.trace = trace
+        if trace is not None:
+            from xsim_py.report.waits import waits_table  # not above: most runs are not traced
+
+            self.tables["waits"] = waits_table(trace, self._lives())
+
     def take_findings(self, findings: Iterable[Finding]) -> None:
         """Take what the checks have found: it comes before the program's own exit status, and that of a stall."""
         self.findings = tuple(findings)
@@ -253,31 +263,64 @@ class Result:
             self._traced(), target, nodes=self.tables["ranks"]["node"], end_ps=self.virtual_time_ps, facts=facts
         )
 
-    def timeline(self, target: str | Path, *, messages: bool | None = None) -> None:
-        """Draw the trace into a file; see `Timeline.draw`.
+    def timeline(self, target: str | Path, *, messages: bool | None = None, view: PictureView | None = None) -> None:
+        """Draw the trace, or the part that `view` shows, into a file; see `Timeline.draw`.
 
         Raises
         ------
         ConfigError
             When the run was not traced, no picture has such a name, or matplotlib is not installed.
         """
-        self._timeline().draw(target, messages=messages)
+        self._timeline(view).draw(target, messages=messages)
 
-    def timeline_text(self, *, width: int = 100) -> str:
-        """Return the trace as lines of text; see `Timeline.text`.
+    def draw_waits(self, target: str | Path, *, look: Look | None = None) -> None:
+        """Draw where the time of each rank went, or write it as a table where the name ends with ``.csv``.
+
+        Raises
+        ------
+        ConfigError
+            When the run was not traced, no picture has such a name, or matplotlib is not installed.
+        """
+        from xsim_py.report.waits import draw_waits
+
+        if "waits" not in self.tables:
+            raise ConfigError("there is no table waits, because the run was not traced: simulate(..., trace=True)")
+        if Path(target).suffix.lower() == ".csv":
+            self.tables["waits"].to_csv(target)
+        else:
+            draw_waits(self.tables["waits"], target, title=self._title(), look=look)
+
+    def draw_pairs(
+        self, target: str | Path, *, of: str = "bytes", nodes: bool = False, look: Look | None = None
+    ) -> None:
+        """Draw who has sent how much to whom; see `report.pairs.draw_pairs`.
+
+        Raises
+        ------
+        ConfigError
+            When pairs were not counted, no picture has such a name, or matplotlib is not installed.
+        """
+        from xsim_py.report.pairs import draw_pairs
+
+        node_of = self.tables["ranks"]["node"]
+        ranks, chosen = len(node_of), node_of if nodes else None
+        draw_pairs(self.tables["pairs"], target, ranks=ranks, of=of, node_of=chosen, title=self._title(), look=look)
+
+    def timeline_text(self, *, width: int = 100, view: PictureView | None = None) -> str:
+        """Return the trace, or the part that `view` shows, as lines of text; see `Timeline.text`.
 
         Raises
         ------
         ConfigError
             When the run was not traced.
         """
-        return self._timeline().text(width=width)
+        return self._timeline(view).text(width=width)
 
-    def _timeline(self) -> Timeline:
+    def _timeline(self, view: PictureView | None) -> Timeline:
         from xsim_py.report.timeline import Timeline
 
         trace, lives = self._traced(), self._lives()
-        return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title())
+        return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title(), view=view)
 
     def _lives(self) -> list[tuple[int, int, int]]:
         """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.atomic_files import atomic_path
@@ -9,6 +10,7 @@ from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from matplotlib.artist import Artist
@@ -40,6 +42,43 @@ _MOST_TICKS = 9
 _MOST_STEPS = 12  # between ticks at every so many ranks
 _MOST_ROWS = 20  # of a legend beside a picture of the usual height
 _BESIDE = 0.4  # of the picture's width, for a legend that stands beside it
+
+
+@dataclass(frozen=True)
+class Look:
+    """The size and the font of a picture, where they are not the usual ones."""
+
+    size: tuple[float, float] | None = None
+    """Width and height in inches."""
+    font: str | None = None
+    """The name of a font that matplotlib finds, or of a family: ``serif``, ``sans-serif``, ``monospace``."""
+    font_size: float = 10.0
+    """The size of the text in points; that of titles and legends follows from it."""
+
+    def applied(self) -> AbstractContextManager[None]:
+        """Return a context in which pictures are made and saved with this font.
+
+        Raises
+        ------
+        ConfigError
+            When matplotlib is not installed, or has no such font.
+        """
+        new_figure(1, 1)  # says what is missing
+        from matplotlib import rc_context
+        from matplotlib.font_manager import FontProperties, findfont
+
+        settings: Any = {"font.size": self.font_size, "legend.fontsize": 0.9 * self.font_size}
+        if self.font is not None:
+            try:
+                findfont(FontProperties(family=self.font), fallback_to_default=False)
+            except ValueError as error:
+                raise ConfigError(f"font {self.font!r}: matplotlib finds no such font on this computer") from error
+            settings["font.family"] = self.font
+        return rc_context(settings)
+
+    def figure(self, width: float, height: float) -> Figure:
+        """Return an empty picture of the size that is wanted, or else of that many inches."""
+        return new_figure(*(self.size or (width, height)))
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import csv
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Self
 
 from xsim_py.atomic_files import atomic_file
 from xsim_py.errors import InternalError
 from xsim_py.units import PS_PER_S, exact_seconds, parse_exact_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
     from pathlib import Path
 
 _SHOWN_ROWS = 20
 
 
-class Table:
-    """A named table of equally long columns.
+class Table(dict[str, list[Any]]):
+    """A named table of equally long columns, which are found by their names: ``pandas.DataFrame(table)`` takes it.
+
+    It is a ``dict`` of its columns to look at, because pandas asks for one; only its length is that of the rows.
+    Nothing can be put into it.
 
     Parameters
     ----------
@@ -47,6 +50,7 @@ class Table:
         exact: Collection[str] = (),
     ) -> None:
         assert not (exact and callable(columns)), "columns that are made later cannot be exact"
+        super().__init__()  # it stays empty: the methods below look at `columns`, which may be made later
         self.name = name
         self.units = {**(units or {}), **dict.fromkeys(exact, "s")}
         self.picoseconds: dict[str, list[Any]] = {}
@@ -80,10 +84,39 @@ class Table:
         """Return the cells of one column."""
         return self.columns[column]
 
+    def __setitem__(self, column: str, cells: object) -> NoReturn:
+        raise TypeError(f"table {self.name!r} cannot be changed; dict(table) can")
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the columns."""
+        return iter(self.columns)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def get(self, column: str, default: Any = None) -> Any:
+        """Return the cells of one column, or something else if there is no such column."""
+        return self.columns.get(column, default)
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
+        """Return the names of the columns."""
+        return self.columns.keys()
+
+    def values(self) -> ValuesView[list[Any]]:  # type: ignore[override]
+        """Return the columns."""
+        return self.columns.values()
+
+    def items(self) -> ItemsView[str, list[Any]]:  # type: ignore[override]
+        """Return the columns with their names."""
+        return self.columns.items()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_dict, (self.name, self.to_dict())
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and (self.name, self.to_dict()) == (other.name, other.to_dict())
 
-    __hash__ = None  # type: ignore[assignment]  # it is mutable, as its lists are
+    __hash__ = None  # it is mutable, as its lists are
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self)} rows, columns {', '.join(self.columns)})"

@@ -14,15 +14,17 @@ import numpy as np
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.style import COLOURS, INK, new_figure, rank_step, save, time_scale
+from xsim_py.report.view import PictureView
 from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from xsim_py.trace import Mark, Trace
+    from xsim_py.trace import Mark, Message, Trace
 
 PICTURES = (".png", ".svg", ".pdf")
 """What the name of a picture may end with."""
@@ -55,22 +57,65 @@ class Timeline:
         When each rank lived: its number, from when, until when; several times where the job was started again.
     title : str, optional
         Stands over the picture.
+    view : PictureView, optional
+        The range of time and the ranks to show, and how a picture looks; by default everything, as usual.
+
+    Raises
+    ------
+    ConfigError
+        When nothing is left to show.
     """
 
-    def __init__(self, trace: Trace, *, ranks: int, lives: Sequence[tuple[int, int, int]], title: str = "") -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        ranks: int,
+        lives: Sequence[tuple[int, int, int]],
+        title: str = "",
+        view: PictureView | None = None,
+    ) -> None:
+        self._view = view or PictureView()
+        whole_ps = max(trace.end_ps(), max((end_ps for *_, end_ps in lives), default=0), 1)
+        self._since_ps = self._view.since_ps
+        self._end_ps = whole_ps if self._view.until_ps is None else self._view.until_ps
+        if self._since_ps >= min(self._end_ps, whole_ps):
+            began, ended = (format_time(time_ps, digits=None) for time_ps in (self._since_ps, whole_ps))
+            raise ConfigError(f"a timeline from {began} on is empty: the run ends at {ended}")
+        self._shown = list(range(ranks) if self._view.ranks is None else self._view.ranks)
+        if self._shown[-1] >= ranks:
+            raise ConfigError(f"a timeline of rank {self._shown[-1]}: the ranks of the run are 0 to {ranks - 1}")
+        self._size = len(self._shown)
+        self._row = {rank: row for row, rank in enumerate(self._shown)}
         self._trace = trace
-        self._size = ranks
-        self._lives = np.array(lives, float).reshape(-1, 3)
-        self._end_ps = max(trace.end_ps(), max((end_ps for *_, end_ps in lives), default=0), 1)
+        self._lives = self._clipped([(rank, 0, start_ps, end_ps) for rank, start_ps, end_ps in lives])[:, [0, 2, 3]]
         self._title = title
-        spans = [(span.rank, span.name, span.start_ps, span.end_ps) for span in trace.spans]
-        self._ranks = np.array([span[0] for span in spans], int)
-        self._starts = np.array([span[2] for span in spans], float)
-        self._stops = np.array([self._end_ps if span[3] is None else span[3] for span in spans], float)
-        self._calls = _longest([span[1] for span in spans], self._stops - self._starts)
+        kinds: dict[str, int] = {}
+        spans = self._clipped(
+            [(span.rank, kinds.setdefault(span.name, len(kinds)), span.start_ps, span.end_ps) for span in trace.spans]
+        )
+        listed = list(kinds)
+        names = [listed[int(kind)] for kind in spans[:, 1]]
+        self._ranks = spans[:, 0].astype(int)
+        self._starts, self._stops = spans[:, 2], spans[:, 3]
+        self._calls = _longest(names, self._stops - self._starts)
         numbers = {name: number for number, name in enumerate(self._calls)}
         other = numbers.get(_OTHER, -1)
-        self._kinds = np.array([numbers.get(span[1], other) for span in spans], int)
+        self._kinds = np.array([numbers.get(name, other) for name in names], int)
+        self._marks = [
+            mark for mark in trace.marks if mark.rank in self._row and self._since_ps <= mark.time_ps <= self._end_ps
+        ]
+
+    def _clipped(self, rows: Sequence[tuple[int, int, int, int | None]]) -> NDArray[np.float64]:
+        """Return what is to be shown of intervals: row, kind, and two times since the beginning of the range."""
+        kept = [
+            (self._row[rank], kind, max(start_ps - self._since_ps, 0), min(stop_ps, self._end_ps) - self._since_ps)
+            for rank, kind, start_ps, end_ps in rows
+            if rank in self._row
+            and start_ps <= self._end_ps
+            and (stop_ps := self._end_ps if end_ps is None else end_ps) >= self._since_ps
+        ]
+        return np.array(kept, float).reshape(-1, 4)
 
     # ------------------------------------------------------------------------------------------- the computation
 
@@ -94,7 +139,8 @@ class Timeline:
     def _pour(self, grid: NDArray[Any], rows: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> None:
         """Add intervals to the slices that they touch, in slices."""
         bins = grid.shape[1]
-        starts, stops = starts * bins / self._end_ps, stops * bins / self._end_ps
+        length_ps = self._end_ps - self._since_ps
+        starts, stops = starts * bins / length_ps, stops * bins / length_ps
         first = np.minimum(starts.astype(int), bins - 1)
         last = np.minimum(stops.astype(int), bins - 1)
         inside = first == last
@@ -127,23 +173,29 @@ class Timeline:
         check_picture(target)
         each, rows = self._row_of(_MOST_ROWS_DRAWN)
         height = min(max(1.6 + 0.32 * rows, 2.6), 8.0)
-        figure = new_figure(10, height)
+        with self._view.look.applied():
+            figure = self._view.look.figure(10, height)
+            self._compose(figure, each, rows, messages)
+            save(figure, target)
+
+    def _compose(self, figure: Figure, each: int, rows: int, messages: bool | None) -> None:
+        """Put rows, arrows, marks and words into a picture."""
         axes = figure.subplots()
         scale, unit = time_scale(self._end_ps / PS_PER_S)
         factor = scale / PS_PER_S
         keys = self._draw_rows(axes, each, rows, factor)
         if messages is None:
-            messages = each == 1 and len(self._trace.messages) <= _MOST_ARROWS
+            few = len(self._trace.messages) <= _MOST_ARROWS
+            messages = each == 1 and (few or sum(map(self._is_shown, self._trace.messages)) <= _MOST_ARROWS)
         if messages:
             self._draw_arrows(axes, factor)
         keys += self._draw_marks(axes, each * rows, factor)
         axes.set_xlabel(f"virtual time [{unit}]", color=INK)
         axes.set_ylabel("rank", color=INK)
-        axes.set_title(self._title, color=INK, fontsize=11, loc="left")
+        axes.set_title(self._title, color=INK, fontsize=1.1 * self._view.look.font_size, loc="left")
         axes.tick_params(colors=INK)
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.legend(handles=keys, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
-        save(figure, target)
+        axes.legend(handles=keys, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
     def _draw_rows(self, axes: Axes, each: int, rows: int, factor: float) -> list[Any]:
         """Paint each slice of each row with the colour of what most of its time went into; return the legend of it."""
@@ -159,7 +211,7 @@ class Timeline:
             # Few rows stand apart: each is eight lines of the picture, of which the outer two are white.
             chosen = np.repeat(chosen, 8, axis=0)
             chosen[0::8] = chosen[7::8] = len(colours) - 1
-        extent = (0.0, self._end_ps * factor, rows * each - 0.5, -0.5)
+        extent = (self._since_ps * factor, self._end_ps * factor, rows * each - 0.5, -0.5)
         axes.imshow(
             chosen,
             cmap=ListedColormap(colours),
@@ -171,8 +223,11 @@ class Timeline:
         )
         if each == 1 and len(self._ranks) <= _MOST_APART:
             low, high = self._ranks - 0.375, self._ranks + 0.375
-            axes.vlines(self._starts * factor, low, high, colors="white", linewidth=0.6)
+            axes.vlines((self._since_ps + self._starts) * factor, low, high, colors="white", linewidth=0.6)
         axes.yaxis.set_major_locator(MultipleLocator(rank_step(self._size)))
+        if self._view.ranks is not None:
+            places = range(0, self._size, rank_step(self._size))
+            axes.set_yticks(places, [str(self._shown[place]) for place in places])
         return [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=False)]
 
     def _colours(self) -> list[str]:
@@ -182,29 +237,37 @@ class Timeline:
             colours[-1] = _OTHER_COLOUR
         return colours
 
+    def _is_shown(self, message: Message) -> bool:
+        """Return whether a message goes from one row to another in the range of time."""
+        inside = message.sent_ps <= self._end_ps and (message.arrival_ps or 0) >= self._since_ps
+        return inside and message.source in self._row and message.dest in self._row
+
     def _draw_arrows(self, axes: Axes, factor: float) -> None:
         for message in self._trace.messages:
-            if message.arrival_ps is not None:
-                axes.annotate(
+            if self._is_shown(message) and message.arrival_ps is not None:
+                drawn = axes.annotate(
                     "",
-                    xy=(message.arrival_ps * factor, message.dest),
-                    xytext=(message.sent_ps * factor, message.source),
+                    xy=(message.arrival_ps * factor, self._row[message.dest]),
+                    xytext=(message.sent_ps * factor, self._row[message.source]),
+                    annotation_clip=False,
                     arrowprops={"arrowstyle": "->", "color": INK, "linewidth": 0.6, "alpha": 0.6, "shrinkA": 0},
                 )
+                assert drawn.arrow_patch is not None
+                drawn.arrow_patch.set_clip_box(axes.bbox)
 
     def _draw_marks(self, axes: Axes, height: int, factor: float) -> list[Any]:
         """Crosses for deaths, dashes in the row of a rank for what it learns, lines across for what ends the job."""
         tall = max(height / 120, 0.45)
         keys: dict[str, Any] = {}
-        for mark in self._trace.marks:
+        for mark in self._marks:
             at = mark.time_ps * factor
             drawn: Any
             if mark.kind == "failed":
-                (drawn,) = axes.plot([at], [mark.rank], "kX", markeredgecolor="white", markersize=9)
+                (drawn,) = axes.plot([at], [self._row[mark.rank]], "kX", markeredgecolor="white", markersize=9)
             elif mark.kind in _ACROSS:
                 drawn = axes.axvline(at, color=_ACROSS[mark.kind], linewidth=1.6)
             else:
-                ends = mark.rank - tall, mark.rank + tall
+                ends = self._row[mark.rank] - tall, self._row[mark.rank] + tall
                 colour = _IN_ROW.get(mark.kind, INK)
                 (drawn,) = axes.plot([at, at], ends, color=colour, linestyle=(0, (2, 1)), linewidth=1.8)
             if mark.kind not in keys:
@@ -217,23 +280,31 @@ class Timeline:
     def text(self, *, width: int = 100) -> str:
         """Return the rows as lines of text, `width` characters long, with a legend and the marks below."""
         each, rows = self._row_of(_MOST_ROWS_WRITTEN)
-        labels = [_label(row * each, min((row + 1) * each, self._size) - 1) for row in range(rows)]
+        labels = [
+            _label(self._shown[row * each], self._shown[min((row + 1) * each, self._size) - 1]) for row in range(rows)
+        ]
         room = max(map(len, labels))
         bins = max(width - room - 3, 10)
         letters = _letters(self._calls)
         signs = np.array([*letters, ".", " "])
         cells = signs[self._shares(each, rows, bins).argmax(axis=0)]
-        for mark in self._trace.marks:
+        for mark in self._marks:
             if mark.kind == "failed":
-                cells[mark.rank // each, min(int(mark.time_ps * bins / self._end_ps), bins - 1)] = "X"
-        slice_ps = self._end_ps // bins
+                at = (mark.time_ps - self._since_ps) * bins / (self._end_ps - self._since_ps)
+                cells[self._row[mark.rank] // each, min(int(at), bins - 1)] = "X"
+        slice_ps = (self._end_ps - self._since_ps) // bins
         legend = [f"{letter} {name}" for letter, name in zip(letters, self._calls, strict=True)]
         lines = [
-            f"timeline of {format_time(self._end_ps, digits=None)}; one character is {format_time(slice_ps)}",
+            f"timeline {self._range()}; one character is {format_time(slice_ps)}",
             "  ".join([*legend, ". own work", *(["X died"] if "X" in cells else [])]),
             *(f"{label:>{room}} |{''.join(row)}|" for label, row in zip(labels, cells, strict=True)),
         ]
-        return "\n".join([*lines, *_listed(self._trace.marks)])
+        return "\n".join([*lines, *_listed(self._marks)])
+
+    def _range(self) -> str:
+        """Return the range of time in words."""
+        until = format_time(self._end_ps, digits=None)
+        return f"from {format_time(self._since_ps, digits=None)} to {until}" if self._since_ps else f"of {until}"
 
 
 def check_picture(target: str | Path) -> None:

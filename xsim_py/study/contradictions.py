@@ -174,6 +174,8 @@ def _plot_columns(spec: StudySpec, index: int) -> Iterator[Contradiction]:
     plot, path = spec.plots[index], f"plots[{index}]"
     if plot.x in metric_names(spec) and plot.series is None:
         yield f"{path}.series", f"{plot.x} is measured: name the columns whose values tell the lines apart", ("sweep",)
+    if plot.show != "value" and plot.x != "ranks":
+        yield f"{path}.show", f"{plot.show} is over numbers of ranks: x is 'ranks', not {plot.x!r}", ()
     choices = {
         "x": ((plot.x,), key_columns(spec) + metric_names(spec)),
         "y": (plot.y, metric_names(spec)),

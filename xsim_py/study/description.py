@@ -118,6 +118,11 @@ class PlotSpec:
     only: tuple[Condition, ...] = option(
         ListOf(CONDITION, "a list of conditions"), "Conditions on the runs that are drawn.", default=()
     )
+    show: str = option(
+        choice("value", "speedup", "efficiency", "weak efficiency"),
+        "The figure itself; or what it says as a time over numbers of ranks, against the fewest of each line.",
+        default="value",
+    )
     x_scale: str = option(_SCALES, "Scale of the x axis.", default="linear")
     y_scale: str = option(_SCALES, "Scale of the y axis.", default="linear")
     x_label: str | None = option(TEXT, "Name of the x axis; its unit is added.", shown="the column")

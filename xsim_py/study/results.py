@@ -30,6 +30,7 @@ from xsim_py.study.description import PlotSpec, StudySpec
 from xsim_py.study.grouping import grouped, series_of
 from xsim_py.study.plan import PlannedRun
 from xsim_py.study.published import Published, read_published
+from xsim_py.study.scaling import LABELS, against_fewest
 from xsim_py.study.task import MEASURED, Outcome
 from xsim_py.study.template import is_number, text_of
 
@@ -232,11 +233,15 @@ class StudyResults:
                     dashes=dashes.setdefault(", ".join(words[1:]), len(dashes)),
                 )
                 lines += [line] if points else []
-                lines += self._beside(line, points, y, scales[y][0])
+                lines += self._beside(line, points, y, scales[y][0]) if plot.show == "value" else ()
+        if plot.show != "value":
+            lines = against_fewest(lines, plot.show)
         return Chart(
             title=plot.title or self.spec.name,
             x_label=self._axis(plot.x_label, [plot.x], [unit_of(self.spec, plot.x)]),
-            y_label=self._axis(plot.y_label, plot.y, [scales[y][1] for y in plot.y]),
+            y_label=self._axis(plot.y_label, plot.y, [scales[y][1] for y in plot.y])
+            if plot.show == "value"
+            else plot.y_label or LABELS[plot.show],
             lines=lines,
             x_scale=plot.x_scale,
             y_scale=plot.y_scale,

@@ -9,6 +9,6 @@ Nothing here knows of a running program: the floors above record, and the report
 from __future__ import annotations
 
 from xsim_py.trace.recorder import Recorder
-from xsim_py.trace.trace import Mark, Message, Records, Span, Trace
+from xsim_py.trace.trace import Entrance, Mark, Message, Records, Span, Trace, Wait
 
-__all__ = ["Mark", "Message", "Recorder", "Records", "Span", "Trace"]
+__all__ = ["Entrance", "Mark", "Message", "Recorder", "Records", "Span", "Trace", "Wait"]

@@ -1,7 +1,7 @@
 """The recorder takes down the calls, messages and marks of one shard's ranks as they happen.
 
 Rows of integers go to the end of one array each, eight bytes a number and no object of their own: a call costs 48 bytes
-and a message 96. Where a number does not fit (times beyond 106 days), the array becomes a list.
+and a message 120. Where a number does not fit (times beyond 106 days), the array becomes a list.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 NEVER = -1
 """The time of what did not happen."""
+
+FOR_MESSAGE, FOR_ANSWER, FOR_COLLECTIVE, FOR_OTHERS = range(4)
+"""What a rank waits for: a message, the receiver of its own, a collective that it began before, or anything else."""
+
+ALL, FROM_ROOT, TO_ROOT, FROM_BELOW = range(4)
+"""Whom a collective makes wait for whom: all for all, all for the root, the root for all, each for the ranks below."""
 
 
 class Rows:
@@ -66,7 +72,7 @@ class Recorder:
 
     Attributes
     ----------
-    spans, departures, arrivals : Rows
+    spans, departures, arrivals, waits, entries : Rows
         See the methods that fill them.
     marks : list
         The values of each `Mark`.
@@ -74,11 +80,13 @@ class Recorder:
 
     def __init__(self) -> None:
         self.spans = Rows(6)
-        self.departures = Rows(10)
-        self.arrivals = Rows(3)
+        self.departures = Rows(12)
+        self.arrivals = Rows(4)
+        self.waits = Rows(7)
+        self.entries = Rows(8)
         self.marks: list[tuple[int, int, str, str, int | None, str]] = []
         self._texts: dict[str, int] = {}
-        self._open: dict[int, tuple[str, int, str]] = {}
+        self._open: dict[int, tuple[str, int, str, list[int]]] = {}
 
     def texts(self) -> list[str]:
         """Return what the numbers of texts mean."""
@@ -91,11 +99,14 @@ class Recorder:
 
     def begin(self, rank: int, name: str, start_ps: int, place: str = "") -> None:
         """Open a span: a call that the rank makes, at a line; it has one open at most."""
-        self._open[rank] = name, start_ps, place
+        self._open[rank] = name, start_ps, place, []
 
     def end(self, rank: int, end_ps: int, detail: str = "", *, if_it_took_time: bool = False) -> None:
         """Close the span that the rank has open, or forget it where it is kept only if it took time and took none."""
-        name, start_ps, place = self._open.pop(rank)
+        name, start_ps, place, entries = self._open.pop(rank)
+        if end_ps == start_ps:  # the next call may begin at that time, too, and these are not its own
+            for row in entries:
+                self.entries.put(row, 1, NEVER)
         if end_ps != start_ps or not if_it_took_time:
             self.spans.append(rank, self._text(name), start_ps, end_ps, self._text(detail), self._text(place))
 
@@ -119,23 +130,85 @@ class Recorder:
         call: str,
         kind: str,
         sent_ps: int,
+        ticket: int = NEVER,
     ) -> None:
-        """Note that a message leaves; `number` is its own in the whole run."""
+        """Note that a message leaves; `number` is its own in the whole run, `ticket` what its answer will name."""
         texts = self._text(call), self._text(kind)
-        self.departures.append(number, source, dest, tag, size_bytes, communicator, collective, *texts, sent_ps)
+        entered_ps = self._call_ps(source, sent_ps)
+        facts = number, source, dest, tag, size_bytes, communicator, collective, *texts, sent_ps
+        self.departures.append(*facts, entered_ps, ticket)
 
     def arrived(self, number: int, arrival_ps: int | None) -> int:
         """Note that a message has come, with its data unless `arrival_ps` is None; return its number here."""
-        self.arrivals.append(number, NEVER if arrival_ps is None else arrival_ps, NEVER)
+        self.arrivals.append(number, NEVER if arrival_ps is None else arrival_ps, NEVER, NEVER)
         return len(self.arrivals) - 1
 
     def completed(self, arrival: int, arrival_ps: int) -> None:
         """Note that the data of a message that has come is there too."""
         self.arrivals.put(arrival, 1, arrival_ps)
 
-    def taken(self, arrival: int, taken_ps: int) -> None:
-        """Note that a message that has come has met a receive."""
+    def taken(self, arrival: int, taken_ps: int, posted_ps: int | None = None) -> None:
+        """Note that a message that has come has met a receive, which was posted at that time or just now (None)."""
         self.arrivals.put(arrival, 2, taken_ps)
+        self.arrivals.put(arrival, 3, taken_ps if posted_ps is None else posted_ps)
+
+    # ---------------------------------------------------------------------------------------------------- waits
+
+    def waited(
+        self, rank: int, start_ps: int, end_ps: int, what: int, *, peer: int = NEVER, ticket: int = NEVER
+    ) -> None:
+        """Note that a rank has waited, in the call that it has open.
+
+        Parameters
+        ----------
+        rank : int
+            Who.
+        start_ps, end_ps : int
+            From when to when. Of a collective as arrays only the difference is known.
+        what : int
+            One of `FOR_MESSAGE`, `FOR_ANSWER`, `FOR_COLLECTIVE` and `FOR_OTHERS`.
+        peer : int, optional
+            The sender of the message, or who was to answer.
+        ticket : int, optional
+            Of a send that was answered: see `departed`; of a collective, its row: see `goes_on`.
+        """
+        self.waits.append(rank, self._call_ps(rank, start_ps), start_ps, end_ps, what, peer, ticket)
+
+    def entered(
+        self, rank: int, enter_ps: int, communicator: int, number: int, pattern: int, root: int, me: int
+    ) -> None:
+        """Note that a rank enters a collective.
+
+        Parameters
+        ----------
+        rank : int
+            Who.
+        enter_ps : int
+            When.
+        communicator, number : int
+            Which collective: all that take part say the same.
+        pattern : int
+            Who has to have entered before who can leave: one of `ALL`, `FROM_ROOT`, `TO_ROOT` and `FROM_BELOW`.
+        root, me : int
+            The root, and the rank itself, in the communicator.
+        """
+        call_ps = NEVER
+        if rank in self._open:
+            _, call_ps, _, entries = self._open[rank]
+            entries.append(len(self.entries))
+        self.entries.append(rank, call_ps, enter_ps, communicator, number, pattern, root, me)
+
+    def goes_on(self, rank: int) -> int | None:
+        """Note that the collective that a rank has entered in its open call goes on after that; return its row."""
+        entries = self._open[rank][3] if rank in self._open else None
+        if not entries:
+            return None
+        self.entries.put(entries[-1], 1, NEVER)
+        return entries.pop()
+
+    def _call_ps(self, rank: int, otherwise_ps: int) -> int:
+        """Return when the call began that a rank has open."""
+        return self._open[rank][1] if rank in self._open else otherwise_ps
 
     # ---------------------------------------------------------------------------------------------------- marks
 

@@ -6,10 +6,10 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
-from xsim_py.trace.recorder import NEVER
+from xsim_py.trace.recorder import FOR_ANSWER, FOR_COLLECTIVE, FOR_MESSAGE, FROM_BELOW, FROM_ROOT, NEVER, TO_ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from xsim_py.trace.recorder import Recorder
 
@@ -51,6 +51,35 @@ class Message(NamedTuple):
     """When all of it was there; None if it, or the data of a rendezvous, never came."""
     taken_ps: int | None
     """When it and a receive met, which is when a rendezvous is answered; None if nobody received it."""
+    entered_ps: int | None = None
+    """When its sender entered the call that sends it."""
+    posted_ps: int | None = None
+    """When the receive that took it was posted; None if nobody received it."""
+
+
+class Wait(NamedTuple):
+    """A time in which a rank could do nothing in a call, but wait."""
+
+    rank: int
+    call_ps: int
+    """When the call began."""
+    start_ps: int
+    end_ps: int
+    late_ps: int
+    """For how long of it the other side had not yet entered its call."""
+    what: int
+    """``FOR_MESSAGE`` (a late sender), ``FOR_ANSWER`` (a late receiver), ``FOR_COLLECTIVE`` or ``FOR_OTHERS``."""
+
+
+class Entrance(NamedTuple):
+    """A rank's part in a collective, from its entry on."""
+
+    rank: int
+    call_ps: int
+    """When the call began."""
+    enter_ps: int
+    late_ps: int
+    """How much later the last one entered of those that it cannot go on without."""
 
 
 class Mark(NamedTuple):
@@ -122,12 +151,25 @@ class Trace:
         In the order in which they were sent.
     marks : sequence of Mark
         In the order of time and, at one time, of ranks.
+    waits : sequence of Wait
+        Those of one rank in the order of time.
+    entries : sequence of Entrance
+        The same.
     """
 
-    def __init__(self, spans: Sequence[Span], messages: Sequence[Message], marks: Sequence[Mark]) -> None:
+    def __init__(
+        self,
+        spans: Sequence[Span],
+        messages: Sequence[Message],
+        marks: Sequence[Mark],
+        waits: Sequence[Wait] = (),
+        entries: Sequence[Entrance] = (),
+    ) -> None:
         self.spans = spans
         self.messages = messages
         self.marks = marks
+        self.waits = waits
+        self.entries = entries
 
     def __len__(self) -> int:
         return len(self.spans) + len(self.messages) + len(self.marks)
@@ -140,7 +182,10 @@ class Trace:
         """Put together what the shards of one start of a job have recorded."""
         parts = list(recorders)
         marks = [Mark(*mark) for part in parts for mark in part.marks]
-        return cls(_spans(parts), _messages(parts), sorted(marks, key=lambda mark: (mark.time_ps, mark.rank)))
+        messages, tickets = _messages(parts)
+        marks.sort(key=lambda mark: (mark.time_ps, mark.rank))
+        entries, last = _entries(parts)
+        return cls(_spans(parts), messages, marks, _waits(parts, messages, tickets, last), entries)
 
     @classmethod
     def joined(cls, traces: Sequence[Trace], starts_ps: Sequence[int]) -> Trace:
@@ -152,7 +197,9 @@ class Trace:
         marks = list(traces[0].marks)
         for number, (trace, start_ps) in enumerate(zip(traces[1:], starts_ps[1:], strict=True), 1):
             marks += [Mark(0, start_ps, "restart", f"start {number}"), *trace.marks]
-        return cls(spans, messages, marks)
+        waits = [wait for trace in traces for wait in trace.waits]
+        entries = [entry for trace in traces for entry in trace.entries]
+        return cls(spans, messages, marks, waits, entries)
 
     def end_ps(self) -> int:
         """Return the last time that is in it."""
@@ -168,8 +215,14 @@ def _make_span(rank: int, name: str, start_ps: int, end_ps: int, detail: str, pl
 
 def _make_message(*values: Any) -> Message:
     message = Message(*values)
-    arrival_ps, taken_ps = _known(values[-2]), _known(values[-1])
-    return message._replace(collective=bool(message.collective), arrival_ps=arrival_ps, taken_ps=taken_ps)
+    arrival_ps, taken_ps, entered_ps, posted_ps = map(_known, values[-4:])
+    return message._replace(
+        collective=bool(message.collective),
+        arrival_ps=arrival_ps,
+        taken_ps=taken_ps,
+        entered_ps=entered_ps,
+        posted_ps=posted_ps,
+    )
 
 
 def _known(time_ps: int) -> int | None:
@@ -186,8 +239,8 @@ def _spans(parts: list[Recorder]) -> Records[Span]:
     return Records(_make_span, {key: _picked(column, order) for key, column in columns.items()})
 
 
-def _messages(parts: list[Recorder]) -> Records[Message]:
-    """Join what the senders' shards know of a message and what the receivers' do, by its number."""
+def _messages(parts: list[Recorder]) -> tuple[Records[Message], Sequence[int]]:
+    """Join what the senders' shards know of a message and what the receivers' do, by its number; and their tickets."""
     raw = {
         key: _joined(part.departures.column(number) for part in parts)
         for number, key in enumerate(("number", "source", "dest", "tag", "size_bytes", "communicator", "collective"))
@@ -200,13 +253,68 @@ def _messages(parts: list[Recorder]) -> Records[Message]:
     met = {
         key: times
         for part in parts
-        for key, *times in zip(*(part.arrivals.column(column) for column in range(3)), strict=True)
+        for key, *times in zip(*(part.arrivals.column(column) for column in range(4)), strict=True)
     }
-    never = [NEVER, NEVER]
-    for column, name in enumerate(("arrival_ps", "taken_ps")):
+    never = [NEVER, NEVER, NEVER]
+    columns |= dict.fromkeys(("arrival_ps", "taken_ps", "entered_ps"), ())  # in this order
+    columns["entered_ps"] = _joined(part.departures.column(10) for part in parts)
+    for column, name in enumerate(("arrival_ps", "taken_ps", "posted_ps")):
         columns[name] = _packed([met.get(key, never)[column] for key in number])
     order = sorted(range(len(number)), key=lambda place: (sent_ps[place], number[place]))
-    return Records(_make_message, {key: _picked(column, order) for key, column in columns.items()})
+    tickets = _picked(_joined(part.departures.column(11) for part in parts), order)
+    return Records(_make_message, {key: _picked(column, order) for key, column in columns.items()}), tickets
+
+
+def _waits(
+    parts: list[Recorder], messages: Records[Message], tickets: Sequence[int], last: Mapping[tuple[int, int], int]
+) -> list[Wait]:
+    """Find the message of each wait, and how much of it passed before the other side had entered its call."""
+    known = messages.columns
+    source, dest, arrival, entered, posted = (
+        known[name] for name in ("source", "dest", "arrival_ps", "entered_ps", "posted_ps")
+    )
+    # A wait for a message ends when it is there; what sends wait for is known by the ticket.
+    came = {key: entered[row] for row, key in enumerate(zip(dest, source, arrival, strict=True))}
+    answered = {key: posted[row] for row, key in enumerate(zip(source, tickets, strict=True)) if key[1] != NEVER}
+    waits = []
+    for number, part in enumerate(parts):
+        for rank, call, start, end, what, peer, ticket in zip(*map(part.waits.column, range(7)), strict=True):
+            other = start
+            if what == FOR_MESSAGE:
+                other = came.get((rank, peer, end), start)
+            elif what == FOR_ANSWER:
+                other = answered.get((rank, ticket), start)
+            elif what == FOR_COLLECTIVE:
+                other = last[number, ticket]
+            waits.append(Wait(rank, call, start, end, min(max(other - start, 0), end - start), what))
+    return waits
+
+
+def _entries(parts: list[Recorder]) -> tuple[list[Entrance], dict[tuple[int, int], int]]:
+    """Find out for each collective who entered it too late for whom; and when the last did, by part and row."""
+    calls: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    for number, part in enumerate(parts):
+        for place, row in enumerate(zip(*map(part.entries.column, range(8)), strict=True)):
+            calls.setdefault(row[3:5], []).append((*row, number, place))
+    entries = []
+    lasts: dict[tuple[int, int], int] = {}
+    for members in calls.values():
+        members.sort(key=lambda row: row[7])
+        latest = max(row[2] for row in members)
+        below = members[0][2]
+        for rank, call, enter, _, _, pattern, root, me, *where in members:
+            below = max(below, enter)
+            last = latest
+            if pattern == FROM_BELOW:
+                last = below
+            elif pattern == TO_ROOT:
+                last = latest if me == root else enter
+            elif pattern == FROM_ROOT:
+                last = next((row[2] for row in members if row[7] == root), enter)
+            lasts[where[0], where[1]] = last
+            if call != NEVER:  # else it goes on after the call, or that took no time
+                entries.append(Entrance(rank, call, enter, max(last - enter, 0)))
+    return sorted(entries), lasts
 
 
 def _joined(columns: Iterable[Sequence[int]]) -> Sequence[int]:

@@ -160,6 +160,8 @@ class Meetings(WayBack):
         rank.nic_free_ps = nic_free_ps[me]
         rank.key = keys[me]
         self.fabric.tally.waited_ps[ch.comm.box.place] += waited_ps[me]
+        if self.fabric.trace is not None:
+            self.fabric.waited(None, clock_ps[me] - waited_ps[me], clock_ps[me])
         call.inside -= 1
         if not call.inside:
             self._all_left(call)

@@ -54,6 +54,7 @@ class HotFabric:
         "log",
         "ranks",
         "shortcuts",
+        "trace",
         "troubled",
         "uniform",
         "waited_ps",
@@ -300,6 +301,12 @@ class Fabric(HotFabric):
                 operation.detached(message)
         else:
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
+
+    def waited(self, what: Any, start_ps: int, end_ps: int) -> None:
+        """Note that the running fiber has waited; only a traced run is told."""
+
+    def entered(self, comm: Any, number: int, note: Any) -> None:
+        """Note that the running fiber enters a collective; only a traced run is told."""
 
     def choices(self) -> list[MadeChoice]:
         """Return what the ranks have chosen where MPI leaves that open; none where the run has no schedule."""

@@ -234,6 +234,8 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     if arrival > clock:
         # A list: an array makes a number of its own for each reading and writing, which takes five times as long.
         fabric.waited_ps[box.place] += arrival - clock
+        if fabric.trace is not None:
+            fabric.waited(message, clock, arrival)
         clock = arrival
     fiber.clock_ps = clock + message.overhead_ps
     return message
@@ -269,6 +271,8 @@ def complete(operation: Operation) -> None:
     if operation.time_ps > fiber.clock_ps:
         box = fiber.rank.mpi
         box.fabric.tally.waited_ps[box.place] += operation.time_ps - fiber.clock_ps
+        if box.fabric.trace is not None:
+            box.fabric.waited(operation, fiber.clock_ps, operation.time_ps)
         fiber.clock_ps = operation.time_ps
     fiber.clock_ps += operation.overhead_ps
     if envelopes.observed is not None:

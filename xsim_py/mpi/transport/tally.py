@@ -66,7 +66,7 @@ class Tally:
         self._later: list[int] = []
         self._messages: NDArray[np.int64] = np.zeros(len(block), np.int64)
         self._bytes: NDArray[np.int64] = np.zeros(len(block), np.int64)
-        self._pairs: list[tuple[Numbers, Numbers]] | None = [] if pairs else None
+        self._pairs: list[tuple[Numbers, Numbers, Numbers]] | None = [] if pairs else None
         self._often: dict[Any, int] = {}
 
     def grow(self, numbers: Sequence[int]) -> None:
@@ -114,20 +114,20 @@ class Tally:
             # The exponent of a float is the number of bits of the integer, exactly up to 2**53.
             ends = senders << 32 | dests
             classes = np.frexp(sizes.astype(float))[1].astype(np.int64)
-            slots, counts = np.unique(ends << _CLASS_BITS | classes, return_counts=True)
-            self._pairs.append((slots, counts * times))
+            slots, which, counts = np.unique(ends << _CLASS_BITS | classes, return_inverse=True, return_counts=True)
+            self._pairs.append((slots, counts * times, summed(which, sizes, len(slots)) * times))
             if len(self._pairs) > _MOST_PIECES:
                 self._pairs = [self._joined()]
 
-    def _joined(self) -> tuple[Numbers, Numbers]:
-        """Return each slot once, in order, and its count."""
+    def _joined(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Return each slot once, in order, its messages and their bytes."""
         if not self._pairs:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         if len(self._pairs) == 1:
             return self._pairs[0]
-        every, counts = (np.concatenate(column) for column in zip(*self._pairs, strict=True))
+        every, counts, sizes = (np.concatenate(column) for column in zip(*self._pairs, strict=True))
         slots, which = np.unique(every, return_inverse=True)
-        return slots, np.bincount(which, counts, len(slots)).astype(np.int64)
+        return slots, summed(which, counts, len(slots)), summed(which, sizes, len(slots))
 
     def _total(self) -> None:
         self.add_up()
@@ -157,14 +157,14 @@ class Tally:
         return _listed(self._bytes)
 
     def pairs(self) -> Numbers:
-        """Rows of source, destination, size class and messages; class k has the sizes of k bits: 2**(k-1) to 2**k - 1.
+        """Rows of source, destination, size class, messages and bytes; class k has the sizes of k bits, from 2**(k-1).
 
         Each of the first three once, in order.
         """
         self._total()
-        slots, counts = self._joined()
-        columns = slots >> 32 + _CLASS_BITS, slots >> _CLASS_BITS & 0xFFFFFFFF, slots & (1 << _CLASS_BITS) - 1, counts
-        return np.stack(columns, axis=1)
+        slots, *sums = self._joined()
+        ends = slots >> 32 + _CLASS_BITS, slots >> _CLASS_BITS & 0xFFFFFFFF
+        return np.stack((*ends, slots & (1 << _CLASS_BITS) - 1, *sums), axis=1)
 
 
 def summed(places: Numbers, numbers: Numbers, size: int) -> Numbers:

@@ -12,16 +12,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 from xsim_py.trace import Recorder
+from xsim_py.trace.recorder import (
+    ALL,
+    FOR_ANSWER,
+    FOR_COLLECTIVE,
+    FOR_MESSAGE,
+    FOR_OTHERS,
+    FROM_BELOW,
+    FROM_ROOT,
+    NEVER,
+    TO_ROOT,
+)
 
 from .fabric import Fabric
 from .mailbox import ClosedMailbox, Mailbox
-from .message import CONTROL, RENDEZVOUS, Message, Receive
+from .message import CONTROL, RENDEZVOUS, SYNCHRONOUS, Message, Receive, Send
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
+_PATTERNS = {
+    **dict.fromkeys(("bcast", "scatter", "scatterv"), FROM_ROOT),
+    **dict.fromkeys(("gather", "gatherv", "reduce"), TO_ROOT),
+    **dict.fromkeys(("scan", "exscan"), FROM_BELOW),
+}
 _KINDS = ("eager", "synchronous", "rendezvous", "notice")
 
 
@@ -47,7 +64,7 @@ class TracingMailbox(Mailbox):
         """Return the receive that takes an arriving message, and note that they have met."""
         operation = super().match(message)
         if operation is not None:
-            self.fabric.met(message, max(message.arrival_ps, operation.post_ps))
+            self.fabric.met(message, max(message.arrival_ps, operation.post_ps), operation.post_ps)
         return operation
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
@@ -113,6 +130,7 @@ class TracingFabric(Fabric):
             call=self._part_of(message),
             kind=_KINDS[message.kind],
             sent_ps=start_ps,
+            ticket=message.ticket if message.kind in (SYNCHRONOUS, RENDEZVOUS) else NEVER,
         )
 
     def _part_of(self, message: Message) -> str:
@@ -146,14 +164,14 @@ class TracingFabric(Fabric):
                     self.met(message, message.arrival_ps)
         super()._deliver(message)
 
-    def met(self, message: Message, time_ps: int) -> None:
-        """Note that a message and a receive for it have met."""
+    def met(self, message: Message, time_ps: int, posted_ps: int | None = None) -> None:
+        """Note that a message and a receive for it have met; that was posted just now, or at the time that is given."""
         arrival = self._arrivals.pop(message, None)
         if arrival is not None:
-            self._met(message, arrival, time_ps)
+            self._met(message, arrival, time_ps, posted_ps)
 
-    def _met(self, message: Message, arrival: int, time_ps: int) -> None:
-        self.trace.taken(arrival, time_ps)
+    def _met(self, message: Message, arrival: int, time_ps: int, posted_ps: int | None = None) -> None:
+        self.trace.taken(arrival, time_ps, posted_ps)
         if message.kind == RENDEZVOUS:
             self._awaited[message.origin, message.ticket] = arrival
 
@@ -162,3 +180,31 @@ class TracingFabric(Fabric):
         if arrival is not None:
             self.trace.completed(arrival, message.arrival_ps)
         super()._rendezvous_data(box, message)
+
+    # ------------------------------------------------------------------------------------------------------- waits
+
+    def waited(self, what: Any, start_ps: int, end_ps: int) -> None:
+        """Note that the running fiber has waited for an operation or a message; None: for a collective as arrays."""
+        fiber = current.fiber
+        if fiber is None or not is_program(fiber):  # what goes on in the background makes nobody wait by itself
+            return
+        number = fiber.rank.number
+        message = what.message if isinstance(what, Receive) else what
+        if isinstance(message, Message):
+            self.trace.waited(number, start_ps, end_ps, FOR_MESSAGE, peer=message.origin)
+        elif isinstance(what, Send):
+            self.trace.waited(number, start_ps, end_ps, FOR_ANSWER, peer=what.to, ticket=what.ticket)
+        elif getattr(what, "entrance", None) is not None:
+            self.trace.waited(number, start_ps, end_ps, FOR_COLLECTIVE, ticket=what.entrance)
+        else:
+            self.trace.waited(number, start_ps, end_ps, FOR_OTHERS)
+
+    def entered(self, comm: Any, number: int, note: Any) -> None:
+        """Note that the running fiber enters a collective; each wait in one among neighbours is for its own message."""
+        fiber = current.fiber
+        name = note.name.rpartition(".")[2].lower()
+        if fiber is None or not is_program(fiber) or "neighbor" in name:
+            return
+        pattern = _PATTERNS.get(name, _PATTERNS.get(name.removeprefix("i"), ALL)) if comm.local is None else ALL
+        root = NEVER if note.root is None else note.root
+        self.trace.entered(fiber.rank.number, fiber.clock_ps, comm.cid, number, pattern, root, comm.me)

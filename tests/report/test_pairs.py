@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+from xsim_py import simulate
+from xsim_py.errors import ConfigError
+from xsim_py.report.pairs import matrix
+
+
+def to_the_right():
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    request = comm.Isend(bytes(100 * (comm.rank + 1)), dest=(comm.rank + 1) % comm.size)
+    comm.Recv(bytearray(400), source=(comm.rank - 1) % comm.size)
+    request.Wait()
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_bytes_and_messages_stand_where_they_went(shards):
+    table = simulate(to_the_right, ranks=4, shards=shards).tables["pairs"]
+    expected = np.roll(np.eye(4, dtype=int), 1, axis=1)
+    assert (matrix(table, ranks=4, of="messages") == expected).all()
+    assert (matrix(table, ranks=4) == expected * [[100], [200], [300], [400]]).all()
+    # The first two ranks are on one node: what stays on a node is on the diagonal.
+    assert matrix(table, ranks=4, node_of=[0, 0, 1, 1]).tolist() == [[100, 200], [400, 300]]
+
+
+def test_the_bytes_of_pairs_are_those_of_ranks():
+    def program():
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Allreduce(bytes(1001), bytearray(1001))
+        MPI.COMM_WORLD.Allreduce(bytes(1001), bytearray(1001))
+        MPI.COMM_WORLD.alltoall(["x" * size for size in range(5)])
+
+    for collectives in (["arrays"], ["messages"]):
+        result = simulate(program, ranks=5, collectives=collectives)
+        sums = matrix(result.tables["pairs"], ranks=5)
+        assert sums.sum(axis=1).tolist() == result.tables["ranks"]["bytes"]
+        messages = matrix(result.tables["pairs"], ranks=5, of="messages")
+        assert messages.sum(axis=1).tolist() == result.tables["ranks"]["messages"]
+
+
+def test_a_picture_of_pairs(tmp_path):
+    result = simulate(to_the_right, ranks=4)
+    result.draw_pairs(tmp_path / "pairs.svg", of="messages", nodes=True)
+    text = (tmp_path / "pairs.svg").read_text()
+    assert "<!-- from node -->" in text
+    assert "<!-- messages -->" in text
+    with pytest.raises(ConfigError, match="'seconds'"):
+        result.draw_pairs(tmp_path / "pairs.svg", of="seconds")

@@ -1,0 +1,167 @@
+"""Where the time of each rank goes, from a trace: computing, moving data, waiting for whom, and what calls cost.
+
+The wait states are those of Scalasca (Geimer, Wolf, Wylie, Abraham, Becker, Mohr: The Scalasca performance toolset
+architecture, Concurrency and Computation 22(6), 2010): a receive that is entered before its send waits for a *late
+sender*, a send that has to be answered and is entered before its receive for a *late receiver*, and in a collective
+ranks wait for those that enter it last. Scalasca knows when calls begin and end; here each wait in them is known, too,
+so the parts do not overlap, and their sum is the rank's time to the picosecond.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+
+from xsim_py.report.style import INK, Look, rank_step, save, tidy, time_scale
+from xsim_py.report.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from xsim_py.trace import Entrance, Span, Trace, Wait
+
+    AnyRecord = TypeVar("AnyRecord", Wait, Entrance)
+
+PARTS: Final = ("computing", "transfer", "late_sender", "late_receiver", "imbalance", "overhead", "other")
+"""The parts of a rank's time, in the order of the columns and of the bars."""
+
+_COMPUTING, _TRANSFER, _LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _OVERHEAD, _OTHER = range(len(PARTS))
+_COLOURS: Final = dict(
+    zip(PARTS, ("#d0d0d0", "#0072B2", "#D55E00", "#E69F00", "#CC79A7", "#009E73", "#000000"), strict=True)
+)
+_NAMES: Final = {"imbalance": "imbalance in collectives", "other": "calls that failed"}
+_MOST_BARS: Final = 256
+_MOST_BARS_APART: Final = 64
+_LATE: Final = (_LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _TRANSFER)  # by what a wait is for
+
+
+def waits_table(trace: Trace, lives: Iterable[tuple[int, int, int]]) -> Table:
+    """Return the table ``waits``: one row a rank, a column of seconds for each of `PARTS`, and their sum ``total_s``.
+
+    Parameters
+    ----------
+    trace : Trace
+        What happened.
+    lives : iterable of (int, int, int)
+        When each rank lived: its number, from when, until when, in picoseconds; several times where the job was started
+        again.
+    """
+    spans: dict[int, list[Span]] = {}
+    for span in trace.spans:
+        spans.setdefault(span.rank, []).append(span)
+    waits, entries = _by_call(trace.waits), _by_call(trace.entries)
+    rows: dict[int, list[int]] = {}
+    for rank, start_ps, end_ps in lives:
+        parts = rows.setdefault(rank, [0] * len(PARTS))
+        inside_ps = 0
+        for span in spans.get(rank, ()):
+            stop_ps = end_ps if span.end_ps is None else min(span.end_ps, end_ps)
+            if not start_ps <= span.start_ps < stop_ps:
+                continue
+            key = rank, span.start_ps
+            inside_ps += stop_ps - span.start_ps
+            for part, time_ps in _call_parts(span, stop_ps, waits.get(key, ()), entries.get(key, ())):
+                parts[part] += time_ps
+        parts[_COMPUTING] += end_ps - start_ps - inside_ps
+    ordered = sorted(rows.items())
+    columns: dict[str, list[int]] = {"rank": [rank for rank, _ in ordered]}
+    columns |= {f"{name}_s": [parts[part] for _, parts in ordered] for part, name in enumerate(PARTS)}
+    columns["total_s"] = [sum(parts) for _, parts in ordered]
+    return Table("waits", columns, exact=[name for name in columns if name.endswith("_s")])
+
+
+def _by_call(records: Iterable[AnyRecord]) -> dict[tuple[int, int], list[AnyRecord]]:
+    calls: dict[tuple[int, int], list[AnyRecord]] = {}
+    for record in records:
+        calls.setdefault((record.rank, record.call_ps), []).append(record)
+    return calls
+
+
+def _call_parts(
+    span: Span, stop_ps: int, waits: Sequence[Wait], entries: Sequence[Entrance]
+) -> Iterator[tuple[int, int]]:
+    """Divide the time of one call: from each collective in it to the next, and what comes before the first."""
+    # A call that fails has waited until that was known, which is no overhead of its own.
+    rest = _OTHER if span.detail else _OVERHEAD
+    begins_ps = [span.start_ps, *(min(entry.enter_ps, stop_ps) for entry in entries)]
+    for number, begin_ps in enumerate(begins_ps):
+        last = number == len(entries)
+        end_ps = stop_ps if last else begins_ps[number + 1]
+        left_ps = end_ps - begin_ps
+        shares = [0] * len(PARTS)
+        if number:
+            shares[_IMBALANCE] = min(entries[number - 1].late_ps, left_ps)
+            left_ps -= shares[_IMBALANCE]
+        here = [wait for wait in waits if begin_ps <= wait.start_ps and (last or wait.start_ps < end_ps)]
+        if number:
+            waited_ps = sum(wait.end_ps - wait.start_ps for wait in here)
+            shares[_TRANSFER] = min(max(waited_ps - shares[_IMBALANCE], 0), left_ps)
+            left_ps -= shares[_TRANSFER]
+        else:
+            for wait in here:
+                late_ps = min(wait.late_ps, left_ps)
+                on_way_ps = min(wait.end_ps - wait.start_ps - wait.late_ps, left_ps - late_ps)
+                shares[_LATE[wait.what]] += late_ps
+                shares[_TRANSFER] += on_way_ps
+                left_ps -= late_ps + on_way_ps
+        shares[rest] += left_ps
+        yield from enumerate(shares)
+
+
+def draw_waits(table: Table, target: str | Path, *, title: str = "", look: Look | None = None) -> None:
+    """Draw the table ``waits``: a bar for each rank, divided into the parts of its time.
+
+    With more ranks than bars have room for, a bar is the mean of several neighbours.
+
+    Parameters
+    ----------
+    table : Table
+        What `waits_table` returned.
+    target : path
+        Where to; its name ends with ``.png``, ``.svg`` or ``.pdf``.
+    title : str, optional
+        Stands over the picture.
+    look : Look, optional
+        Its size and font.
+
+    Raises
+    ------
+    ConfigError
+        When matplotlib is not installed.
+    """
+    from matplotlib.ticker import MultipleLocator
+
+    ranks = table["rank"]
+    each = -(-len(ranks) // _MOST_BARS)
+    begins = np.arange(0, len(ranks), each)
+    counts = np.diff(np.append(begins, len(ranks)))
+    scale, unit = time_scale(max(table["total_s"], default=0.0))
+    look = look or Look()
+    with look.applied():
+        figure = look.figure(7.2, 4.0)
+        axes = figure.subplots()
+        below = np.zeros(len(begins))
+        for name in PARTS:
+            heights = np.add.reduceat(np.array(table[f"{name}_s"]), begins) / counts * scale
+            if heights.any():
+                axes.bar(
+                    begins + (counts - 1) / 2,
+                    heights,
+                    width=counts * (0.8 if len(begins) <= _MOST_BARS_APART else 1.0),
+                    bottom=below,
+                    color=_COLOURS[name],
+                    label=_NAMES.get(name, name.replace("_", " ")),
+                    linewidth=0,
+                )
+                below += heights
+        axes.set_xlim(-0.6, len(ranks) - 0.4)
+        axes.set_xlabel("rank", color=INK)
+        axes.set_ylabel(f"virtual time [{unit}]", color=INK)
+        axes.set_title(title, color=INK, loc="left", fontsize="medium", wrap=True)
+        axes.xaxis.set_major_locator(MultipleLocator(rank_step(len(ranks))))
+        tidy(axes, grid="y")
+        handles, _ = axes.get_legend_handles_labels()
+        axes.legend(handles=handles[::-1], loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        save(figure, target)

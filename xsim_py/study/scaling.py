@@ -1,0 +1,71 @@
+"""Speed-up and parallel efficiency, from times over numbers of ranks.
+
+With the time T(p) on p ranks, and the fewest ranks q of a line (q = 1 gives the definitions of Amdahl, AFIPS 1967, and
+Gustafson, Communications of the ACM 31(5), 1988):
+
+===============  ================  =====================================================
+speedup          q T(q) / T(p)     of one problem; p where nothing is lost
+efficiency       q T(q) / (p T(p))  the same divided by p; 1 where nothing is lost
+weak efficiency  T(q) / T(p)       of a problem that grows with p; 1 where nothing is lost
+===============  ================  =====================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from xsim_py.report.chart import Series
+
+LABELS: Final = {
+    "speedup": "speed-up",
+    "efficiency": "parallel efficiency",
+    "weak efficiency": "parallel efficiency (weak scaling)",
+}
+"""What the y axis says, by what is shown."""
+
+
+def against_fewest(lines: Sequence[Series], show: str) -> list[Series]:
+    """Return lines of times as speed-ups or efficiencies, each against its own fewest ranks, and the ideal line.
+
+    Parameters
+    ----------
+    lines : sequence of Series
+        Times in any one unit over numbers of ranks, each in ascending order. Where a time is 0 there is no point.
+    show : str
+        A key of `LABELS`.
+
+    Returns
+    -------
+    list of Series
+        As many lines, and the ideal one behind them. A standard error is that of the quotient of two independent means;
+        that of the first point is 0.
+    """
+    scaled = [_scaled(line, show) for line in lines]
+    ranks = sorted({x for line in scaled for x in line.x})
+    if not ranks:
+        return []
+    ideal = [float(p) if show == "speedup" else 1.0 for p in ranks]
+    dashes = 1 + max(line.dashes for line in scaled)
+    colour = 1 + max(line.colour for line in scaled)
+    return [*scaled, Series("ideal", ranks, ideal, [0.0] * len(ranks), colour, dashes)]
+
+
+def _scaled(line: Series, show: str) -> Series:
+    errors = line.errors or [0.0] * len(line.x)
+    points = [(p, t, e) for p, t, e in zip(line.x, line.y, errors, strict=True) if t > 0]
+    if not points:
+        return replace(line, x=[], y=[], errors=[])
+    fewest, first, first_error = points[0]
+    values, spreads = [], []
+    for number, (p, t, error) in enumerate(points):
+        value = first / t
+        if show != "weak efficiency":
+            value *= fewest
+        if show == "efficiency":
+            value /= p
+        values.append(value)
+        spreads.append(value * math.hypot(error / t, first_error / first) if number else 0.0)
+    return replace(line, x=[p for p, _, _ in points], y=values, errors=spreads)
