@@ -46,6 +46,7 @@ class LayeredNetwork(Network):
         self._way: Any = places.topology.hops if figures is None else places.topology.ways
         self._least_hops = places.topology.least_hops
         self._across: dict[Any, Link] = {}
+        self._bare: Link | None = None
         self._shares_links = spec.network is not None and spec.network.contention == "links"
         self.uniform: dict[int, Cost] = {}
         self.equally_far = False
@@ -208,9 +209,15 @@ class LayeredNetwork(Network):
             return None
         from xsim_py.network.contention import LinkContention  # most runs share none
 
-        link = self.link_class(costs, layer="network", hops=0, way_ps=0)
         if self._figures is None:
-            return LinkContention(link, per_hop_ps=costs.per_hop_ps)
+            return LinkContention(per_hop_ps=costs.per_hop_ps)
         from xsim_py.network.uneven import UnevenContention  # most machines have links that are all alike
 
-        return UnevenContention(link, layer_of=self._topology.layer, figures=self._figures)
+        return UnevenContention(layer_of=self._topology.layer, figures=self._figures)
+
+    def unshared(self, src_rank: int, dst_rank: int) -> Link:
+        """Return the costs from one rank to another without the links that messages share."""
+        if self._bare is None:
+            assert self._across_costs is not None
+            self._bare = self.link_class(self._across_costs, layer="network", hops=0, way_ps=0)
+        return self._bare

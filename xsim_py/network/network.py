@@ -133,6 +133,10 @@ class Network(Protocol):
         """Return a fresh account of who uses which link when, or None if messages share no links."""
         ...
 
+    def unshared(self, source: int, dest: int, /) -> Link:
+        """Return the costs from one rank to another without the links that messages share, if they share any."""
+        ...
+
     def follow(self, node_of: Sequence[int]) -> None:
         """Learn that there are more ranks, and perhaps more nodes; what there was costs what it did."""
         ...

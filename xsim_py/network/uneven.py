@@ -20,27 +20,23 @@ class UnevenContention(LinkContention):
 
     Parameters
     ----------
-    link
-        The costs of the network without its links.
     layer_of
         The place of a link's layer.
     figures
         Picoseconds of a byte and of latency of each layer.
     """
 
-    def __init__(
-        self, link: Link, *, layer_of: Callable[[Any], int], figures: tuple[tuple[Fraction, int], ...]
-    ) -> None:
-        super().__init__(link, per_hop_ps=0)
+    def __init__(self, *, layer_of: Callable[[Any], int], figures: tuple[tuple[Fraction, int], ...]) -> None:
+        super().__init__(per_hop_ps=0)
         self._layer_of, self._figures = layer_of, figures
         self._layers: dict[Any, int] = {}
 
     def number(self, links: int) -> None:
         """Keep links by what they are: their numbers do not tell a layer."""
 
-    def enter(self, time_ps: int, place: int, ahead: list[Any], size_bytes: int, message: Any) -> None:
+    def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Let a message come to the first link of its way, as `LinkContention.enter`."""
-        cost = self._link.cost(size_bytes)
+        cost = unshared.cost(size_bytes)
         held_ps = cost.wire_ps
         hops = []
         for link in reversed(ahead):

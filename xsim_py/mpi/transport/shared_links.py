@@ -24,12 +24,15 @@ class SharedLinks:
     ----------
     machine : Machine
         Where the ranks are, and the routes between nodes.
+    network : Network
+        The costs of messages.
     account : LinkContention
         Who uses which link when.
     """
 
-    def __init__(self, machine: Any, account: Any) -> None:
+    def __init__(self, machine: Any, network: Any, account: Any) -> None:
         self._machine = machine
+        self._unshared = network.unshared
         self._links = lru_cache(_ROUTES_KEPT)(_ways(machine.topology))
         self._account = account
         if machine.topology.figures is None:
@@ -63,7 +66,8 @@ class SharedLinks:
         """
         origin, to, size_bytes = way
         node_of = self._machine.node_of
-        self._account.enter(time_ps, key, self._links(node_of[origin], node_of[to]).copy(), size_bytes, message)
+        ahead = self._links(node_of[origin], node_of[to]).copy()
+        self._account.enter(time_ps, key, ahead, self._unshared(origin, to), size_bytes, message)
 
     def _wake(self, time_ps: int) -> None:
         # One event of the queue for all hops of that time: they come after all else that happens then, and what
