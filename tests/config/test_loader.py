@@ -306,8 +306,8 @@ def test_an_unknown_preset_is_answered_with_the_nearest_and_with_all() -> None:
         preset_path("gigee")
     assert str(caught.value) == (
         "there is no preset machine 'gigee': did you mean gige?\n"
-        "presets: azure-hdr, gige, graphene, karolina, loggops, logp, shmem, stampede, torus3d; "
-        "the name of a file ends in .yaml"
+        "presets: azure-hdr, dragonfly1056, fattree648, gige, graphene, karolina, loggops, logp, shmem, stampede, "
+        "torus3d; the name of a file ends in .yaml"
     )
 
 
