@@ -80,6 +80,7 @@ def over(topology: dict[str, Any], **flow: Any) -> dict[str, Any]:
         (over({**TREE, "m": 3}), "topology.m: 3 is not a list of whole numbers"),
         (over({**TREE, "bandwidth_Bps": [1, 2]}), "there are 1 layers of links, and here are 2"),
         (over({**TREE, "bandwidth_Bps": [0]}), "topology.bandwidth_Bps.level1: a link of no bandwidth"),
+        (over({**TREE, "duplex": "half"}), "topology.duplex: only links of a switch, and ports"),
         (over({**TREE, "cables": "dest"}), "topology.cables: 'dest' is none of its values"),
         (over(DRAGONFLY, via_group=3), r"flows\[0\].via_group: there are 3 groups"),
         (over({**DRAGONFLY, "groups": 4}), "topology.groups: a group has 2 links, too few for 4"),
