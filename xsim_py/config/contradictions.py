@@ -247,7 +247,7 @@ def _layers(spec: MachineSpec) -> Iterator[Contradiction]:
         yield from _layer(spec, spec.network, "network", spec.network.per_hop_ps)
     if spec.same_node is not None:
         yield from _layer(spec, spec.same_node, "same_node", 0)
-    for index, each in enumerate(spec.layers):
+    for index, each in enumerate(spec.layers or ()):
         yield from _placed(spec, each, f"layers[{index}]")
 
 
@@ -255,7 +255,7 @@ def _placed(spec: MachineSpec, layer: PlacedLayerSpec, path: str) -> Iterator[Co
     """Yield what is wrong with a layer that goes by where ranks are."""
     machine = spec.machine
     yield from _layer(spec, layer, path, 0 if layer.nodes is None or spec.network is None else spec.network.per_hop_ps)
-    if layer.name in ("network", "same_node") or [each.name for each in spec.layers].count(layer.name) > 1:
+    if layer.name in ("network", "same_node") or [each.name for each in spec.layers or ()].count(layer.name) > 1:
         yield f"{path}.name", f"there is another layer {layer.name}", ()
     if layer.nodes is not None:
         if layer.cores is not None:

@@ -434,10 +434,9 @@ class MachineSpec(Described):
     same_node: LayerSpec | None = option(
         Section(LayerSpec), "Costs between two ranks of one node.", shown="those between neighbouring nodes"
     )
-    layers: tuple[PlacedLayerSpec, ...] = option(
+    layers: tuple[PlacedLayerSpec, ...] | None = option(
         ListOf(Section(PlacedLayerSpec), "a list such as [{name: socket, cores: 24, latency: 300ns}]", least=0),
         "Costs between ranks of one core, socket, cabinet, ...: a message has those of the smallest that holds both.",
-        default=(),
         shown="none",
     )
     nic: NicSpec | None = option(

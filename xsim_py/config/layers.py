@@ -7,9 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.value_kinds import ListOf, Section, choice, integer, option, up_to
+
+
+def _own(kind: kinds.Kind, *, key: str = "") -> Any:
+    """Make the field of a figure that is the section's where a segment leaves it out."""
+    return option(kind, "As in the section itself, for these sizes.", shown="the section's", key=key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,29 +23,13 @@ class SegmentSpec:
     """One entry of ``segments``: the figures of messages from one size up to the next entry's."""
 
     from_bytes: int = option(kinds.SIZE, "The smallest message that has these figures.", default=0, required=True)
-    latency_ps: int | None = option(kinds.COST, "As in the section itself, for these sizes.", shown="the section's")
-    ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "As in the section itself, for these sizes.", shown="the section's", key="bandwidth"
-    )
-    send_overhead_ps: int | None = option(
-        kinds.COST, "As in the section itself, for these sizes.", shown="the section's"
-    )
-    recv_overhead_ps: int | None = option(
-        kinds.COST, "As in the section itself, for these sizes.", shown="the section's"
-    )
-    send_overhead_ps_per_byte: Fraction | None = option(
-        kinds.TIME_PER_BYTE,
-        "As in the section itself, for these sizes.",
-        shown="the section's",
-        key="send_overhead_per_byte",
-    )
-    recv_overhead_ps_per_byte: Fraction | None = option(
-        kinds.TIME_PER_BYTE,
-        "As in the section itself, for these sizes.",
-        shown="the section's",
-        key="recv_overhead_per_byte",
-    )
-    gap_ps: int | None = option(kinds.COST, "As in the section itself, for these sizes.", shown="the section's")
+    latency_ps: int | None = _own(kinds.COST)
+    ps_per_byte: Fraction | None = _own(kinds.BANDWIDTH, key="bandwidth")
+    send_overhead_ps: int | None = _own(kinds.COST)
+    recv_overhead_ps: int | None = _own(kinds.COST)
+    send_overhead_ps_per_byte: Fraction | None = _own(kinds.TIME_PER_BYTE, key="send_overhead_per_byte")
+    recv_overhead_ps_per_byte: Fraction | None = _own(kinds.TIME_PER_BYTE, key="recv_overhead_per_byte")
+    gap_ps: int | None = _own(kinds.COST)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ class LinkSpec:
         kinds.BANDWIDTH, "Of a link, one way.", shown="that of network", key="bandwidth"
     )
     latency_ps: int | None = option(
-        kinds.COST, "What a link adds to the latency.", shown="network.per_hop; within a node and a switch 0s"
+        kinds.COST, "What a link adds to the latency.", shown="network.per_hop; within a switch 0s"
     )
 
 

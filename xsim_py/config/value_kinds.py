@@ -147,7 +147,7 @@ def _gap_ps(value: object) -> int:
         if found is None:
             raise ValueError(f"{value!r} is not a number of messages a second; write for example 150e6 or 150M/s")
         value = float(found[1]) * 1000.0 ** _PREFIXES.index(found[2])
-    return round(10**12 / _positive(value))
+    return units.parse_cost_ps(1 / _positive(value))
 
 
 def _size_or_unlimited(value: object) -> int | None:

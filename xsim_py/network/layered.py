@@ -56,7 +56,7 @@ class LayeredNetwork(Network):
         self.equally_far = False
         self._places = places
         sockets = spec.machine.sockets_per_node or 1
-        near = [(each.nodes or 0, each.cores or places.cores_per_node // sockets, each) for each in spec.layers]
+        near = [(each.nodes or 0, each.cores or places.cores_per_node // sockets, each) for each in spec.layers or ()]
         self._around = [(nodes, each) for nodes, _, each in sorted(near, key=lambda one: one[0]) if nodes]
         within = [(cores, each) for nodes, cores, each in sorted(near, key=lambda one: one[1]) if not nodes]
         self._inside = [(cores, self._within(each, each.name)) for cores, each in within]

@@ -19,7 +19,7 @@ from xsim_py.units import round_half_up
 
 
 class LinkFigures(NamedTuple):
-    """What a message does on a link of one layer: it holds it for a time a byte, but for some time at least."""
+    """How long a message holds a link of one layer, and how much later it is at the next one."""
 
     ps_per_byte: Fraction
     latency_ps: int
