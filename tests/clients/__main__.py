@@ -30,9 +30,9 @@ class Campaign:
         self.rows: list[Row] = []
         self.cannot: dict[str, str] = {}
 
-    def client(self, client: Client) -> None:
+    def client(self, client: Client, place: str = "") -> None:
         """Run a client's tests."""
-        print(f"{client.name}: {', '.join(client.requires)}", flush=True)
+        print(f"{client.name}{place}: {', '.join(client.requires)}", flush=True)
         environment = Environment(client, self._options.folder)
         environment.make()
         if missing := environment.missing():
@@ -89,9 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     campaign = Campaign(options)
     try:
-        for client in clients(options.names):
+        each = list(clients(options.names))
+        for number, client in enumerate(each, 1):
             try:
-                campaign.client(client)
+                campaign.client(client, f" ({number} of {len(each)})")
             except CannotRun as problem:
                 campaign.cannot[client.name] = str(problem)
                 print(f"  {problem}", flush=True)

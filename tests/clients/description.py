@@ -65,7 +65,11 @@ class Expected:
 
 @dataclass(frozen=True)
 class Client:
-    """A public package whose own tests are run."""
+    """A public package whose own tests are run.
+
+    They are in its source distribution (``sdist``), at a tag of its public repository (``checkout: URL TAG``), or where
+    it is installed.
+    """
 
     name: str
     requires: tuple[str, ...]
