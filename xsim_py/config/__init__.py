@@ -23,7 +23,15 @@ from xsim_py.config.description import (
     UlfmSpec,
 )
 from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec, NoiseSpec, SegmentSpec
-from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
+from xsim_py.config.loader import (
+    config_hash,
+    description_text,
+    load_machine,
+    machine_name,
+    machine_names,
+    preset_path,
+    presets,
+)
 from xsim_py.config.topologies import EdgeSpec, LinkSpec, TopologySpec, TwistSpec
 
 __all__ = [
@@ -51,6 +59,7 @@ __all__ = [
     "TwistSpec",
     "UlfmSpec",
     "config_hash",
+    "description_text",
     "load_machine",
     "machine_name",
     "machine_names",
