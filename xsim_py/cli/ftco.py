@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from xsim_py.report import Table
 
 _OVERHEAD_PS = 130_000
+_SAMPLINGS = ("plain", "strata")
 _OPTIONS = (
     "nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation", "service", "timeout"
 )  # fmt: skip
@@ -52,6 +53,13 @@ def add_ftco_parser(commands: Any) -> None:
     _add_configuration(parser)
     add = parser.add_argument
     add("--runs", type=positive, default=100, metavar="N", help="runs of each configuration (default: 100)")
+    add(
+        "--sampling",
+        choices=_SAMPLINGS,
+        default="plain",
+        help="plain, or strata: by the topmost level of the tree that a fault hits, each with a share of the runs and a"
+        " weight; the same means with smaller errors (default: plain)",
+    )
     add("--seed", type=seed, default=0, metavar="S", help="seed of every random draw (default: 0)")
     add("-j", "--jobs", type=positive, metavar="N", help="processes (default: as many as there are cores)")
     add(
@@ -150,6 +158,7 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
             seed=args.seed,
             jobs=args.jobs,
             overhead_s=args.overhead_time / PS_PER_S,
+            sampling=args.sampling,
             progress=line.count,
         )
 

@@ -20,6 +20,7 @@ from xsim_py.errors import ConfigError, XsimError
 from xsim_py.ftco.backend import is_compiled, is_worth_it, measure, prepare
 from xsim_py.ftco.model import MOST_RUNS, Configuration
 from xsim_py.ftco.options import with_radix
+from xsim_py.ftco.strata import SAMPLINGS, Stratum, combine, strata
 from xsim_py.ftco.summary import Summary, summarise
 from xsim_py.workers import Crash, cores, do_in_workers
 
@@ -37,6 +38,7 @@ class _Chunk(NamedTuple):
     seed: int
     runs: range
     plain: bool
+    in_turn: bool = False
 
 
 def run_ensemble(
@@ -46,6 +48,7 @@ def run_ensemble(
     seed: int = 0,
     jobs: int | None = None,
     overhead_s: float | None = None,
+    sampling: str = "plain",
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Summary]:
     """Run each configuration many times.
@@ -62,6 +65,9 @@ def run_ensemble(
         How many processes; default: as many as there are cores.
     overhead_s : float, optional
         How long a step lasts, for latencies in seconds.
+    sampling : str, optional
+        ``plain``: each run draws from all that can happen. ``strata``: by the topmost level of the tree that a fault
+        hits, which makes the same means with much smaller errors; see `xsim_py.ftco.strata`.
     progress : callable, optional
         Called with the number of runs that are done and of all, now and then.
 
@@ -82,28 +88,72 @@ def run_ensemble(
             raise ConfigError(f"{name}: {number} is less than 1")
         if number > most:
             raise ConfigError(f"{name}: {number:,} are more than {most:,}")
+    if sampling not in SAMPLINGS:
+        raise ConfigError(f"sampling: {sampling!r} is not one of {', '.join(SAMPLINGS)}")
     made = [with_radix(configuration) for configuration in configurations]
-    counts = [runs if _is_random(each) else 1 for each in made]
-    bare = [replace(each, inactive=0, failures=0) for each in made]
-    before = [count if _is_random(each) else 1 for each, count in zip(bare, counts, strict=True)]
-    plain = not is_worth_it(made, max(counts, default=0))
+    divided = [_divide(each, runs, sampling) for each in made]
+    summaries = iter(_measure([part for parts in divided for part in parts], seed, jobs, overhead_s, progress))
+    found = []
+    for each, parts in zip(made, divided, strict=True):
+        theirs = [next(summaries) for _ in parts]
+        found.append(theirs[0] if each == parts[0].configuration else combine(each, parts, theirs))
+    return found
+
+
+def _divide(configuration: Configuration, runs: int, sampling: str) -> list[Stratum]:
+    if sampling == "strata" and configuration.inactive + configuration.failures:
+        return strata(configuration, runs)
+    return [Stratum(configuration, 1.0, runs, False)]
+
+
+def _measure(
+    parts: Sequence[Stratum],
+    seed: int,
+    jobs: int | None,
+    overhead_s: float | None,
+    progress: Callable[[int, int], None] | None,
+) -> list[Summary]:
+    """Do the runs of all parts, and those without faults that their penalties are counted from."""
+    tasks: dict[tuple[Configuration, int, bool], int] = {}  # each once, though strata share what is without faults
+    places = []
+    for part in parts:
+        bare = replace(part.configuration, inactive=0, failures=0, topmost=None)
+        own = (part.configuration, part.runs if _is_random(part.configuration) else 1, part.in_turn)
+        without = (bare, part.runs if _is_random(bare) else 1, False)
+        places.append([tasks.setdefault(task, len(tasks)) for task in (own, without)])
+    plain = not is_worth_it([task[0] for task in tasks], max((count for _, count, _ in tasks), default=0))
     chunks: list[_Chunk] = []
-    for place, each in enumerate(made):
-        chunks += _chunks(2 * place, each, seed, range(counts[place]), plain)
-        if each != bare[place]:
-            chunks += _chunks(2 * place + 1, bare[place], seed, range(before[place]), plain)
+    for (configuration, count, in_turn), place in tasks.items():
+        chunks += _chunks(place, configuration, seed, range(count), plain, in_turn=in_turn)
     found = _collect(chunks, cores() if jobs is None else jobs, progress)
     summaries = []
-    for place, each in enumerate(made):
-        without = found[2 * place + 1 if each != bare[place] else 2 * place]
-        measured = np.repeat(found[2 * place], runs if counts[place] == 1 else 1, axis=0)
-        summaries.append(summarise(each, seed, measured, without, overhead_s))
+    for part, (own_place, without_place) in zip(parts, places, strict=True):
+        measured = found[own_place]
+        if len(measured) == 1:
+            measured = np.repeat(measured, part.runs, axis=0)
+        summaries.append(
+            summarise(part.configuration, seed, measured, found[without_place], overhead_s, in_turn=part.in_turn)
+        )
     return summaries
 
 
 def do_chunk(chunk: _Chunk) -> NDArray[np.int64]:
     """Do some runs, in whatever process; a row for each run, with the columns of `summary.COLUMNS`."""
-    return measure(chunk.configuration, chunk.seed, chunk.runs, plain=chunk.plain)
+    if not chunk.in_turn:
+        return measure(chunk.configuration, chunk.seed, chunk.runs, plain=chunk.plain)
+    assert chunk.configuration.topmost is not None
+    first = chunk.configuration.topmost[0]
+    return np.concatenate(
+        [
+            measure(
+                replace(chunk.configuration, topmost=(first + run, first + run + 1)),
+                chunk.seed,
+                range(run, run + 1),
+                plain=chunk.plain,
+            )
+            for run in chunk.runs
+        ]
+    )
 
 
 def _is_random(configuration: Configuration) -> bool:
@@ -111,11 +161,13 @@ def _is_random(configuration: Configuration) -> bool:
     return bool(configuration.inactive or configuration.failures or configuration.spread > 1)
 
 
-def _chunks(place: int, configuration: Configuration, seed: int, runs: range, plain: bool) -> Iterator[_Chunk]:
+def _chunks(
+    place: int, configuration: Configuration, seed: int, runs: range, plain: bool, *, in_turn: bool = False
+) -> Iterator[_Chunk]:
     fast = is_compiled(configuration) and not plain
     size = max(1, (_NODES_A_CHUNK if fast else _NODES_A_PLAIN_CHUNK) // configuration.nodes)
     for first in range(0, len(runs), size):
-        yield _Chunk(place, configuration, seed, runs[first : first + size], plain)
+        yield _Chunk(place, configuration, seed, runs[first : first + size], plain, in_turn)
 
 
 def _collect(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -172,6 +173,9 @@ class Configuration:
         What the paper leaves open.
     timeout : int or None
         How long to wait for an answer, in steps, whatever the distance; None is the paper's function of the distance.
+    topmost : tuple of int or None
+        The places ``[first, end)`` in the `ranking` of the nodes among which the first of all that fail has to be; None
+        is any. Draws are those of all nodes under that condition, see `xsim_py.ftco.strata`.
 
     Raises
     ------
@@ -192,6 +196,7 @@ class Configuration:
     operation: str = "allreduce"
     rules: Rules = RULES["reference"]
     timeout: int | None = None
+    topmost: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         problems = self.rules.problems() + self._problems_of_the_tree() + self._problems_of_time()
@@ -205,6 +210,8 @@ class Configuration:
             problems.append(OptionProblem(asked, f"{faults} faults of {self.nodes} nodes; one at least must live"))
         if self.operation not in OPERATIONS:
             problems.append(OptionProblem("operation", f"{self.operation!r} is not one of {', '.join(OPERATIONS)}"))
+        if self.topmost is not None:
+            problems += self._problems_of_the_topmost(*self.topmost)
         if problems:
             raise ConfigError(*problems)
 
@@ -226,6 +233,15 @@ class Configuration:
         elif self.roots == "multi" and self.radix > self.nodes > 1:
             problems.append(OptionProblem("radix", f"a tree with {self.radix} roots does not fit {self.nodes} nodes"))
         return problems
+
+    def _problems_of_the_topmost(self, first: int, end: int) -> list[OptionProblem]:
+        faults = self.inactive + self.failures
+        distinct = self.rules.draw == "distinct"
+        if not self.first_mortal <= first < end <= self.nodes:
+            return [OptionProblem("topmost", f"no node that can fail has a place from {first} to before {end}")]
+        if faults < 1 or (distinct and self.nodes - first < faults):
+            return [OptionProblem("topmost", f"{faults} faults cannot be drawn from place {first} on")]
+        return []
 
     def _problems_of_time(self) -> list[OptionProblem]:
         problems = []
@@ -252,6 +268,11 @@ class Configuration:
             for name, steps in lengths.items()
             if steps > MOST_STEPS
         ]
+
+    @property
+    def first_mortal(self) -> int:
+        """The smallest number of a node that can fail: node 0 is safe under the reference's rules."""
+        return 1 if self.rules.traversal == "reference" else 0
 
     @property
     def k(self) -> int:
@@ -377,7 +398,9 @@ def plan(configuration: Configuration, seed: int) -> Plan:
 
 def _victims(configuration: Configuration, seed: int, count: int) -> list[int]:
     """Inactive nodes and then those that fail; node 0 is safe where it is immune."""
-    safe = 1 if configuration.rules.traversal == "reference" else 0
+    if configuration.topmost is not None:
+        return _victims_from(configuration, seed, count, *configuration.topmost)
+    safe = configuration.first_mortal
     pool = configuration.nodes - safe
     draws = [mix(seed, INACTIVE, place) for place in range(configuration.inactive)]
     draws += [mix(seed, FAILURES, place) for place in range(count - configuration.inactive)]
@@ -391,6 +414,59 @@ def _victims(configuration: Configuration, seed: int, count: int) -> list[int]:
         victims.append(safe + moved.get(other, other))
         moved[other] = moved.get(place, place)
     return victims
+
+
+def _victims_from(configuration: Configuration, seed: int, count: int, first: int, end: int) -> list[int]:
+    """Inactive nodes and then those that fail, none placed before `first`, and one at least before `end`.
+
+    Which draw is the first to hit a place before `end` is drawn, then the places: those before it are from `end` on.
+    """
+    nodes, distinct = configuration.nodes, configuration.rules.draw == "distinct"
+    weights, beyond = [], 1.0
+    for place in range(count):
+        left = nodes - first - place * distinct
+        weights.append(beyond * (end - first) / left)
+        beyond *= (nodes - end - place * distinct) / left
+    point = mix(seed, TOPMOST, 0) / 2**64 * math.fsum(weights)
+    hit = 0
+    while hit < count - 1 and (weights[hit + 1] > 0) and point >= weights[hit]:
+        point -= weights[hit]
+        hit += 1
+    places: list[int] = []
+    draw = 0
+    while len(places) < count:
+        drawn, draw = len(places), draw + 1
+        low, high = (end, nodes) if drawn < hit else (first, end) if drawn == hit else (first, nodes)
+        place = low + below(mix(seed, TOPMOST, draw), high - low)
+        if not distinct or place not in places:
+            places.append(place)
+    order = ranking(nodes, configuration.tree, configuration.k, configuration.roots)[0]
+    return [int(order[place]) for place in places]
+
+
+@lru_cache(maxsize=4)
+def ranking(nodes: int, kind: str, radix: int, roots: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Order the nodes of a tree from its top on: by level, and within a level by distance from a root.
+
+    A level of a k-nomial tree are those nodes that were added to k^h to make k^(h+1); that of a k-ary one all at the
+    same distance.
+
+    Returns
+    -------
+    order : numpy.ndarray of int64, shape (nodes,)
+        The nodes; equal ones by number, so that node 0 comes first.
+    bounds : numpy.ndarray of int64
+        The places at which another level or another distance begins, the first of which is 0, and `nodes`.
+    """
+    shape = tree(nodes, kind, radix=radix, roots=roots)
+    level, depth = np.zeros((2, nodes), np.int64)
+    for number, (first, end, above) in enumerate(shape.rounds()):
+        level[first:end] = 1 + number // (radix - (kind == "knomial"))
+        depth[first:end] = depth[above : above + end - first] + 1
+    order = np.lexsort((depth, level))
+    key = (level * nodes + depth)[order]
+    bounds = np.concatenate(([0], np.flatnonzero(np.diff(key)) + 1, [nodes]))
+    return order.astype(np.int64), bounds.astype(np.int64)
 
 
 def _starts(configuration: Configuration, seed: int) -> NDArray[np.int64]:
@@ -418,7 +494,7 @@ _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
 _TOP = 0x8000000000000000
 
-INACTIVE, FAILURES, FAILURE_STEP, START, SERVICE = range(1, 6)
+INACTIVE, FAILURES, FAILURE_STEP, START, SERVICE, TOPMOST = range(1, 7)
 """What a draw is for."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,8 +60,12 @@ class Statistic(NamedTuple):
     max: float
 
 
-def statistic(values: Sequence[float] | NDArray[Any]) -> Statistic | None:
-    """Return the statistic of some values; None of none."""
+def statistic(values: Sequence[float] | NDArray[Any], *, in_turn: bool = False) -> Statistic | None:
+    """Return the statistic of some values; None of none.
+
+    Where they are of one node after the other (`in_turn`), and of every node, no chance says who fails: the error is
+    that of the other draws, from the differences of neighbours (Wolter, "Introduction to Variance Estimation", 8.2).
+    """
     numbers = [float(value) for value in values]
     if not numbers:
         return None
@@ -69,7 +74,11 @@ def statistic(values: Sequence[float] | NDArray[Any]) -> Statistic | None:
     mean = low if low == high else math.fsum(numbers) / count
     if count == 1:
         return Statistic(mean, None, low, high)
-    error = math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1) / count)
+    if in_turn:
+        apart = math.fsum((one - other) ** 2 for one, other in pairwise(numbers)) / 2
+    else:
+        apart = math.fsum((number - mean) ** 2 for number in numbers)
+    error = math.sqrt(apart / (count - 1) / count)
     return Statistic(mean, error, low, high)
 
 
@@ -87,6 +96,9 @@ class Summary:
         How many runs there were, those that hung too.
     hung : int
         How many never ended; they are in no statistic.
+    sampling : str
+        ``plain``, or ``strata``: means are weighted means of the strata, and smallest and largest values are of more
+        rare runs than there would be in plain ones; see `xsim_py.ftco.strata`.
     fault_free_steps : int or None
         The latency of the same tree without faults and with all nodes beginning at once; None where the penalty is
         taken run by run, from the same starts without faults.
@@ -102,6 +114,7 @@ class Summary:
     hung: int
     fault_free_steps: int | None
     statistics: Mapping[str, Statistic | None]
+    sampling: str = "plain"
 
     def __getitem__(self, name: str) -> Statistic | None:
         """Return one statistic."""
@@ -125,6 +138,7 @@ class Summary:
             "timeout": made.timeout,
             "rules": rules_text(made.rules),
             "seed": self.seed,
+            "sampling": self.sampling,
             "runs": self.runs,
             "hung": self.hung,
             "fault_free_steps": self.fault_free_steps,
@@ -134,7 +148,13 @@ class Summary:
 
 
 def summarise(
-    configuration: Configuration, seed: int, runs: Runs, fault_free: Runs, overhead_s: float | None
+    configuration: Configuration,
+    seed: int,
+    runs: Runs,
+    fault_free: Runs,
+    overhead_s: float | None,
+    *,
+    in_turn: bool = False,
 ) -> Summary:
     """Make the statistics of one configuration.
 
@@ -148,6 +168,8 @@ def summarise(
         What came of the runs, and of the same without faults: one for all, or one for each.
     overhead_s
         How long the overhead of a message lasts, which is one step; None for no latency in seconds.
+    in_turn
+        Whether each run hit another node, and all together every node that there is.
     """
     ended = runs[:, COLUMNS.index("hung")] == 0
     if len(fault_free) == len(runs) > 1:
@@ -172,5 +194,5 @@ def summarise(
         runs=len(runs),
         hung=int((~ended).sum()),
         fault_free_steps=int(before["latency_steps"][0]) if len(fault_free) == 1 else None,
-        statistics={name: statistic(values[name]) for name in UNITS},
+        statistics={name: statistic(values[name], in_turn=in_turn) for name in UNITS},
     )

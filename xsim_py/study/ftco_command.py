@@ -12,7 +12,7 @@ from xsim_py.ftco.summary import UNITS
 from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps, parse_whole
 
-OPTIONS: Final = ("nodes", *DEFAULTS, "runs", "overhead_time")
+OPTIONS: Final = ("nodes", *DEFAULTS, "runs", "sampling", "overhead_time")
 """As on the command line of ``xsim ftco``, with an underscore for a dash."""
 
 METRICS: Final[dict[str, str]] = {
@@ -40,6 +40,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
         With a line ``option: what is wrong`` for each problem.
     """
     from xsim_py.ftco.model import MOST_RUNS
+    from xsim_py.ftco.strata import SAMPLINGS
 
     lists = [OptionProblem(name, _LIST) for name, value in given.items() if isinstance(value, list)]
     if lists:
@@ -56,6 +57,11 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
             settings[key] = parse(words.pop(name, usual))
         except ValueError as error:
             problems.append(OptionProblem(name, str(error)))
+    sampling = words.pop("sampling", None)
+    if sampling is not None:
+        settings["sampling"] = sampling
+        if sampling not in SAMPLINGS:
+            problems.append(OptionProblem("sampling", f"{sampling!r} is not one of {', '.join(SAMPLINGS)}"))
     try:
         made = configurations(words)
         if len(made) > 1:
@@ -74,7 +80,14 @@ def do(settings: Mapping[str, Any]) -> dict[str, tuple[float | None, ...]]:
 
     (made,) = configurations(settings["options"])
     overhead_s = settings["overhead_ps"] / PS_PER_S
-    (summary,) = run_ensemble([made], runs=settings["runs"], seed=settings["seed"], jobs=1, overhead_s=overhead_s)
+    (summary,) = run_ensemble(
+        [made],
+        runs=settings["runs"],
+        seed=settings["seed"],
+        jobs=1,
+        overhead_s=overhead_s,
+        sampling=settings.get("sampling", "plain"),
+    )
     figures: dict[str, tuple[float | None, ...]] = {
         name: (None,) if found is None else tuple(found) for name, found in summary.statistics.items()
     }

@@ -11,6 +11,7 @@ nothing is allocated: an array that turns out too small ends the run, which is t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -40,8 +41,12 @@ def supports(configuration: Configuration) -> bool:
     return configuration.rules.traversal == "reference"
 
 
-@lru_cache(maxsize=4)
 def _model(configuration: Configuration) -> Model:
+    return _model_of(replace(configuration, topmost=None))
+
+
+@lru_cache(maxsize=4)
+def _model_of(configuration: Configuration) -> Model:
     if not supports(configuration):
         raise ConfigError(
             f"rules: traversal={configuration.rules.traversal} is not compiled; the step model runs it instead"

@@ -1,0 +1,119 @@
+"""Stratified ensembles: rare and expensive faults, such as the death of a root, are drawn often and count as little.
+
+A fault costs the more the higher in the tree its node is, and nodes of one level and one distance from a root cost
+nearly the same. So the stratum of a run is level and distance of the first node that fails, in the order of
+`model.ranking` (`Configuration.topmost`). Each stratum has a share of the runs, and its mean counts by its probability,
+which is known in closed form; the sum of these conditional means is the mean of plain runs, without bias, and its error
+is that within the strata alone (Cochran, "Sampling Techniques", chapter 5). With one fault, a stratum that has no more
+nodes than it would have runs is done node by node: a finite sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from xsim_py.ftco.model import Configuration, ranking
+from xsim_py.ftco.summary import UNITS, Statistic, Summary
+
+SAMPLINGS: Final = ("plain", "strata")
+"""How an ensemble draws: each run from all that can happen, or from its stratum."""
+
+_LEAST_WEIGHT: Final = 1e-3
+
+
+class Stratum(NamedTuple):
+    """A part of an ensemble."""
+
+    configuration: Configuration
+    """The configuration, with its ``topmost``."""
+    weight: float
+    """The probability that a plain run belongs to it."""
+    runs: int
+    """How many runs are done."""
+    in_turn: bool
+    """Whether run i hits the i-th node of ``topmost``, and no draw says who fails."""
+
+
+def levels(configuration: Configuration) -> list[tuple[int, int]]:
+    """Return the places ``[first, end)`` in the `ranking` of each level and distance whose nodes can fail.
+
+    Parameters
+    ----------
+    configuration
+        With a number for its radix.
+    """
+    made = configuration
+    bounds = ranking(made.nodes, made.tree, made.k, made.roots)[1].tolist()
+    kept = [made.first_mortal, *(bound for bound in bounds if bound > made.first_mortal)]
+    return list(pairwise(kept))
+
+
+def strata(configuration: Configuration, runs: int) -> list[Stratum]:
+    """Divide an ensemble by level and distance of the topmost node that is hit.
+
+    Parameters
+    ----------
+    configuration
+        With at least one fault and a number for its radix.
+    runs
+        How many runs there are to be about; half of them are shared evenly, half by weight, and two at least go to each
+        stratum. The last are one where all faults are hardly ever there (under 1 in 1,000).
+    """
+    reach = [(first, end, _beyond(configuration, first)) for first, end in levels(configuration)]
+    while len(reach) > 1 and reach[-1][2] < _LEAST_WEIGHT:
+        (_, last, _), (first, _, above) = reach.pop(), reach.pop()
+        reach.append((first, last, above))
+    after = [*(above for _, _, above in reach[1:]), 0.0]
+    single = configuration.inactive + configuration.failures == 1
+    made = []
+    for (first, end, above), below in zip(reach, after, strict=True):
+        weight = above - below
+        share = max(2, round(runs * (1 / len(reach) + weight) / 2))
+        in_turn = single and end - first <= max(share, runs * (end - first) // (configuration.nodes - 1))
+        count = end - first if in_turn else share
+        made.append(Stratum(replace(configuration, topmost=(first, end)), weight, count, in_turn))
+    return made
+
+
+def _beyond(configuration: Configuration, first: int) -> float:
+    """Return the probability that all faults hit nodes placed from `first` on."""
+    nodes, safe = configuration.nodes, configuration.first_mortal
+    faults = configuration.inactive + configuration.failures
+    if configuration.rules.draw == "replacement":
+        return ((nodes - first) / (nodes - safe)) ** faults
+    return math.prod(max(0, nodes - first - place) / (nodes - safe - place) for place in range(faults))
+
+
+def combine(configuration: Configuration, parts: Sequence[Stratum], found: Sequence[Summary]) -> Summary:
+    """Put the summaries of the strata together to that of the whole.
+
+    A stratum whose runs have all hung is left out, and the others count for it.
+    """
+    statistics = {}
+    for name in UNITS:
+        both = zip(parts, found, strict=True)
+        good = [(part.weight, each) for part, summary in both if (each := summary[name]) is not None]
+        total = math.fsum(weight for weight, _ in good)
+        statistics[name] = _weighted([(weight / total, each) for weight, each in good]) if good else None
+    return Summary(
+        configuration=configuration,
+        seed=found[0].seed,
+        runs=sum(each.runs for each in found),
+        hung=sum(each.hung for each in found),
+        fault_free_steps=found[0].fault_free_steps,
+        statistics=statistics,
+        sampling="strata",
+    )
+
+
+def _weighted(good: Sequence[tuple[float, Statistic]]) -> Statistic:
+    return Statistic(
+        math.fsum(weight * each.mean for weight, each in good),
+        math.sqrt(math.fsum((weight * (each.stderr or 0.0)) ** 2 for weight, each in good)),
+        min(each.min for _, each in good),
+        max(each.max for _, each in good),
+    )
