@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xsim_py.ftco.backend import measure
 from xsim_py.ftco.model import Configuration
-from xsim_py.ftco.summary import COLUMNS, UNITS, Statistic, statistic, summarise
+from xsim_py.ftco.summary import COLUMNS, UNITS, Statistic, expected_largest, statistic, summarise
 
 MADE = Configuration(nodes=10, radix=3, inactive=1, failures=1)
 
@@ -85,3 +86,21 @@ def test_the_formal_model_is_there_by_name():
     assert all(getattr(ftco, name) is not None for name in ftco.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'run_ensembles'"):
         _ = ftco.run_ensembles
+
+
+def test_the_largest_of_many_runs_is_estimated_from_a_few_of_them():
+    """300 times: 50 draws of Gumbel's distribution, and how far off the largest of 5,000 others is."""
+    draw = np.random.default_rng(1)
+    off = []
+    for _ in range(300):
+        expected, deviation = expected_largest(statistic(draw.gumbel(40, 3, 50)), 50, 5000)
+        off.append((draw.gumbel(40, 3, 5000).max() - expected) / deviation)
+    assert abs(np.mean(off)) < 0.2
+    assert 0.7 < np.std(off) < 1.3
+
+
+def test_the_longest_queue_of_a_block_of_runs_is_that_of_an_extreme_value():
+    made = Configuration(nodes=256, radix=4, imbalance="normal:128")
+    rows = measure(made, 3, range(600))[:, COLUMNS.index("longest_queue")]
+    expected, deviation = expected_largest(statistic(rows[:40]), 40, 56)
+    assert rows[40:].reshape(10, 56).max(axis=1).mean() == pytest.approx(expected, abs=2 * deviation)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _OVERHEAD_PS = 130_000
 _SAMPLINGS = ("plain", "strata")
 _OPTIONS = (
-    "nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation", "service", "timeout"
+    "nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation", "algorithm",
+    "group", "service", "timeout",
 )  # fmt: skip
 _NOTES = """\
 Most options take lists with commas, and every combination is run: --nodes 1024,2048 --inactive 1,10,100.
@@ -98,6 +99,13 @@ def _add_configuration(parser: Any) -> None:
     add("--window", metavar="A..B", help="the steps in which they die (default: 0..L/o (1 + floor(log10 N)))")
     add("--imbalance", metavar="KIND:S,...", help="when nodes begin: none, uniform:S or normal:S steps (default: none)")
     add("--operation", metavar="NAME,...", help="allreduce, reduce or bcast (default: allreduce)")
+    add(
+        "--algorithm",
+        metavar="NAME,...",
+        help="tree: FTCO (default); or for comparison recursive_doubling, hierarchical, gossip, rerouting,"
+        " lookup_avoiding, rebalancing",
+    )
+    add("--group", metavar="N,...", help="neighbours that share memory, under hierarchical (default: 16)")
     add(
         "--rules",
         action="append",
@@ -219,6 +227,8 @@ def _telling(made: Configuration) -> dict[str, Any]:
         "window": "" if made.window is None else f"{made.window[0]}..{made.window[1]}",
         "imbalance": made.imbalance,
         "operation": made.operation,
+        "algorithm": made.algorithm,
+        "group": made.group,
         "rules": rules_text(made.rules),
     }
 
@@ -284,6 +294,7 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
         if args.kill:
             problems.append("--kill is for --trace; in many runs, nodes die at random: --inactive, --failures")
     else:
+        problems += ["--trace shows FTCO: --algorithm tree"] * any(each.algorithm != "tree" for each in made)
         if len(made) > 1:
             problems.append(f"--trace shows one run, and these are {len(made):,} configurations")
         if args.trace != "-":

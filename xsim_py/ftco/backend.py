@@ -65,5 +65,6 @@ def about(configurations: Sequence[Configuration], runs: int) -> list[str]:
     if not compiled.COMPILED and any(map(compiled.supports, configurations)):
         return ["runs are not compiled and take fifty times as long: pip install 'xsim-py[fast]'"]
     if not all(map(is_compiled, configurations)):
-        return ["runs with the paper's traversal are not compiled, and take much longer than the others"]
+        which = "runs with the paper's traversal, or of another algorithm, are not compiled"
+        return [f"{which}, and take much longer than the others"]
     return []

@@ -158,7 +158,12 @@ def do_chunk(chunk: _Chunk) -> NDArray[np.int64]:
 
 def _is_random(configuration: Configuration) -> bool:
     """Return whether two runs can differ: without faults all contacts are neighbours, whatever the distances."""
-    return bool(configuration.inactive or configuration.failures or configuration.spread > 1)
+    return bool(
+        configuration.algorithm == "gossip"
+        or configuration.inactive
+        or configuration.failures
+        or configuration.spread > 1
+    )
 
 
 def _chunks(

@@ -28,6 +28,9 @@ from xsim_py.rng import derive_seed
 
 OPERATIONS = ("allreduce", "reduce", "bcast")
 IMBALANCES = ("none", "uniform", "normal")
+ALGORITHMS = (
+    "tree", "recursive_doubling", "hierarchical", "gossip", "rerouting", "lookup_avoiding", "rebalancing"
+)  # fmt: skip
 MOST_NODES = 1_000_000
 MOST_RUNS = 1_000_000
 """A configuration has at most so many runs, for what came of each is kept."""
@@ -173,6 +176,10 @@ class Configuration:
         What the paper leaves open.
     timeout : int or None
         How long to wait for an answer, in steps, whatever the distance; None is the paper's function of the distance.
+    algorithm : str
+        ``tree``, which is FTCO, or another way to get over dead nodes; see `xsim_py.ftco.baselines`.
+    group : int
+        Under ``hierarchical``: how many neighbours share memory.
     topmost : tuple of int or None
         The places ``[first, end)`` in the `ranking` of the nodes among which the first of all that fail has to be; None
         is any. Draws are those of all nodes under that condition, see `xsim_py.ftco.strata`.
@@ -196,6 +203,8 @@ class Configuration:
     operation: str = "allreduce"
     rules: Rules = RULES["reference"]
     timeout: int | None = None
+    algorithm: str = "tree"
+    group: int = 16
     topmost: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -210,6 +219,7 @@ class Configuration:
             problems.append(OptionProblem(asked, f"{faults} faults of {self.nodes} nodes; one at least must live"))
         if self.operation not in OPERATIONS:
             problems.append(OptionProblem("operation", f"{self.operation!r} is not one of {', '.join(OPERATIONS)}"))
+        problems += self._problems_of_the_algorithm()
         if self.topmost is not None:
             problems += self._problems_of_the_topmost(*self.topmost)
         if problems:
@@ -232,6 +242,18 @@ class Configuration:
             problems.append(OptionProblem("radix", f"{self.radix} is less than 2"))
         elif self.roots == "multi" and self.radix > self.nodes > 1:
             problems.append(OptionProblem("radix", f"a tree with {self.radix} roots does not fit {self.nodes} nodes"))
+        return problems
+
+    def _problems_of_the_algorithm(self) -> list[OptionProblem]:
+        name = self.algorithm
+        if name not in ALGORITHMS:
+            return [OptionProblem("algorithm", f"{name!r} is not one of {', '.join(ALGORITHMS)}")]
+        problems = [] if self.group > 0 else [OptionProblem("group", f"{self.group} is less than 1")]
+        only = {"recursive_doubling": "allreduce", "hierarchical": "allreduce", "gossip": "bcast"}.get(name)
+        if only not in (None, self.operation):
+            problems.append(OptionProblem("algorithm", f"{name} is for --operation {only}, and not {self.operation}"))
+        if self.failures > 0 and name not in ("tree", "recursive_doubling", "gossip"):
+            problems.append(OptionProblem("algorithm", f"{name} knows who is dead before it begins: no --failures"))
         return problems
 
     def _problems_of_the_topmost(self, first: int, end: int) -> list[OptionProblem]:

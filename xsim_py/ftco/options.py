@@ -23,14 +23,18 @@ DEFAULTS: Final[dict[str, str]] = {
     "window": "auto",
     "imbalance": "none",
     "operation": "allreduce",
+    "algorithm": "tree",
+    "group": "16",
     "rules": "reference",
     "service": "",
     "timeout": "",
 }
 """What each option is when it is not given; `nodes` has to be."""
 
-_LISTED: Final = ("nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation")
-_NUMBERS: Final = ("nodes", "L", "o", "inactive", "failures", "timeout")
+_LISTED: Final = (
+    "nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation", "algorithm", "group"
+)  # fmt: skip
+_NUMBERS: Final = ("nodes", "L", "o", "inactive", "failures", "group", "timeout")
 _WINDOW: Final = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _MOST_CONFIGURATIONS: Final = 10_000
@@ -43,7 +47,7 @@ def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> li
     ----------
     given
         Text by option. Values of ``nodes``, ``tree``, ``roots``, ``L``, ``o``, ``inactive``, ``failures``, ``window``,
-        ``imbalance`` and ``operation`` may be lists with commas.
+        ``imbalance``, ``operation``, ``algorithm`` and ``group`` may be lists with commas.
     rules
         Several sets of rules, in place of the one that is given.
 

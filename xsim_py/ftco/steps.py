@@ -70,7 +70,12 @@ def run_steps(configuration: Configuration, seed: int, *, record: list[Action] |
     record : list of Action, optional
         Where to append everything that nodes do.
     """
-    return StepModel(configuration, plan(configuration, seed), record=record).run()
+    drawn = plan(configuration, seed)
+    if configuration.algorithm != "tree":
+        from xsim_py.ftco.baselines import run_baseline
+
+        return run_baseline(configuration, drawn)
+    return StepModel(configuration, drawn, record=record).run()
 
 
 class StepModel:

@@ -82,6 +82,34 @@ def statistic(values: Sequence[float] | NDArray[Any], *, in_turn: bool = False) 
     return Statistic(mean, error, low, high)
 
 
+def expected_largest(found: Statistic, runs: int, of: int) -> tuple[float, float]:
+    """Estimate the largest of many runs from a few: a maximum grows with their number, and is no mean.
+
+    The largest value in a run, such as its longest queue, is a maximum itself, so runs are taken to have Gumbel's
+    distribution, whose scale b is sqrt(6) / pi standard deviations. The maximum of `of` of them has that distribution
+    too, moved by b ln(of), with the same standard deviation (Gumbel, "Statistics of Extremes", 5.2).
+
+    Parameters
+    ----------
+    found
+        Over `runs` runs, two at least.
+    of
+        Of how many runs the largest is wanted.
+
+    Returns
+    -------
+    tuple of float
+        Its expectation, and by how much one such maximum may be off (a standard deviation): its own scatter, and that
+        `found` is known from `runs` runs only.
+    """
+    assert found.stderr is not None
+    deviation = found.stderr * math.sqrt(runs)
+    shift = math.sqrt(6) / math.pi * math.log(of)
+    # The standard deviation of Gumbel's distribution has itself an error of sqrt(1.1 / n) of it (kurtosis 5.4).
+    unsure = deviation * math.hypot(1 / math.sqrt(runs), shift * math.sqrt(1.1 / runs))
+    return found.mean + shift * deviation, math.hypot(deviation, unsure)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Summary:
     """The statistics of the runs of one configuration.
@@ -135,6 +163,8 @@ class Summary:
             "window": None if made.window is None else list(made.window),
             "imbalance": made.imbalance,
             "operation": made.operation,
+            "algorithm": made.algorithm,
+            "group": made.group,
             "timeout": made.timeout,
             "rules": rules_text(made.rules),
             "seed": self.seed,

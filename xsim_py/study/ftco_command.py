@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.ftco.options import DEFAULTS, configurations
-from xsim_py.ftco.summary import UNITS
+from xsim_py.ftco.summary import UNITS, expected_largest
 from xsim_py.study.template import Value, text_of
 from xsim_py.units import PS_PER_S, parse_time_ps, parse_whole
 
@@ -18,14 +18,17 @@ OPTIONS: Final = ("nodes", *DEFAULTS, "runs", "sampling", "overhead_time")
 METRICS: Final[dict[str, str]] = {
     **UNITS,
     "longest_queue": "",
+    "longest_queue_of_10000": "",
     "hung": "",
     "bound_steps": "steps",
     "tree_radix": "",
 }
-"""Statistics over the runs of a combination; ``longest_queue`` is that of all runs, ``bound_steps`` that of no tree."""
+"""Statistics over the runs of a combination; ``longest_queue`` is that of all runs, ``longest_queue_of_10000`` what it
+would be of so many (with its standard deviation), ``bound_steps`` the latency that no tree can beat."""
 
 TABLE: Final = ("latency_steps", "work")
 
+_PAPER: Final = 10_000
 _RUNS: Final = "100"
 _OVERHEAD: Final = "0.13us"
 _LIST: Final = "a list; sweep over its values"
@@ -93,6 +96,8 @@ def do(settings: Mapping[str, Any]) -> dict[str, tuple[float | None, ...]]:
     }
     queue = summary["max_queue"]
     figures["longest_queue"] = (None if queue is None else queue.max,)
+    few = queue is None or queue.stderr is None
+    figures["longest_queue_of_10000"] = (None,) if few else (*expected_largest(queue, summary.runs, _PAPER), None, None)
     figures["hung"] = (summary.hung,)
     figures["bound_steps"] = (lower_bound(made.nodes, made.latency, roots=made.roots, operation=made.operation),)
     figures["tree_radix"] = (float(summary.configuration.radix),)

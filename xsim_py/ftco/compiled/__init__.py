@@ -38,7 +38,7 @@ Action = tuple[int, int, str, int, int]
 
 def supports(configuration: Configuration) -> bool:
     """Return whether these rules can be run here."""
-    return configuration.rules.traversal == "reference"
+    return configuration.rules.traversal == "reference" and configuration.algorithm == "tree"
 
 
 def _model(configuration: Configuration) -> Model:
@@ -49,7 +49,8 @@ def _model(configuration: Configuration) -> Model:
 def _model_of(configuration: Configuration) -> Model:
     if not supports(configuration):
         raise ConfigError(
-            f"rules: traversal={configuration.rules.traversal} is not compiled; the step model runs it instead"
+            f"rules: traversal={configuration.rules.traversal}, algorithm={configuration.algorithm} is not compiled;"
+            " the step model runs it instead"
         )
     return Model(configuration)
 

@@ -1,0 +1,105 @@
+"""An Allreduce on each of several communicators that share a process which fails: FTCO against ULFM.
+
+After the benchmark of Margolin and Barak (appendix D).  All communicators are clones of MPI_COMM_WORLD.  In each
+iteration but the first, one more process fails, and then all others do an Allreduce on one communicator after the
+other.  When a call fails, its communicator is revoked and shrunk, and the call is tried again: one repair for each
+communicator.  With collective operations that get over failures themselves no call ever fails, and nothing is repaired.
+
+A fault is one of
+permanent  the process ends for good, right before the iteration: it has left all operations of the one before
+temporary  the process says nothing for --silent seconds, and then does what the others do: it is late, not dead
+
+    xsim run -n 8 --ft --set mpi.collectives.allreduce=nonoverlapping benchtolerate.py --communicators 4
+    xsim run -n 8 --collectives ftco benchtolerate.py --communicators 4
+    mpirun --with-ft ulfm --oversubscribe -n 8 python benchtolerate.py --communicators 4
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+
+import numpy as np
+from mpi4py import MPI
+
+FAULTS = ("permanent", "temporary", "none")
+GONE = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+TOGETHER_S = 1e-3
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--communicators", type=int, default=1, metavar="K", help="how many clones there are (default: 1)")
+    add("--iterations", type=int, default=1, help="iterations with a fault, after one without (default: 1)")
+    add("--fault", choices=FAULTS, default="permanent", help="what happens to a process (default: permanent)")
+    add("--silent", type=float, default=1e-3, metavar="SECONDS", help="of a temporary fault (default: 1e-3)")
+    return parser.parse_args()
+
+
+class Clone:
+    """One of the communicators."""
+
+    def __init__(self) -> None:
+        self.comm = MPI.COMM_WORLD.Dup()
+        self.comm.Set_errhandler(MPI.ERRORS_RETURN)
+        self.repairs = 0
+
+    def allreduce(self, mine: np.ndarray, operation: MPI.Op = MPI.SUM) -> np.ndarray:
+        """Return what came out for those who are left, whatever it takes."""
+        found = np.zeros_like(mine)
+        while True:
+            try:
+                self.comm.Allreduce(mine, found, op=operation)
+                return found
+            except MPI.Exception as error:
+                if error.Get_error_class() not in GONE:
+                    raise
+                self.comm.Revoke()  # nobody may wait for those who are on their way to the repair
+                self.comm = self.comm.Shrink()
+                self.comm.Set_errhandler(MPI.ERRORS_RETURN)
+                self.repairs += 1
+
+
+def suffer(arguments: argparse.Namespace) -> None:
+    """Be the process that a fault hits."""
+    if arguments.fault == "permanent":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif arguments.fault == "temporary":
+        time.sleep(arguments.silent)
+
+
+def main() -> int:
+    """Measure each iteration; return 1 if a sum is not that of those who are left."""
+    a = parse_arguments()
+    rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+    if min(a.communicators, a.iterations) < 1 or a.iterations >= size or a.silent < 0:
+        complaint = f"benchtolerate: 1 communicator and 1 to {size - 1} iterations at least, and no negative time"
+        raise SystemExit(complaint if rank == 0 else 1)
+    clones = [Clone() for _ in range(a.communicators)]
+    begin_s, wrong = MPI.Wtime(), 0
+    for iteration in range(a.iterations + 1):
+        # All begin together, as far as their clocks go: an operation may not tell anybody of the fault before.
+        begin_s += TOGETHER_S
+        time.sleep(max(0.0, begin_s - MPI.Wtime()))
+        begin_s = MPI.Wtime()
+        if rank == iteration and iteration:  # the root's first child, then others
+            suffer(a)
+        left = [each for each in range(size) if a.fault != "permanent" or each == 0 or each > iteration]
+        before = sum(clone.repairs for clone in clones)
+        sums = [clone.allreduce(np.array([rank + 1])) for clone in clones]
+        took_s = MPI.Wtime() - begin_s
+        repairs = sum(clone.repairs for clone in clones) - before
+        wrong += any(int(found[0]) != sum(left) + len(left) for found in sums)
+        longest_s = float(clones[0].allreduce(np.array([took_s]), MPI.MAX)[0])
+        begin_s = float(clones[0].allreduce(np.array([MPI.Wtime()]), MPI.MAX)[0])
+        if rank == 0:
+            print(f"iteration {iteration}: {longest_s * 1e6:.3f} us, {repairs} repairs", flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

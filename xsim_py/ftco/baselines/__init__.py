@@ -1,0 +1,45 @@
+"""Other ways to get over dead processes, in the same steps as FTCO: what it is to be compared with.
+
+``recursive_doubling``
+    Fault-tolerant recursive doubling, which the paper names as future work.
+``hierarchical``
+    FTCO between the leaders of groups that share memory.
+``gossip``
+    Corrected gossip (Hoefler, Barak, Shiloh, Drezner: "Corrected Gossip Algorithms for Fast Reliable Broadcast on
+    Unreliable Systems", IPDPS 2017), a broadcast.
+``rerouting``, ``lookup_avoiding``, ``rebalancing``
+    The trees of Hursey and Graham ("Preserving collective performance across process failure for a fault tolerant
+    MPI", HIPS 2011), which know all dead nodes when they begin.
+
+Messages count as DATA, or as KEEPALIVE where they only ask for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from xsim_py.ftco.model import Configuration, Outcome, Plan
+
+from .doubling import recursive_doubling
+from .engine import Engine, Process
+from .gossip import corrected_gossip
+from .hierarchy import run_hierarchical
+from .trees import tree_of_the_living
+
+_ALGORITHMS: Final[dict[str, Callable[[int, Engine], Process]]] = {
+    "recursive_doubling": recursive_doubling,
+    "gossip": corrected_gossip,
+    **{name: partial(tree_of_the_living, name) for name in ("rerouting", "lookup_avoiding", "rebalancing")},
+}
+
+
+def run_baseline(configuration: Configuration, plan: Plan) -> Outcome:
+    """Run the configuration's algorithm once, whom chance hits being known."""
+    if configuration.algorithm == "hierarchical":
+        return run_hierarchical(configuration, plan)
+    return Engine(configuration, plan, _ALGORITHMS[configuration.algorithm]).run()
+
+
+__all__ = ["Engine", "run_baseline"]

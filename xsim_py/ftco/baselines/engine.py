@@ -1,0 +1,219 @@
+"""Steps of processes that are written as generators: the formal model's machine for algorithms other than FTCO.
+
+In each step a node sends one message or takes one. A message that is sent in step t can be taken in step t + L + 1. As
+in FTCO's formal model, nobody is ever taken for dead who lives: who waits for a dead node is told so when the time
+limit has passed, counted from the wait or from the death, whichever comes last.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Collection, Generator
+from typing import Any, Final, NamedTuple
+
+from xsim_py.ftco.model import Configuration, Outcome, Plan
+
+DATA: Final = "DATA"
+ASK: Final = "ASK"
+
+
+class Message(NamedTuple):
+    """A message as it is taken."""
+
+    source: int
+    kind: str
+    payload: Any
+
+
+class Death(NamedTuple):
+    """The news that a node which was waited for is dead."""
+
+    node: int
+
+
+class Send(NamedTuple):
+    """A wish: send a message, in one step."""
+
+    dest: int
+    kind: str
+    payload: Any
+
+
+class Take(NamedTuple):
+    """A wish: take the next message, in one step, or learn that one of `watched` is dead, in none.
+
+    The answer is None when nothing has come before step `until`.
+    """
+
+    watched: Collection[int] = ()
+    until: int | None = None
+
+
+class Work(NamedTuple):
+    """A wish: do something else for some steps."""
+
+    steps: int
+
+
+Process = Generator[Send | Take | Work, Any, None]
+
+
+class Engine:
+    """One run of an algorithm.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What is run; its ``timeout`` is the time limit, by default two messages and their overheads.
+    plan : Plan
+        Who dies when, and who begins when.
+    algorithm : callable
+        ``algorithm(node, engine)`` gives the process of a node, which calls `finish`, and may go on serving others.
+
+    Attributes
+    ----------
+    results : dict of int to object
+        By node, the result of who has finished.
+    now : int
+        The step.
+    shared : dict
+        What an algorithm has found out for all nodes.
+    """
+
+    def __init__(self, configuration: Configuration, plan: Plan, algorithm: Callable[[int, Engine], Process]) -> None:
+        self.configuration = configuration
+        self.plan = plan
+        self.size = configuration.nodes
+        self.now = 0
+        self.results: dict[int, Any] = {}
+        self.shared: dict[str, Any] = {}
+        self._latency = configuration.latency
+        self._limit = configuration.timeout or 2 * (configuration.latency + 2)
+        self._dead = plan.dead_step.tolist()
+        self._starts = plan.start_step.tolist()
+        self._queues: list[deque[Message]] = [deque() for _ in range(self.size)]
+        self._processes = [algorithm(node, self) for node in range(self.size)]
+        self._wishes: list[Send | Take | Work | None] = [None] * self.size
+        self._since = [0] * self.size
+        self._ready = list(self._starts)
+        self._finish: dict[int, int] = {}
+        self._sent = {DATA: 0, ASK: 0}
+        self._longest = 0
+        self._events: list[tuple[int, int, int, Message | None]] = []
+        self._count = 0
+
+    def finish(self, node: int, result: Any) -> None:
+        """Say that a node has its result, and leaves the operation."""
+        self.results[node] = result
+        self._finish[node] = self.step_of(node)
+
+    def step_of(self, node: int) -> int:
+        """Return the step that a node is in, or will be when what it does is done."""
+        return max(self.now, self._ready[node])
+
+    def run(self) -> Outcome:
+        """Run to the end: all who live have finished, or nothing happens any more."""
+        for node in range(self.size):
+            self._post(self._starts[node], node)
+        living = [node for node in range(self.size) if self._dead[node] > self._starts[node]]
+        while self._events and self._is_waited_for(living):
+            self.now, _, node, message = heapq.heappop(self._events)
+            if self._dead[node] <= self.now:
+                continue
+            if message is not None:
+                self._queues[node].append(message)
+                self._longest = max(self._longest, len(self._queues[node]))
+            if self._ready[node] <= self.now:
+                self._act(node)
+        return self._outcome(hung=self._is_waited_for(living))
+
+    def _is_waited_for(self, living: list[int]) -> bool:
+        """Return whether one lives who has not finished, and forget those at the end of the list who do not count."""
+        while living and (living[-1] in self._finish or self._dead[living[-1]] <= self.now):
+            living.pop()
+        return bool(living)
+
+    def _post(self, step: int, node: int, message: Message | None = None) -> None:
+        self._count += 1
+        # Messages of a step are there before nodes act, and both come in the order in which they were made.
+        heapq.heappush(self._events, (step, 2 * self._count + (message is None) * 2**60, node, message))
+
+    def _act(self, node: int) -> None:
+        answer: Any = None
+        while True:
+            if self._wishes[node] is None:
+                try:
+                    self._wishes[node] = self._processes[node].send(answer)
+                except StopIteration:
+                    self._ready[node] = 2**62
+                    return
+                self._since[node] = self.now
+            wish = self._wishes[node]
+            if isinstance(wish, Take):
+                found, answer = self._taken(node, wish)
+                if not found:
+                    return
+                self._wishes[node] = None
+                if isinstance(answer, Message):
+                    self._resume_after(node, 1, answer)
+                    return
+                continue
+            self._wishes[node] = None
+            if isinstance(wish, Send):
+                self._sent[wish.kind] += 1
+                message = Message(node, wish.kind, wish.payload)
+                self._post(self.now + self._latency + 1, wish.dest, message)
+            self._resume_after(node, wish.steps if isinstance(wish, Work) else 1, None)
+            return
+
+    def _resume_after(self, node: int, steps: int, answer: Any) -> None:
+        """Let a node go on when its step is over; what it decides then, it does from there on."""
+        self._ready[node] = self.now + steps
+        try:
+            self._wishes[node] = self._processes[node].send(answer)
+        except StopIteration:
+            self._ready[node] = 2**62
+            return
+        self._since[node] = self.now + steps
+        self._post(self.now + steps, node)
+
+    def _taken(self, node: int, wish: Take) -> tuple[bool, Message | Death | None]:
+        if self._queues[node]:
+            return True, self._queues[node].popleft()
+        news = [
+            (max(self._since[node], self._dead[peer]) + self._limit, peer)
+            for peer in wish.watched
+            if self._dead[peer] < 2**62
+        ]
+        if news and min(news)[0] <= self.now:
+            return True, Death(min(news)[1])
+        if wish.until is not None and wish.until <= self.now:
+            return True, None
+        times = [*(step for step, _ in news), *(() if wish.until is None else (wish.until,))]
+        if times:
+            self._post(min(times), node)
+        return False, None
+
+    def _outcome(self, *, hung: bool) -> Outcome:
+        last = max(self._finish.values(), default=self.now)
+        living = [node for node in range(self.size) if self._dead[node] > max(last, self.now)]
+        starts = [self._starts[node] for node in living] or [0]
+        finishes = [self._finish[node] for node in living if node in self._finish]
+        end = max(finishes, default=self.now)
+        return Outcome(
+            latency_steps=end - max(starts),
+            messages=sum(self._sent.values()),
+            data=self._sent[DATA],
+            keepalives=self._sent[ASK],
+            acks=0,
+            input_spread=max(starts) - min(starts),
+            output_spread=end - min(finishes, default=end),
+            longest_queue=self._longest,
+            dead=self.size - len(living),
+            hung=hung,
+            first_start_step=min(starts),
+            last_start_step=max(starts),
+            first_finish_step=min(finishes, default=-1),
+            last_step=end,
+        )

@@ -1,0 +1,103 @@
+"""Trees that leave out nodes known to be dead, after Hursey and Graham: three ways to mend what they leave behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from xsim_py.mpi.ftco.trees import tree
+
+from .engine import DATA, Engine, Process, Send, Take, Work
+
+_KEY: Final = "tree_of_the_living"
+
+
+@dataclass(frozen=True)
+class MendedTree:
+    """A tree of those who live.
+
+    Attributes
+    ----------
+    parent : dict of int to int
+        By node; the root has none.
+    children : dict of int to list of int
+        By node, in the order in which they are sent to.
+    above, below : dict of int to int
+        How many nodes of the old tree a node looks at to find its parent, and its children; 0 without rerouting.
+    """
+
+    parent: dict[int, int]
+    children: dict[int, list[int]]
+    above: dict[int, int]
+    below: dict[int, int]
+
+
+def mend(name: str, engine: Engine) -> MendedTree:
+    """Mend the tree.
+
+    ``rebalancing`` makes the tree of as many nodes as live. Otherwise the children of a dead node become those of
+    the nearest living node above it; of a dead root, those of the lowest node that lives. ``lookup_avoiding`` has
+    remembered them. Under ``rerouting`` a node finds them in each operation, in a step for each node it looks at.
+    """
+    made = engine.configuration
+    living = [node for node in range(engine.size) if engine.plan.dead_step[node] > 0]
+    if name == "rebalancing":
+        radix = min(made.k, max(2, len(living)))
+        shape = tree(len(living), made.tree, radix=radix, roots="single")
+        parent = {living[place]: living[shape.parent(place)] for place in range(1, len(living))}
+        return _with_children(parent, living, {}, {})
+    shape = tree(engine.size, made.tree, radix=made.k, roots="single")
+    alive, root = set(living), living[0]
+    parent, above = {}, {}
+    below = dict.fromkeys(living, 0)
+    for node in range(engine.size):
+        looked, upper = 1, shape.parent(node)
+        while upper >= 0 and upper not in alive:
+            looked, upper = looked + 1, shape.parent(upper)
+        if node != root:
+            owner = upper if upper >= 0 else root
+            below[owner] += 1
+            if node in alive:
+                parent[node], above[node] = owner, looked
+    without = name == "lookup_avoiding"
+    return _with_children(parent, living, {} if without else above, {} if without else below)
+
+
+def _with_children(
+    parent: dict[int, int], living: list[int], above: dict[int, int], below: dict[int, int]
+) -> MendedTree:
+    children: dict[int, list[int]] = {node: [] for node in living}
+    for node, upper in parent.items():
+        children[upper].append(node)
+    return MendedTree(parent, children, above, below)
+
+
+def tree_of_the_living(name: str, me: int, engine: Engine) -> Process:
+    """Be one node of a Reduce to the root and a Bcast from there, or of one of these."""
+    if _KEY not in engine.shared:
+        engine.shared[_KEY] = mend(name, engine)
+    mended: MendedTree = engine.shared[_KEY]
+    operation, have = engine.configuration.operation, 1 << me
+    parent, children = mended.parent.get(me), mended.children.get(me, [])
+    above, below = mended.above.get(me, 0), mended.below.get(me, 0)
+    if operation != "bcast":
+        if below:
+            yield Work(below)
+        for _ in children:
+            value = (yield Take()).payload
+            assert have & value == 0, "a contribution would count twice"
+            have |= value
+        if parent is not None:
+            if above:
+                yield Work(above)
+            yield Send(parent, DATA, have)
+    if operation != "reduce":
+        if parent is not None:
+            if above:
+                yield Work(above)
+            have = (yield Take()).payload
+        if children and below:
+            yield Work(below)
+        for child in children:
+            yield Send(child, DATA, have)
+    engine.finish(me, have)
