@@ -110,7 +110,7 @@ class Engine:
 
     def step_of(self, node: int) -> int:
         """Return the step that a node is in, or will be when what it does is done."""
-        return max(self.now, self._ready[node])
+        return int(max(self.now, self._ready[node]))
 
     def run(self) -> Outcome:
         """Run to the end: all who live have finished, or nothing happens any more."""

@@ -1,0 +1,91 @@
+"""Solvers that go on without a rank: as wrong as a serial twin with the same hole, and no more."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from tests.apps.helpers import simulated
+
+LOSSY = {"mpi.collectives": "ftco", "mpi.ftco.missing": "zero"}
+N, RANKS, VICTIM = 16, 4, 1
+HOLE = slice(N * VICTIM // RANKS, N * (VICTIM + 1) // RANKS)
+
+
+def error_of(*args: object, **told: object) -> float:
+    run = simulated("lossy.py", "--n", N, *args, ranks=RANKS, ft=True, set=LOSSY, **told)
+    assert (run.status, run.err) == (0, "")
+    return float(re.search(r"error (\S+) of", run.out)[1])
+
+
+def laplacian(field: np.ndarray) -> np.ndarray:
+    padded = np.pad(field, 1)
+    return 4 * field - padded[:-2, 1:-1] - padded[2:, 1:-1] - padded[1:-1, :-2] - padded[1:-1, 2:]
+
+
+def heat_with_a_hole(steps: int, death: int, fill: str) -> float:
+    points = np.arange(1, N + 1) / (N + 1)
+    mode = np.outer(np.sin(math.pi * points), np.sin(math.pi * points))
+    field, holes = mode.copy(), []
+    for step in range(steps):
+        if step >= death:
+            older, last = holes[-2:] if len(holes) > 1 else (0.0, 0.0)
+            field[HOLE] = {"zero": 0.0 * last, "last": last, "linear": 2 * last - older}[fill]
+        holes.append(field[HOLE].copy())
+        field = field - 0.1 * laplacian(field)
+    decay = (1 - 0.8 * math.sin(math.pi / (2 * (N + 1))) ** 2) ** steps
+    wrong = np.abs(field - decay * mode)
+    return float(np.delete(wrong, np.r_[HOLE] if death < steps else [], axis=0).max() / decay)
+
+
+@pytest.mark.parametrize("fill", ["zero", "last", "linear"])
+@pytest.mark.parametrize("death", [0, 7, 29])
+def test_heat_is_as_wrong_as_its_serial_twin(fill: str, death: int):
+    found = error_of("--fill", fill, "--steps", 30, "--die", f"{VICTIM}@{death}")
+    assert found == pytest.approx(heat_with_a_hole(30, death, fill), rel=1e-3)
+
+
+def test_a_straight_line_is_better_than_the_last_value_and_that_than_none():
+    zero, last, linear = (
+        error_of("--fill", fill, "--steps", 40, "--die", "1@20") for fill in ("zero", "last", "linear")
+    )
+    assert linear < last / 4 < zero / 8
+
+
+@pytest.mark.parametrize("death", [0, 5, 12])
+def test_cg_solves_for_the_rest_what_is_left_of_the_system(death: int):
+    """Who lives solves A_ss x_s = b_s - A_sh x_h, in which x_h is what a serial CG had there when the rank died."""
+    points = np.arange(1, N + 1) / (N + 1)
+    exact = np.outer(points * (1 - points) * np.exp(points), np.sin(2 * points) * (1 - points))
+    matrix = np.array([laplacian(unit.reshape(N, N)).ravel() for unit in np.eye(N * N)])
+    right, x = matrix @ exact.ravel(), np.zeros(N * N)
+    residual = direction = right
+    for _ in range(death):
+        alpha = residual @ residual / (direction @ matrix @ direction)
+        x, after = x + alpha * direction, residual - alpha * matrix @ direction
+        direction, residual = after + after @ after / (residual @ residual) * direction, after
+    lost = np.zeros((N, N), bool)
+    lost[HOLE] = True
+    hole, rest = lost.ravel(), ~lost.ravel()
+    left = np.linalg.solve(matrix[np.ix_(rest, rest)], right[rest] - matrix[np.ix_(rest, hole)] @ x[hole])
+    expected = np.abs(left - exact.ravel()[rest]).max() / exact.max()
+    assert error_of("--solver", "cg", "--die", f"{VICTIM}@{death}") == pytest.approx(expected, rel=1e-3)
+
+
+def test_without_losses_both_are_exact():
+    assert error_of("--steps", 30) < 1e-13
+    assert error_of("--solver", "cg") < 1e-11
+
+
+@pytest.mark.parametrize("time_us", [30, 333, 2000])
+@pytest.mark.parametrize("solver", ["heat", "cg"])
+def test_a_death_at_any_time_ends_nothing(solver: str, time_us: int):
+    assert 0 < error_of("--solver", solver, "--steps", 60, fail=f"rank=0@{time_us}us") < 1.5
+
+
+def test_more_ranks_than_rows_are_refused():
+    run = simulated("lossy.py", "--n", 1, ranks=2)
+    assert (run.status, run.err) == (1, "lossy: 2 ranks need as many rows at least, and there are 1\n")
