@@ -114,16 +114,16 @@ def install(patches: Patches, monitor: Monitor) -> None:
 
     def complete(handle: Request, status: Any) -> Any:
         task = handle._task()
+        operation = task.operation
         try:
             return completed(handle, status)
         finally:
             fiber = current.here()
             if fiber is not None:
                 call = monitor.calls.get(fiber)
-                if call is None:
-                    requests.completed(monitor.rank(fiber.rank.number), task, None)
-                else:
-                    requests.completed(call.rank, task, call if call.is_open else None)
+                state = monitor.rank(fiber.rank.number) if call is None else call.rank
+                inside = call if call is not None and call.is_open else None
+                requests.completed(monitor, state, task, operation, inside)
 
     patches.set(Request, "_completed", complete)
 
@@ -227,6 +227,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     """
     if ended not in ("finished", "stalled", "aborted") or troubled:
         return
+    requests.in_progress(monitor)
     rma.conflicting(monitor)
     if ended != "stalled":
         monitor.is_doubtful = ordering.buffered(monitor) is None

@@ -21,8 +21,10 @@ from .touches import LineWatch
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-    from xsim_py.mpi.transport.message import Message, Receive
+    from xsim_py.mpi.transport.message import Message
     from xsim_py.process.ranks.fiber import Fiber
+
+    from .requests import RequestRecord
 
 After = Callable[[Any], bool | None]
 """Takes the result of a call that a check has followed, and returns whether no more is to be done about that."""
@@ -173,9 +175,8 @@ class Monitor:
         self.polls = False
         self.ranks: dict[int, RankState] = {}
         self.calls: dict[Fiber | None, MpiCall] = {}
-        self.under_way: dict[Message, MessageSide] = {}
-        self.kept: dict[Message, MessageSide] = {}  # taken by a probe, and to be received
-        self.posts: dict[Receive, MessageSide] = {}
+        self.under_way: dict[Message, MessageSide] = {}  # what no rank has seen to be received
+        self.freed: list[RequestRecord] = []  # in progress
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
@@ -260,40 +261,25 @@ class Monitor:
         if call is not None and call.sending:
             self.under_way[message] = call.sending.pop(0)
 
-    def posted(self, operation: Receive, fiber: Fiber) -> None:
-        """Take note of a receive that this fiber has posted."""
-        call = self.calls.get(fiber)
-        if call is not None and call.receiving:
-            self.posts[operation] = call.receiving.pop(0)
+    def seen(self, what: Any) -> None:
+        """Take note of a message that the running fiber has received; those of requests come by `received`."""
+        send = self.under_way.pop(what, None)
+        if send is not None:
+            call = self.calls.get(current.fiber)
+            if call is not None and call.receiving:
+                self._matched(send, call.receiving.pop(0))
 
-    def met(self, message: Message, operation: Receive) -> None:
-        """Take note of a message that has met a posted receive."""
-        receive = self.posts.pop(operation, None)
-        send = self.under_way.pop(message, None)
-        if send is not None and receive is not None:
-            self._matched(send, receive)
-
-    def taken(self, message: Message, fiber: Fiber) -> None:
-        """Take note of a message that had arrived before this fiber asked for it."""
-        send = self.under_way.pop(message, None)
-        if send is None:
-            return
-        call = self.calls.get(fiber)
-        if call is not None and call.receiving:
-            self._matched(send, call.receiving.pop(0))
-        else:
-            self.kept[message] = send
-
-    def received(self, message: Message, receive: MessageSide) -> None:
-        """Take note that a message is received which a probe has taken."""
-        send = self.kept.pop(message, None)
+    def received(self, message: Message | None, receive: MessageSide) -> None:
+        """Take note that a message is received, which this side has waited for."""
+        send = self.under_way.pop(message, None) if message is not None else None
         if send is not None:
             self._matched(send, receive)
 
     def _matched(self, send: MessageSide, receive: MessageSide) -> None:
         send.partner = receive
         receive.partner = send
-        self.compare_types(send, receive)
+        if send.signature != receive.signature:
+            self.compare_types(send, receive)
 
     def compare_types(self, send: MessageSide, receive: MessageSide) -> None:
         """Find a message whose elements are not those that its receive expects."""

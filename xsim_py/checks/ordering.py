@@ -133,7 +133,7 @@ def incomplete(monitor: Monitor) -> None:
 
 def unreceived(monitor: Monitor) -> None:
     """Find the messages that nobody has received."""
-    for send in (*monitor.under_way.values(), *monitor.kept.values()):
+    for send in monitor.under_way.values():
         text = f"a message of {send.name} is never received"
         monitor.note(CALL_ORDERING, send.place, text, send.rank, f"to rank {send.peer}, tag {send.tag}")
 

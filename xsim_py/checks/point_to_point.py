@@ -133,16 +133,17 @@ def probe(
     def found(what: Any) -> None:
         # Of a wildcard it is not known here which message it was: its sender cannot be said to have been waited for.
         if what and source != ANY_SOURCE and not call.name.lower().startswith("i"):
-            there = (*monitor.under_way.items(), *monitor.kept.items())
-            side.partner = next((send for message, send in there if _fits(message, side)), None)
+            sends = monitor.under_way
+            taken = sends.get(getattr(what, "_impl", None))
+            side.partner = taken or next((send for message, send in sends.items() if _fits(message, side)), None)
             call.rank.steps.append(([], [side], True))
 
     return found
 
 
 def _fits(message: Message, side: MessageSide) -> bool:
-    """Return whether a message is one that a probe with a named source has found."""
-    wanted = message.tag == side.tag or side.tag == ANY_TAG
+    """Return whether a message is one that a probe with a named source has found, and left where it is."""
+    wanted = (message.tag == side.tag or side.tag == ANY_TAG) and not getattr(message, "taken", True)
     return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
 
