@@ -22,7 +22,7 @@ from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
 from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
-from .monitor import MANY_STEPS, Monitor, MpiCall, RankState, watched
+from .monitor import MANY_STEPS, Hooks, Monitor, MpiCall, RankState, watched
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -100,14 +100,11 @@ def install(patches: Patches, monitor: Monitor) -> None:
             _family(owner),
             name,
             getattr(owner, _SYNCHRONOUS[name]) if monitor.synchronous and name in _SYNCHRONOUS else function,
-            _advice(owner, name),
-            _ended,
-            _failed,
-            _tidy,
+            Hooks(_advice(owner, name), _ended, _failed, _tidy),
         ),
     )
     for name in _FUNCTIONS:
-        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed, _tidy))
+        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), Hooks(None, _ended, _failed, _tidy)))
     patches.at_end(monitor.lines.pause)
     _collect_seldom(patches)
     completed = Request._completed

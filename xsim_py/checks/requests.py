@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xsim_py.mpi.transport.call_sites import Place
-    from xsim_py.process.ranks.fiber import Fiber
 
     from .buffers import Used
     from .monitor import Monitor, MpiCall, RankState
@@ -125,7 +124,7 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
         del state.requests[id(task)]
 
 
-def free(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
+def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
     """Follow ``Request.Free``."""
     record = call.rank.requests.pop(id(request._impl), None)
     if record is None:
@@ -161,17 +160,17 @@ def _never_started(monitor: Monitor, state: RankState, record: RequestRecord) ->
     monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
 
 
-def wait(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any, status: Any = None) -> None:
+def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> None:
     """Follow ``Wait``, which returns at once where nothing was started: no mistake, if that comes later."""
     record = call.rank.requests.get(id(request._impl))
     if record is not None and not record.started:
         record.waited_for = True
 
 
-def wait_all(monitor: Monitor, call: MpiCall, fiber: Fiber, cls: Any, requests: Any, statuses: Any = None) -> None:
+def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> None:
     """Follow ``Waitall``."""
     for request in requests:
-        wait(monitor, call, fiber, request)
+        wait(monitor, call, request)
 
 
 def outlived(monitor: Monitor, call: MpiCall, comm: Any) -> None:
