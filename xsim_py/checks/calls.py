@@ -224,6 +224,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     """
     if ended not in ("finished", "stalled", "aborted") or troubled:
         return
+    monitor.lines.pause()  # the last rank has ended outside of a call
     requests.in_progress(monitor)
     rma.conflicting(monitor)
     if ended != "stalled":
