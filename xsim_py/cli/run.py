@@ -83,6 +83,11 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="write the summary as JSON; with - to standard output, and the program's output to standard error",
         ),
+        add(
+            "--clock-from",
+            metavar="RESULT",
+            help="begin in virtual time where a run before this one ended: its JSON file, or its --out folder",
+        ),
         add("--out", metavar="DIR", help="write result.json and a CSV file for each table into a folder"),
         add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev"),
         add(
@@ -206,7 +211,7 @@ class _Reporter:
         if not self._args.quiet:
             counts = f"{result.events:,} events, {result.messages:,} messages, digest {result.digest}"
             again = f" after {result.restarts:,} restart{'s' * (result.restarts > 1)}" if result.restarts else ""
-            print(f"xsim: {result.ended}{again}: virtual time {result.virtual_time()}, {counts}", file=self._stderr)
+            print(f"xsim: {result.ended}{again}: virtual time {result.times()}, {counts}", file=self._stderr)
         if self._args.profile:
             print_profile(result, self._stderr)
         self._stderr.flush()
