@@ -28,7 +28,7 @@ class Doors(Topology):
         self.edge_figures = inner.edge_figures and inner.edge_figures + ((None, None),) * (
             len(self.layers) - len(inner.layers)
         )
-        self.closed_form = inner.closed_form
+        self.closed_form, self.one_way_out = inner.closed_form, inner.one_way_out or port is not None
         self.grows, self.equally_far = inner.grows, inner.equally_far
         self.codes, self.switches, self.processor_name = inner.codes, inner.switches, inner.processor_name
         self.grow(inner.nodes)

@@ -54,6 +54,8 @@ class Topology(ABC):
         Those of each layer; None where all links are as section ``network`` says.
     switches : int
         How many of its vertices are no nodes.
+    one_way_out : bool
+        Whether all that a node sends goes over one link first.
     closed_form : bool
         Whether distances are quickly found, however many nodes there are.
     seed : int
@@ -67,6 +69,7 @@ class Topology(ABC):
     edge_figures: tuple[tuple[Fraction | None, int | None], ...] = ()
     figures: tuple[tuple[Fraction, int], ...] | None = None
     switches = 0
+    one_way_out = False
     closed_form = True
     seed = 0
     grows = ""
@@ -221,6 +224,7 @@ class Switch(Topology):
 
     grows = "nodes"
     equally_far = True
+    one_way_out = True
     switches = 1
 
     def __init__(self, nodes: int, *, half: bool = False, backbone: bool = False) -> None:

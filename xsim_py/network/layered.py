@@ -16,6 +16,7 @@ from xsim_py.network.network import Network, Places
 
 if TYPE_CHECKING:
     from xsim_py.network.contention import LinkContention
+    from xsim_py.network.fair_contention import FairContention
 
 _FEW_NODES: Final = 128
 
@@ -46,7 +47,8 @@ class LayeredNetwork(Network):
         self._way: Any = places.topology.hops if figures is None else places.topology.ways
         self._least_hops = places.topology.least_hops
         self._across: dict[Any, Link] = {}
-        self._shares_links = spec.network is not None and spec.network.contention == "links"
+        sharing = "none" if spec.network is None else spec.network.contention
+        self._shares_links, self._flows = sharing == "links", sharing == "flows"
         self.uniform: dict[int, Cost] = {}
         self.equally_far = False
         if spec.same_node is not None:
@@ -54,6 +56,11 @@ class LayeredNetwork(Network):
             self._same = self.link_class(spec.same_node, layer="same_node", hops=0, way_ps=memory_ps, slowest=slowest)
         else:  # no figures of its own: as between neighbours
             self._same = self._nearest()
+        if self._flows:
+            from xsim_py.network.fair_contention import sharing_link  # few machines have any
+
+            self.link_class = sharing_link(self.link_class)
+            self._across.clear()
         per_hop_ps = 0 if spec.network is None or figures is not None else spec.network.per_hop_ps
         equally_far = places.topology.equally_far or (figures is None and per_hop_ps == 0)
         if isinstance(places.node_of, range) and spec.network is not None and equally_far:
@@ -129,8 +136,11 @@ class LayeredNetwork(Network):
 
     @property
     def in_order(self) -> bool:
-        """True if no message can come before an earlier one of the same rank to the same one by itself."""
-        across = True if self._across_costs is None else self._nearest().in_order
+        """True if no message can come before an earlier one of the same rank to the same one by itself.
+
+        Flows may; whoever follows them sees to that.
+        """
+        across = self._across_costs is None or self._flows or self._nearest().in_order
         return across and self._same.in_order
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
@@ -201,9 +211,13 @@ class LayeredNetwork(Network):
         sources = range(nodes) if nodes <= _FEW_NODES else (0, nodes // 2, nodes - 1)
         return {self._way(a, b) for a in sources for b in range(nodes)}
 
-    def contention(self) -> LinkContention | None:
+    def contention(self) -> LinkContention | FairContention | None:
         """Return a fresh account of the links, or None if messages share none."""
         costs = self._across_costs
+        if costs is not None and self._flows:
+            from xsim_py.network.fair_contention import fair_contention  # few machines have any
+
+            return fair_contention(self, costs, self._topology)
         if costs is None or not self._shares_links:
             return None
         from xsim_py.network.contention import LinkContention  # most runs share none
