@@ -75,7 +75,8 @@ compute:
         f"{file}:1:7: name: a list stands where text should",
         (
             f"{file}:2:1: latency: unknown key; did you mean "
-            "network.latency or network.noise.latency or same_node.latency or storage.latency?"
+            "network.latency or network.noise.latency or same_node.latency or "
+            "nic.latency or memory.latency or storage.latency?"
         ),
         f"{file}:4:9: topology.type: 'tours' is not one of its values; did you mean torus?",
         f"{file}:5:13: topology.dims[1]: 0 is not a whole number from 1 to 2147483647",

@@ -238,7 +238,9 @@ def _with_doors(told: Told, topology: Topology, figures: _Figures, port: str | N
         figures = [*figures, (told.bandwidth("bandwidth_Bps"), told.number("latency_s", 0.0))]
     if memory:
         figures = [*figures, (told.bandwidth("memory_Bps"), told.number("memory_latency_s", 0.0))]
-    return (Doors(topology, port=port, memory=memory) if port or memory else topology), figures
+    if not port and not memory:
+        return topology, figures
+    return Doors(topology, nics=int(bool(port)), duplex=port or "full", sockets=int(memory)), figures
 
 
 def _fat_tree(told: Told) -> tuple[Topology, _Figures]:

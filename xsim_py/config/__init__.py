@@ -22,7 +22,16 @@ from xsim_py.config.description import (
     StorageSpec,
     UlfmSpec,
 )
-from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec, NoiseSpec, SegmentSpec
+from xsim_py.config.layers import (
+    ComputeNoiseSpec,
+    LayerSpec,
+    MemorySpec,
+    NetworkSpec,
+    NicSpec,
+    NoiseSpec,
+    PlacedLayerSpec,
+    SegmentSpec,
+)
 from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
 from xsim_py.config.topologies import EdgeSpec, LinkSpec, TopologySpec, TwistSpec
 
@@ -38,10 +47,13 @@ __all__ = [
     "LayerSpec",
     "LinkSpec",
     "MachineSpec",
+    "MemorySpec",
     "MpiSpec",
     "NetworkSpec",
+    "NicSpec",
     "NodesSpec",
     "NoiseSpec",
+    "PlacedLayerSpec",
     "ProcessSpec",
     "ResilienceSpec",
     "SegmentSpec",

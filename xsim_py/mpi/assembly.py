@@ -74,7 +74,7 @@ def make_library(
         By how much messages take longer.
     """
     account = network.contention()
-    links = None if account is None else _shared(settings.machine, account)
+    links = None if account is None else _shared(settings.machine, network, account)
     fabric: Fabric = _kind_of_fabric(network, traced, observer, schedule, noise)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
@@ -96,15 +96,15 @@ def make_library(
     return fabric
 
 
-def _shared(machine: Any, account: Any) -> SharedLinks:
+def _shared(machine: Any, network: Any, account: Any) -> SharedLinks:
     """Return the links that messages share, as their account does it."""
     if account.fifo:
         from .transport.shared_links import SharedLinks
 
-        return SharedLinks(machine, account)
+        return SharedLinks(machine, network, account)
     from .transport.shared_flows import SharedFlows
 
-    return SharedFlows(machine, account)
+    return SharedFlows(machine, network, account)
 
 
 def _kind_of_fabric(

@@ -28,7 +28,7 @@ from xsim_py.network.flows import FairFlows
 from xsim_py.network.link import Cost, Link, by_size
 
 if TYPE_CHECKING:
-    from xsim_py.network.network import Distances, Network
+    from xsim_py.network.network import Distances
 
 
 class SharingLink(Link):
@@ -83,7 +83,7 @@ class FairContention:
     injection
         How many bytes a rank injects in a picosecond.
     one_way_out
-        Whether all that the ranks of a node send goes over one link first.
+        Whether all that a rank sends to other nodes goes over one link first.
     ahead_ps
         By how much flows are followed earlier than they are: at most the latency of any message.
 
@@ -119,8 +119,11 @@ class FairContention:
         self._messages: dict[int, Any] = {}
         self._awake_ps: float = math.inf
 
-    def way(self, route: Sequence[Hashable]) -> Way:
-        """Return what `enter` needs of a route: one directed link or more."""
+    def number(self, links: int) -> None:
+        """Keep links by what they are, also if they have numbers."""
+
+    def way(self, route: Sequence[Hashable], *, within: bool = False) -> Way:
+        """Return what `enter` needs of a route, which is one directed link or more, and may be within a node."""
         numbers = []
         for link in route:
             number = self._numbers.get(link)
@@ -129,6 +132,8 @@ class FairContention:
             numbers.append(number)
         capacities = self._capacities
         alone = min([capacities[number] / uses for number, uses in Counter(numbers).items()])
+        if within:
+            return Way(tuple(numbers), alone, False)
         own = self._injection < (capacities[numbers[0]] if self._one_way_out else math.inf)
         return Way(tuple(numbers), min(alone, self._injection), own)
 
@@ -184,20 +189,33 @@ class FairContention:
             self.wake(next_ps)
 
 
-def fair_contention(network: Network, costs: NetworkSpec, distances: Distances) -> FairContention:
-    """Return the account of a network whose messages between nodes cost this; `distances` knows the links."""
+def fair_contention(
+    link: Callable[[int, int], Link], costs: NetworkSpec, distances: Distances, *, ahead_ps: int
+) -> FairContention:
+    """Return the account of a network.
+
+    Parameters
+    ----------
+    link
+        Returns the costs of messages from one rank to another.
+    costs
+        Those between nodes.
+    distances
+        The links.
+    ahead_ps
+        At most the latency of any message.
+    """
     figures = distances.figures
     fastest = float(least_ps_per_byte(costs))
 
     def capacity(link: Any) -> float:
-        ps_per_byte = float(figures[distances.layer(link)][0]) if figures is not None else 0.0
-        ps_per_byte = ps_per_byte or fastest
+        ps_per_byte = fastest if figures is None else float(figures[distances.layer(link)][0]) or fastest
         return 1 / ps_per_byte if ps_per_byte else math.inf
 
     return FairContention(
-        network.link,
+        link,
         capacity=capacity,
         injection=1 / fastest if fastest else math.inf,
         one_way_out=distances.one_way_out,
-        ahead_ps=network.nearest_ps,
+        ahead_ps=ahead_ps,
     )

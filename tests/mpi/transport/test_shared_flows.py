@@ -102,6 +102,12 @@ def of_set(told: dict[str, Any]) -> dict[str, Any]:
     topology: dict[str, Any] = {"type": names[told["type"]]}
     bandwidth, latency = told["bandwidth_Bps"], told["latency_s"]
     machine: dict[str, Any] = {"topology": topology, "machine": {"cores_per_node": 2 * told.get("ranks_per_node", 1)}}
+    port = told.get("port", told)
+    machine["same_node"] = {"latency": f"{port.get('memory_latency_s', 1e-6) * 1e9:.0f}ns"}
+    if "memory_Bps" in port:
+        machine["memory"] = {"bandwidth": f"{port['memory_Bps']}B/s"}
+    if port is not told:
+        machine["nic"] = {**figures(port["bandwidth_Bps"], port["latency_s"]), "duplex": port["duplex"]}
     if told["type"] == "fat_tree":
         levels = [",".join(map(str, told[key])) for key in "mwp"]
         topology |= {"shape": ";".join([str(len(told["m"])), *levels]), "cables": told.get("cables", "destination")}
@@ -114,9 +120,6 @@ def of_set(told: dict[str, Any]) -> dict[str, Any]:
         layers = {"every": (bandwidth, latency)}
         if told["type"] == "torus":
             topology |= {"dims": told["dims"], "ties": told["ties"]}
-            if port := told.get("port"):
-                topology["duplex"] = port["duplex"]
-                layers["port"] = port["bandwidth_Bps"], port["latency_s"]
         else:
             machine["machine"]["nodes"] = told["nodes"]
         if "backbone_Bps" in told:
@@ -125,7 +128,6 @@ def of_set(told: dict[str, Any]) -> dict[str, Any]:
     return {
         **machine,
         "network": {"latency": "0s", "per_hop": "1us", "contention": "flows"},
-        "same_node": {"latency": "1us"},
     }
 
 
@@ -166,14 +168,11 @@ MORE = ["fat2-cables-01", "fat2-levels-01", "switch-ports-00", "torus-543-00"]
 def test_messages_end_when_the_flows_of_a_set_do(name: str) -> None:
     told = json.loads((SETS / f"{name}.json").read_text())
     machine = of_set(told["topology"])
-    per_node = machine["machine"]["cores_per_node"] // 2
-    apart = [n for n, flow in enumerate(told["flows"]) if flow["src"] // per_node != flow["dst"] // per_node]
-    flows = [told["flows"][number] for number in apart]
+    flows = told["flows"]
     ranks = 2 * max(max(flow["src"], flow["dst"]) for flow in flows) + 2
     result = run(flows_of, flows, ranks=ranks, machine=machine)
     came = {number: end for value in result.values for number, end in value.items()}
-    wanted = [told["finish_s"][number] for number in apart]
-    assert [came[number] for number in range(len(flows))] == pytest.approx(wanted, rel=1e-6)
+    assert [came[number] for number in range(len(flows))] == pytest.approx(told["finish_s"], rel=1e-6)
 
 
 @settings(max_examples=20)
@@ -264,7 +263,7 @@ def test_messages_of_a_pair_do_not_overtake(shards: int) -> None:
     [
         {"type": "dragonfly", "hosts_per_router": 2, "routing": "valiant", "links": LAYERED},
         {"type": "fattree", "shape": "3;2,3,6;1,2,3;1,2,1", "routing": "ecmp"},
-        {"type": "hyperx", "dims": [3, 4], "hosts_per_router": 3, "links": {"dim2": {"latency": "1us"}, "port": {}}},
+        {"type": "hyperx", "dims": [3, 4], "hosts_per_router": 3, "links": {"dim2": {"latency": "1us"}}},
         {"type": "switch", "duplex": "half"},
     ],
     ids=lambda topology: topology["type"],
@@ -275,11 +274,18 @@ def test_all_topologies_give_one_digest_for_all_shards(topology: dict[str, Any])
     assert len({(each.digest, each.events, each.messages, tuple(each.values)) for each in runs}) == 1
 
 
-@pytest.mark.parametrize("more", [{}, {"segments": SEGMENTS}, {"noise": {"bandwidth": 0.5, "latency": 0.1}}], ids=str)
-def test_the_digest_does_not_depend_on_the_shards(more: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["plain", "segments", "noise", "nodes"])
+def test_the_digest_does_not_depend_on_the_shards(what: str, tmp_path: Path) -> None:
     program, machine = tmp_path / "mixed.py", torus(4, 4, contention="flows")
     program.write_text(MIXED)
-    machine["network"] |= more
+    more = what != "plain"
+    if what == "segments":
+        machine["network"]["segments"] = SEGMENTS
+    elif what == "noise":
+        machine["network"]["noise"] = {"bandwidth": 0.5, "latency": 0.1}
+    elif what == "nodes":
+        machine |= {"machine": {"cores_per_node": 2, "sockets_per_node": 2}, "memory": {"bandwidth": "6Gbps"}}
+        machine |= {"nic": {"both_ways": 0.7}, "same_node": {"latency": "200ns"}}
     runs: list[dict[str, Any]] = [{"shards": shards} for shards in ((1, 3) if more else (1, 2, 3, 7))]
     runs += [] if more else [{"shards": 3, "trace": True}, {"isolation": "process:4"}]
     results = [simulate(program, ranks=16, machine=machine, **each) for each in runs]
@@ -305,7 +311,7 @@ def test_a_job_that_is_started_again_begins_with_links_that_nobody_uses() -> Non
     assert results[0].virtual_time_s > whole.virtual_time_s
 
 
-if MPIEXEC.exists():
+if MPIEXEC.exists() and CAMPAIGN:  # as a rule those of `test_shared_links` are enough
 
     def test_two_real_mpi_ranks_give_the_same_digest(tmp_path: Path) -> None:
         program, machine = tmp_path / "mixed.py", tmp_path / "torus.yaml"
@@ -316,3 +322,33 @@ if MPIEXEC.exists():
         alone = simulate(program, ranks=16, machine=machine)
         summary = json.loads(done.stdout)
         assert (summary["digest"], summary["events"]) == (alone.digest, alone.events)
+
+
+N = 10_000  # bytes, which take 1 us at 10 GB/s
+
+
+@pytest.mark.parametrize(
+    ("nic", "nics", "sends", "wanted"),
+    [
+        ({}, 1, [(rank, 4 + rank, N) for rank in range(4)], [5, 5, 5, 5]),
+        ({}, 2, [(rank, 4 + rank, N) for rank in range(4)], [3, 3, 3, 3]),
+        ({}, 1, [(4, 0, N), (8, 1, N), (12, 2, N)], [4, 4, 4]),  # incast
+        ({}, 1, [(0, 4, N), (4, 0, N)], [2, 2]),
+        ({"both_ways": 0.8}, 1, [(0, 4, N), (4, 0, N)], [2.25, 2.25]),
+        ({"duplex": "half"}, 1, [(0, 4, N), (4, 0, N)], [3, 3]),
+        ({}, 1, [(0, 1, N), (2, 3, N)], [2.5, 2.5]),  # the memory of a node
+    ],
+)
+def test_ranks_of_a_node_share_its_interface_and_its_memory(
+    nic: dict[str, Any], nics: int, sends: list[tuple[int, int, int]], wanted: list[float]
+) -> None:
+    machine = {
+        "machine": {"cores_per_node": 4, "nics_per_node": nics},
+        "network": {"latency": "1us", "bandwidth": "100GB/s", "contention": "flows"},
+        "same_node": {"latency": "500ns"},
+        "nic": {"bandwidth": "10GB/s", **nic},
+        "memory": {"bandwidth": "10GB/s"},
+    }
+    for shards in (1, 3):
+        ends = ends_ps(run(send_all, sends, ranks=16, machine=machine, shards=shards))
+        assert [ends[to] for _, to, _ in sends] == [round(end * US) for end in wanted]

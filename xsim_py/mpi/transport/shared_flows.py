@@ -27,16 +27,17 @@ class SharedFlows(SharedLinks):
     ----------
     machine : Machine
         Where the ranks are, and the routes between nodes.
+    network : Network
+        The costs of messages.
     account : FairContention
         How fast each message flows.
     """
 
     fifo = False
 
-    def __init__(self, machine: Any, account: Any) -> None:
-        self._machine, self._account = machine, account
-        route, way = machine.topology.route, account.way
-        self._ways = lru_cache(ROUTES_KEPT)(lambda a, b: way(route(a, b)))
+    def __init__(self, machine: Any, network: Any, account: Any) -> None:
+        super().__init__(machine, network, account)
+        self._ways = lru_cache(ROUTES_KEPT)(self._way)
         self._sends: dict[int, tuple[int, Send]] = {}
         self._streams: dict[tuple[int, int, int, int], deque[Message]] = {}
         self._early: dict[Message, int] = {}  # those that are through before their elders, and their keys
@@ -49,8 +50,12 @@ class SharedFlows(SharedLinks):
             if elders is None:
                 elders = self._streams[stream] = deque()
             elders.append(message)
-        node_of = self._machine.node_of
-        self._account.enter(time_ps, key, way, self._ways(node_of[origin], node_of[to]), message)
+        self._account.enter(time_ps, key, way, self._ways(origin, to), message)
+
+    def _way(self, origin: int, to: int) -> Any:
+        machine = self._machine
+        within = machine.node_of[origin] == machine.node_of[to]
+        return self._account.way(machine.shared_way(origin, to)[::-1], within=within)
 
     def hold(self, rank: Rank, send: Send) -> bool:
         """Have a send be complete when its data are there, which have just left; return whether they use links."""
