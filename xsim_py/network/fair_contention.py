@@ -19,13 +19,12 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.config import LayerSpec, NetworkSpec
+from xsim_py.config import NetworkSpec
 from xsim_py.network.flows import FairFlows
-from xsim_py.network.link import Cost, Link, by_size
+from xsim_py.network.link import Cost, Link, least_ps_per_byte
 
 if TYPE_CHECKING:
     from xsim_py.network.network import Distances
@@ -47,17 +46,6 @@ class SharingLink(Link):
 def sharing_link(kind: type[Link]) -> type[Link]:
     """Return a class of costs like another one, but that messages share the interface of their sender."""
     return type(f"Sharing{kind.__name__}", (SharingLink, kind), {"__slots__": ()})
-
-
-def least_ps_per_byte(costs: LayerSpec) -> Fraction:
-    """Return how long a byte takes where messages are fastest: what a link can carry whose bandwidth nobody says."""
-    if costs.times is None:
-        return min((each.ps_per_byte for each in by_size(costs)[1] if each.ps_per_byte), default=Fraction(0))
-    from xsim_py.network.measured_times import measured_times  # few machines have any
-
-    times = measured_times(costs.times)
-    most = times.sizes[-1]
-    return costs.ps_per_byte or Fraction(times.of(most) if most else 0, max(most, 1))
 
 
 class Way(NamedTuple):
