@@ -104,6 +104,7 @@ class Job:
         self.label = self.traced = False
         self.schedule: MatchSchedule | None = None
         self.profile: Profile | None = None
+        self.links = False
         self.monitor: Monitor | None = None
         self.cpu_limit_s: float | None = None
         self.control = Control()
@@ -454,6 +455,13 @@ class Job:
             said = {"missed": missed, "unwritten": unwritten, "found": found}
             compute = "measured" if self.compute.startswith(("measured", RECORD)) else "none"
             result = assemble(self.attempts, facts, left=left, compute=compute, **said)
+            if self.links:
+                from xsim_py.link_loads import links_table  # few runs are asked for them
+
+                nodes, time_ps = result.tables["ranks"]["node"], result.virtual_time_ps
+                result.tables["links"] = links_table(
+                    result.tables["pairs"], nodes, self.machine, virtual_time_ps=time_ps
+                )
             if self.monitor is not None:
                 result.take_findings(self.monitor.findings())
             self.attempts.clear()  # there are cycles above it, and Python looks for those late
@@ -474,7 +482,7 @@ class Job:
             ranks=self.ranks,
             collectives=from_description(self.spec.mpi.collectives),
             poll_ps=self.spec.mpi.poll_time_ps,
-            pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
+            pairs=self.links or self.ranks <= _PAIRS_UP_TO_RANKS,
             machine=self.machine,
             firsts=self.program.firsts,
             discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,

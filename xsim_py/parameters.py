@@ -167,6 +167,7 @@ class RunParameters(NamedTuple):
     label: bool
     trace: bool
     profile: bool
+    links: bool
     check: bool | str
     private: tuple[str, ...]
     share: tuple[str, ...]
@@ -280,6 +281,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "label": _flag,
     "trace": _flag,
     "profile": _flag,
+    "links": _flag,
     "check": _check,
     "private": packages,
     "schedule": schedule,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MatchSchedule
 
 _PLAIN = (str, int, float, Path, None.__class__)
-_BESIDES = ("program", "trace", "profile", "label", "background", "stdout", "stderr", "progress", "started")
+_BESIDES = ("program", "trace", "profile", "links", "label", "background", "stdout", "stderr", "progress", "started")
 """The parameters of `simulate` that do not change what is simulated, or cannot be written down."""
 
 
@@ -52,6 +52,7 @@ def simulate(
     label: bool = False,
     trace: bool = False,
     profile: bool = False,
+    links: bool = False,
     check: bool | str = False,
     private: str | Sequence[str] = (),
     share: str | Sequence[str] = (),
@@ -118,6 +119,8 @@ def simulate(
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     profile : bool
         Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profiler`).
+    links : bool
+        Find out what each link of the network has carried: the table ``links``, see `link_loads.links_table`.
     check : bool or str
         Look for mistakes in the use of MPI: `Result.findings`, and status 5 where there are some. ``"races"`` also
         lists the races of messages that change nothing. All ranks are in one shard, as greenlets.
@@ -212,7 +215,7 @@ def _once(
     job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
     job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
     job.watch(monitor)
-    job.cpu_limit_s = cpu_limit_s
+    job.cpu_limit_s, job.links = cpu_limit_s, asked.links
     job.profile = Profile(job.transport.local[0]) if asked.profile else None
     job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():

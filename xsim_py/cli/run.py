@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
 _TO_STDOUT = ("json", "timeline", "waits")
-FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "report")
+FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "links", "report")
 """The options that name what is written."""
 
 _NOTES = """\
@@ -107,6 +107,12 @@ def add_run_parser(commands: Any) -> list[Action]:
             help="draw how many bytes each rank sent to which other one (.png, .svg, .pdf); the table is in --out",
         ),
         add(
+            "--links",
+            metavar="FILE",
+            help="write how many bytes each link of the network has carried, as a CSV file; xsim models draw --loads"
+            " draws it",
+        ),
+        add(
             "--view",
             action="append",
             default=[],
@@ -147,6 +153,7 @@ def run(args: Namespace) -> int:
                 schedule=args.schedule,
                 trace=any(given is not None for given in (args.trace, args.timeline, args.waits, args.report)),
                 profile=args.profile,
+                links=args.links is not None,
                 stdout=stdout,
                 stderr=stderr,
                 progress=line.callback,
@@ -238,6 +245,8 @@ class _Reporter:
             result.timeline(self._args.timeline, view=self._view)
         if self._args.pairs is not None:
             result.draw_pairs(self._args.pairs, look=self._look())
+        if self._args.links is not None:
+            result.tables["links"].to_csv(self._args.links)
         if self._args.waits not in (None, "-"):
             result.draw_waits(self._args.waits, look=self._look())
         if self._args.report is not None:
@@ -338,7 +347,7 @@ def _check_outputs(args: Namespace) -> None:
         check_outputs(
             {
                 "compute": _recorded(args),
-                **{name: vars(args)[name] for name in ("trace", "pairs", "report")},
+                **{name: vars(args)[name] for name in ("trace", "pairs", "links", "report")},
                 **not_dash(args, *_TO_STDOUT),
             },
             folder=args.out,

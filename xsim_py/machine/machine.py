@@ -15,6 +15,7 @@ from xsim_py.machine.topologies import topology_class
 
 if TYPE_CHECKING:
     from xsim_py.machine.doors import Doors
+    from xsim_py.machine.topology import Route
 
 
 class Machine:
@@ -133,6 +134,15 @@ class Machine:
         """Tell whether messages between nodes share any links, and whether those within a node do."""
         network, across = self.spec.network, self.spec.nic is not None
         return across or (network is not None and network.contention != "none"), self.spec.memory is not None
+
+    def way(self, origin: int, to: int) -> Route:
+        """Return all links from one rank to another one, also those that messages do not share."""
+        topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
+        if not topology.doors:
+            return topology.route(a, b) if a != b else []
+        doors = cast("Doors", topology)
+        seats = (doors.seat(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
+        return doors.passage(a, b, *seats, inner=True)
 
     def shared_way(self, origin: int, to: int) -> list[Any]:
         """Return the links from one rank to another that messages share, the last one first."""

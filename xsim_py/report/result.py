@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
-TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile", "waits")
+_OF_ALL = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage")
+TABLES = (*_OF_ALL, "profile", "waits", "links")
 """The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
