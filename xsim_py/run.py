@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from xsim_py.report import Result
     from xsim_py.schedules import MatchSchedule
 
+_PLAIN = (str, int, float, Path, None.__class__)
+_BESIDES = ("program", "trace", "profile", "label", "background", "stdout", "stderr", "progress", "started")
+"""The parameters of `simulate` that do not change what is simulated, or cannot be written down."""
+
 
 def simulate(
     program: str | Path | Callable[..., Any] | Sequence[App],
@@ -137,14 +141,37 @@ def simulate(
     ConfigError
         The input is wrong; nothing was run.
     """
-    asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
+    told = dict(locals())
+    asked = read(told, wrong(program, ranks, wall_limit=wall_limit))
     outside = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     once = partial(_once, asked, program, machine, background)
     if not asked.check:
-        return once(outside, progress=progress, started=started)
-    from xsim_py.checks.again import checked  # most runs are not checked, and should start quickly
+        result = once(outside, progress=progress, started=started)
+    else:
+        from xsim_py.checks.again import checked  # most runs are not checked, and should start quickly
 
-    return checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
+        result = checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
+    result.take_origin(command=_call(told))
+    return result
+
+
+def _call(told: Mapping[str, Any]) -> str:
+    """Return the call of `simulate` as text: what is not as by default, and can be written down."""
+    program, usual = told["program"], simulate.__kwdefaults__ or {}
+    words = [getattr(program, "__qualname__", "...") if callable(program) else _written(program)]
+    words += [
+        f"{name}={_written(value)}"
+        for name, value in told.items()
+        if name not in _BESIDES and (name not in usual or (value is not usual[name] and (value or usual[name])))
+    ]
+    return f"simulate({', '.join(words)})"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping) and all(isinstance(each, _PLAIN) for each in value.values()):
+        return repr(dict(value))
+    plain = isinstance(value, _PLAIN) or (isinstance(value, list | tuple) and all(isinstance(x, _PLAIN) for x in value))
+    return repr(str(value) if isinstance(value, Path) else value) if plain else "..."
 
 
 def _once(
@@ -171,7 +198,9 @@ def _once(
     job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():
         try:
-            return job.go(asked.wall_limit_s, background, progress, started)
+            result = job.go(asked.wall_limit_s, background, progress, started)
         finally:
             dismiss_workers()
             drop_unclaimed()
+    result.take_origin(machine=spec.told)
+    return result

@@ -13,11 +13,14 @@ from xsim_py import parameters
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_check_options,
+    add_report_option,
     add_simulation_options,
+    check_report,
     exit_status,
     first_line,
     positive,
     reader,
+    repeated_by,
     simulation_arguments,
 )
 from xsim_py.cli.output_errors import Patient, writing
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
 _TO_STDOUT = ("json", "timeline", "waits")
-FILES = ("json", "out", "trace", "timeline", "waits", "pairs")
+FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "report")
 """The options that name what is written."""
 
 _NOTES = """\
@@ -106,6 +109,7 @@ def add_run_parser(commands: Any) -> list[Action]:
             help="what pictures show and how they look: time=1ms:2ms and ranks=0-7,12 (of the timeline), size=7x3.5"
             " (inches), font=serif, font_size=9 (points); may be repeated",
         ),
+        add_report_option(parser, of="the run"),
         add("--profile", action="store_true", help="say where the wall time went, for each shard"),
         add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
     ]
@@ -136,7 +140,7 @@ def run(args: Namespace) -> int:
                 machine=args.machine,
                 label=args.label,
                 schedule=args.schedule,
-                trace=any(given is not None for given in (args.trace, args.timeline, args.waits)),
+                trace=any(given is not None for given in (args.trace, args.timeline, args.waits, args.report)),
                 profile=args.profile,
                 stdout=stdout,
                 stderr=stderr,
@@ -215,6 +219,8 @@ class _Reporter:
     def _write(self, result: Result) -> None:
         from xsim_py.atomic_files import atomic_file
 
+        if self._args.command == "run":
+            result.take_origin(command=repeated_by("run", self._args.own, self._args.program))
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)
         if self._args.out is not None:
@@ -229,6 +235,8 @@ class _Reporter:
             result.draw_pairs(self._args.pairs, look=self._look())
         if self._args.waits not in (None, "-"):
             result.draw_waits(self._args.waits, look=self._look())
+        if self._args.report is not None:
+            result.to_html(self._args.report)
         # Files first: they are there, too, when standard output takes nothing.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
@@ -318,11 +326,16 @@ def _check_outputs(args: Namespace) -> None:
         for name in drawn:
             if name not in (None, "-"):
                 check_picture(name)
+    check_report(args.report)
     if _to_files(args):
         from xsim_py.report.result import TABLES
 
         check_outputs(
-            {"compute": _recorded(args), "trace": args.trace, "pairs": args.pairs, **not_dash(args, *_TO_STDOUT)},
+            {
+                "compute": _recorded(args),
+                **{name: vars(args)[name] for name in ("trace", "pairs", "report")},
+                **not_dash(args, *_TO_STDOUT),
+            },
             folder=args.out,
             holds=["result.json", *(f"{table}.csv" for table in TABLES)],
             inputs=lambda: simulation_inputs(args, [args.machine]),

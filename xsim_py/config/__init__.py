@@ -32,7 +32,15 @@ from xsim_py.config.layers import (
     PlacedLayerSpec,
     SegmentSpec,
 )
-from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
+from xsim_py.config.loader import (
+    config_hash,
+    description_text,
+    load_machine,
+    machine_name,
+    machine_names,
+    preset_path,
+    presets,
+)
 from xsim_py.config.topologies import EdgeSpec, LinkSpec, TopologySpec, TwistSpec
 
 __all__ = [
@@ -63,6 +71,7 @@ __all__ = [
     "TwistSpec",
     "UlfmSpec",
     "config_hash",
+    "description_text",
     "load_machine",
     "machine_name",
     "machine_names",

@@ -141,6 +141,7 @@ class Result:
         self.program = program
         self.values: list[Any] = []
         self.trace: Trace | None = None
+        self._origin: dict[str, Any] = {}
         self.findings: tuple[Finding, ...] = ()
         self.is_checked = False
         self.choices: list[MadeChoice] = []
@@ -151,7 +152,20 @@ class Result:
         if trace is not None:
             from xsim_py.report.waits import waits_table  # not above: most runs are not traced
 
-            self.tables["waits"] = waits_table(trace, self._lives())
+            self.tables["waits"] = waits_table(trace, self.lives())
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Return what the run came from, as text: ``command``, and ``machine``, its description with what was set."""
+        from xsim_py.config.document import yaml_text
+
+        told = self._origin.items()
+        return {name: each if isinstance(each, str) else yaml_text(each) for name, each in told}
+
+    def take_origin(self, *, command: str | None = None, machine: Mapping[str, Any] | None = None) -> None:
+        """Take what the run came from, so far as it is given."""
+        given: dict[str, Any] = {"command": command, "machine": machine}
+        self._origin |= {name: each for name, each in given.items() if each is not None}
 
     def take_findings(self, findings: Iterable[Finding]) -> None:
         """Take what the checks have found: it comes before the program's own exit status, and that of a stall."""
@@ -220,6 +234,7 @@ class Result:
         if self.is_checked:
             whole["findings"] = [finding._asdict() for finding in self.findings]
         if tables:
+            whole["origin"] = self.origin
             whole["tables"] = {name: table.to_dict() for name, table in self.tables.items()}
         return whole
 
@@ -306,6 +321,22 @@ class Result:
         ranks, chosen = len(node_of), node_of if nodes else None
         draw_pairs(self.tables["pairs"], target, ranks=ranks, of=of, node_of=chosen, title=self._title(), look=look)
 
+    def to_html(self, target: str | Path) -> None:
+        """Write a page about the run, for a browser, that needs nothing else: see `report.page.run_page`.
+
+        Raises
+        ------
+        ConfigError
+            When the name does not end with ``.html``, or plotly is not installed.
+        OSError
+            When the file cannot be written.
+        """
+        from xsim_py.report.page.document import check_page
+        from xsim_py.report.page.run_page import write_run_page
+
+        check_page(target)
+        write_run_page(self, target)
+
     def timeline_text(self, *, width: int = 100, view: PictureView | None = None) -> str:
         """Return the trace, or the part that `view` shows, as lines of text; see `Timeline.text`.
 
@@ -319,11 +350,17 @@ class Result:
     def _timeline(self, view: PictureView | None) -> Timeline:
         from xsim_py.report.timeline import Timeline
 
-        trace, lives = self._traced(), self._lives()
+        trace, lives = self._traced(), self.lives()
         return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title(), view=view)
 
-    def _lives(self) -> list[tuple[int, int, int]]:
-        """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end."""
+    def lives(self) -> list[tuple[int, int, int]]:
+        """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end.
+
+        Returns
+        -------
+        list of (int, int, int)
+            The rank, from when, until when, in picoseconds; as many entries as lives, by starts of the job.
+        """
         starts, failures = self.tables["starts"], self.tables["failures"]
         died = zip(failures["start"], failures["rank"], failures.picoseconds["time_s"], strict=True)
         until_ps = {(start, rank): died_ps for start, rank, died_ps in died}
@@ -373,6 +410,7 @@ class Result:
             tables = [Table.from_dict(name, table) for name, table in listed]
             said = {name: whole[name] for name in ("report", "warnings", "machine", "program")}
             result = cls(summary, tables=tables, **said)
+            result._origin = {name: str(text) for name, text in whole.get("origin", {}).items()}
             if "findings" in whole:
                 result._load_findings(whole["findings"])
             return result
