@@ -22,7 +22,16 @@ from xsim_py.config.description import (
     StorageSpec,
     UlfmSpec,
 )
-from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec, NoiseSpec, SegmentSpec
+from xsim_py.config.layers import (
+    ComputeNoiseSpec,
+    LayerSpec,
+    MemorySpec,
+    NetworkSpec,
+    NicSpec,
+    NoiseSpec,
+    PlacedLayerSpec,
+    SegmentSpec,
+)
 from xsim_py.config.loader import (
     config_hash,
     description_text,
@@ -46,10 +55,13 @@ __all__ = [
     "LayerSpec",
     "LinkSpec",
     "MachineSpec",
+    "MemorySpec",
     "MpiSpec",
     "NetworkSpec",
+    "NicSpec",
     "NodesSpec",
     "NoiseSpec",
+    "PlacedLayerSpec",
     "ProcessSpec",
     "ResilienceSpec",
     "SegmentSpec",

@@ -19,7 +19,7 @@ from pathlib import Path
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.described import Described
-from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec
+from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, MemorySpec, NetworkSpec, NicSpec, PlacedLayerSpec
 from xsim_py.config.topologies import TopologySpec
 from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
 
@@ -44,6 +44,12 @@ class NodesSpec:
     )
     cores_per_node: int | None = option(
         integer(1, _MOST), "Ranks that fit on a node.", shown="1; on a single node as many as there are ranks"
+    )
+    sockets_per_node: int | None = option(
+        integer(1, _MOST), "Sockets of a node, each with an equal part of its cores.", shown="1"
+    )
+    nics_per_node: int | None = option(
+        integer(1, _MOST), "Network interfaces of a node, each for an equal part of its cores; see nic.", shown="1"
     )
     placement: str = option(
         choice("block", "round_robin"),
@@ -427,6 +433,17 @@ class MachineSpec(Described):
     network: NetworkSpec | None = option(Section(NetworkSpec), "Costs between two nodes.")
     same_node: LayerSpec | None = option(
         Section(LayerSpec), "Costs between two ranks of one node.", shown="those between neighbouring nodes"
+    )
+    layers: tuple[PlacedLayerSpec, ...] | None = option(
+        ListOf(Section(PlacedLayerSpec), "a list such as [{name: socket, cores: 24, latency: 300ns}]", least=0),
+        "Costs between ranks of one core, socket, cabinet, ...: a message has those of the smallest that holds both.",
+        shown="none",
+    )
+    nic: NicSpec | None = option(
+        Section(NicSpec), "Network interfaces that the ranks of a node share.", shown="each rank has its own"
+    )
+    memory: MemorySpec | None = option(
+        Section(MemorySpec), "Memory that messages within a node share.", shown="unlimited"
     )
     mpi: MpiSpec = option(Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
     compute: ComputeSpec = option(Section(ComputeSpec), "The program's own work.", default=ComputeSpec)

@@ -154,6 +154,11 @@ def config_hash(spec: MachineSpec) -> str:
     for section, default in (("spawn", SpawnSpec()), ("process", ProcessSpec())):
         if getattr(spec, section) == default:
             del told[section]
+    told = {key: value for key, value in told.items() if value is not None or key not in ("layers", "nic", "memory")}
+    told["machine"] = dict(_plain(spec.machine))  # type: ignore[call-overload]
+    for key in ("sockets_per_node", "nics_per_node"):
+        if told["machine"][key] is None:
+            del told["machine"][key]
     told["topology"] = dict(_plain(spec.topology))  # type: ignore[call-overload]
     old = {"type", "dims", "twist", "file", "edges", "hosts"}
     if spec.topology.type == "fattree":

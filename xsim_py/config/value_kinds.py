@@ -25,6 +25,7 @@ _OPTION: Final = "xsim_py option"
 _UNIT: Final = re.compile("_(?:ps|bytes)$")
 _PREFIXES: Final = ("", "k", "M", "G", "T", "P")
 _FLOPS: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?) ?([kMGTP]?)(?:flops?(?:/s)?)?")
+_RATE: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?) ?([kMGTP]?)(?:/s)?")
 _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 
@@ -140,6 +141,15 @@ def _flops(value: object) -> float:
     return _positive(float(found[1]) * 1000.0 ** _PREFIXES.index(found[2]))
 
 
+def _gap_ps(value: object) -> int:
+    if isinstance(value, str):
+        found = _RATE.fullmatch(value)
+        if found is None:
+            raise ValueError(f"{value!r} is not a number of messages a second; write for example 150e6 or 150M/s")
+        value = float(found[1]) * 1000.0 ** _PREFIXES.index(found[2])
+    return units.parse_cost_ps(1 / _positive(value))
+
+
 def _size_or_unlimited(value: object) -> int | None:
     return None if value == "unlimited" else units.parse_size_bytes(value)
 
@@ -165,6 +175,11 @@ FLOPS: Final = Scalar(
     _flops,
     {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_FLOPS.pattern}$"}]},
     "a rate such as 10e9 or 10Gflop/s",
+)
+MESSAGE_RATE: Final = Scalar(
+    _gap_ps,
+    {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_RATE.pattern}$"}]},
+    "messages a second, such as 150e6 or 150M/s",
 )
 TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")
 COST: Final = Scalar(units.parse_cost_ps, _quantity(units.TIME_PATTERN), "a time up to a day")

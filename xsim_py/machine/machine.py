@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from xsim_py.config import MachineSpec
 from xsim_py.config.contradictions import MOST_RANKS
 from xsim_py.errors import ConfigError
 from xsim_py.machine.shards import shard_blocks
 from xsim_py.machine.topologies import topology_class
+
+if TYPE_CHECKING:
+    from xsim_py.machine.doors import Doors
 
 
 class Machine:
@@ -52,12 +57,12 @@ class Machine:
         kind = topology_class(spec.topology.type)
         self.cores_per_node = spec.machine.cores_per_node or (places if kind.grows == "cores" else 1)
         self.topology = kind.of(spec, -(-places // self.cores_per_node))
-        if spec.topology.links:
+        if spec.nic is not None or spec.memory is not None:
             from xsim_py.machine.doors import Doors  # few nodes have any
 
             self.topology = Doors.around(self.topology, spec)
         self.topology.seed = seed
-        if spec.topology.links or self.topology.widths or self.topology.edge_figures:
+        if spec.topology.links or self.topology.doors or self.topology.widths or self.topology.edge_figures:
             from xsim_py.machine.figures import link_figures
 
             self.topology.figures = link_figures(spec, self.topology)
@@ -72,6 +77,7 @@ class Machine:
         sizes = {"cores": spec.machine.cores_per_node, "nodes": spec.machine.nodes}
         self.open = wanted is None and bool(kind.grows) and sizes[kind.grows] is None
         self.node_of: Sequence[int] = self._place()
+        self._core_of = array("i")
         self.followers: list[Callable[[Sequence[int]], object]] = []
 
     def add_ranks(self, first: int, nodes: Sequence[int]) -> None:
@@ -80,6 +86,8 @@ class Machine:
             self.node_of = array("i", self.node_of)
         if len(self.node_of) == first:
             self.node_of.extend(nodes)
+            if self._core_of:
+                self._count_cores()
             self.topology.grow(max(self.topology.nodes, max(nodes) + 1))
             for follow in self.followers:
                 follow(self.node_of)
@@ -88,6 +96,39 @@ class Machine:
         """Forget all but the first ranks, as when the job starts."""
         if isinstance(self.node_of, array):
             del self.node_of[self.ranks :]
+            del self._core_of[self.ranks :]
+
+    @property
+    def core_of(self) -> Sequence[int]:
+        """The core of each rank: so many ranks, modulo the cores, have been placed on its node before."""
+        if not self._core_of:
+            self._count_cores()
+        return self._core_of
+
+    def _count_cores(self) -> None:
+        """Note the cores of the ranks that have been placed since this was last done."""
+        first = len(self._core_of)
+        before = Counter(self.node_of[:first])
+        for node in self.node_of[first:]:
+            self._core_of.append(before[node] % self.cores_per_node)
+            before[node] += 1
+
+    @property
+    def shares(self) -> tuple[bool, bool]:
+        """Tell whether messages between nodes share any links, and whether those within a node do."""
+        network, across = self.spec.network, self.spec.nic is not None
+        return across or (network is not None and network.contention != "none"), self.spec.memory is not None
+
+    def shared_way(self, origin: int, to: int) -> list[Any]:
+        """Return the links from one rank to another that messages share, the last one first."""
+        topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
+        crossing = self.spec.network is not None and self.spec.network.contention != "none"
+        if not topology.doors:
+            # By their numbers, unless their layers differ: these go by what a link is.
+            return topology.links(a, b) if topology.figures is None else topology.route(a, b)[::-1]
+        doors = cast("Doors", topology)
+        seats = (doors.seat(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
+        return doors.passage(a, b, *seats, inner=crossing)[::-1]
 
     @property
     def nodes(self) -> int:

@@ -77,7 +77,7 @@ def make_library(
     if account is not None:
         from .transport.shared_links import SharedLinks  # most runs share none
 
-        links = SharedLinks(settings.machine, account)
+        links = SharedLinks(settings.machine, network, account)
     fabric: Fabric = _kind_of_fabric(network, traced, observer, schedule, noise)(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)

@@ -36,8 +36,6 @@ class LinkContention:
 
     Parameters
     ----------
-    link
-        The costs of the network; its latency is the part that does not depend on the hops.
     per_hop_ps
         What each hop takes.
 
@@ -52,8 +50,7 @@ class LinkContention:
     wake: Callable[[int], None]
     arrive: Callable[[int, int, Any], None]
 
-    def __init__(self, link: Link, *, per_hop_ps: int) -> None:
-        self._link = link
+    def __init__(self, *, per_hop_ps: int) -> None:
         self._per_hop_ps = per_hop_ps
         self._free_ps: Any = _FreeSinceStart()
         self._at: dict[int, list[_Passage]] = {}
@@ -63,7 +60,7 @@ class LinkContention:
         if links:
             self._free_ps = [0] * links
 
-    def enter(self, time_ps: int, place: int, ahead: list[Any], size_bytes: int, message: Any) -> None:
+    def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Let a message come to the first link of its way.
 
         Parameters
@@ -74,12 +71,14 @@ class LinkContention:
             Its own place in the order of what happens at one time, the same for every number of shards.
         ahead
             Its route: one directed link or more, the last one first. The list belongs to the message from now on.
+        unshared
+            Its costs but for those links: see `Network.unshared`.
         size_bytes
             What it takes on the wire depends on that.
         message
             Whose it is, for `arrive`.
         """
-        cost = self._link.cost(size_bytes)
+        cost = unshared.cost(size_bytes)
         passage = (place, ahead, cost.wire_ps, cost.latency_ps + cost.wire_ps, message)
         there = self._at.get(time_ps)
         if there is not None:

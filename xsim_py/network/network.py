@@ -43,6 +43,11 @@ class Distances(Protocol):
         ...
 
     @property
+    def doors(self) -> int:
+        """How many of the layers of links, the last ones, are of the nodes themselves."""
+        ...
+
+    @property
     def layers(self) -> tuple[str, ...]:
         """The names of the layers of links."""
         ...
@@ -54,6 +59,10 @@ class Distances(Protocol):
 
     def layer(self, link: tuple[int, ...], /) -> int:
         """Return the place of a link's layer."""
+        ...
+
+    def partner(self, link: tuple[int, ...], /) -> tuple[int, ...]:
+        """Return the link of the other direction of a node's network interface."""
         ...
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
@@ -75,6 +84,16 @@ class Places(Protocol):
     @property
     def node_of(self) -> Sequence[int]:
         """The node of each rank."""
+        ...
+
+    @property
+    def core_of(self) -> Sequence[int]:
+        """The core of each rank in its node."""
+        ...
+
+    @property
+    def cores_per_node(self) -> int:
+        """How many ranks fit on a node."""
         ...
 
     @property
@@ -131,6 +150,10 @@ class Network(Protocol):
 
     def contention(self) -> LinkContention | None:
         """Return a fresh account of who uses which link when, or None if messages share no links."""
+        ...
+
+    def unshared(self, source: int, dest: int, /) -> Link:
+        """Return the costs from one rank to another without the links that messages share, if they share any."""
         ...
 
     def follow(self, node_of: Sequence[int]) -> None:
