@@ -58,8 +58,8 @@ class Looked:
 def browse(page: Path, *options: str) -> str:
     """Open a page in headless Chromium, for which no name leads anywhere, and return what it prints."""
     command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,900"]
-    command += ["--virtual-time-budget=60000", "--host-resolver-rules=MAP * ~NOTFOUND", *options, page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    command += ["--virtual-time-budget=8000", "--host-resolver-rules=MAP * ~NOTFOUND", *options, page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     return done.stdout
 
 

@@ -5,11 +5,11 @@
   const settled = async (timeline) => {
     await pause(50);
     for (let turn = 0; turn < 200 && timeline.data[0].dx === undefined; turn += 1) await pause(50);
-    await pause(1500);
+    await pause(200);
   };
   const told = { unsorted: [], points: [], bad_figures: [] };
   const figures = [...document.querySelectorAll("div.figure")];
-  await pause(3000);
+  await pause(500);
   figures.forEach((figure, number) => {
     const box = figure.getBoundingClientRect();
     const drawn = figure.querySelectorAll("image, .barlayer path, .scatterlayer path, .heatmaplayer image").length;
@@ -49,7 +49,7 @@
     };
     await settled(timeline);
     for (const [share, rank] of POINTS) told.points.push([textAt(share * end, rank)]);
-    for (const [number, [share, rank]] of POINTS.slice(0, 10).entries()) {
+    for (const [number, [share, rank]] of POINTS.slice(0, 5).entries()) {
       const time = share * end;
       await Plotly.relayout(timeline, {
         "xaxis.range": [time - end / 500, time + end / 500], "yaxis.range": [rank + 1.5, rank - 1.5],
@@ -57,7 +57,7 @@
       await settled(timeline);
       told.points[number].push(textAt(time, rank));
     }
-    for (const texts of told.points.slice(10)) texts.push(null);
+    for (const texts of told.points.slice(5)) texts.push(null);
     await Plotly.relayout(timeline, { "xaxis.range": [0, end], "yaxis.range": rows });
     await settled(timeline);
   }
