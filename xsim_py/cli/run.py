@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -129,7 +128,7 @@ def add_run_parser(commands: Any) -> list[Action]:
 def run(args: Namespace) -> int:
     """Run the program, print and write what was asked for, and return the exit status."""
     _check_outputs(args)
-    _view(args)
+    picture_view(args)
     simulate = load_simulator()
     from xsim_py.process.ranks.fiber import keep_idle
     from xsim_py.process.ranks.memory import give_back_large_blocks
@@ -200,7 +199,7 @@ class _Reporter:
         self._args = args
         self._stderr = stderr
         self._told = False
-        self._view = _view(args)
+        self._view = picture_view(args)
 
     def started(self, provenance: dict[str, Any]) -> None:
         """Print the first line of a run: what is needed to repeat it."""
@@ -229,16 +228,12 @@ class _Reporter:
             raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
 
     def _write(self, result: Result) -> None:
-        from xsim_py.atomic_files import atomic_file
-
         if self._args.command == "run":
             result.take_origin(command=repeated_by("run", self._args.own, self._args.program))
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)
         if self._args.out is not None:
-            result.to_csv(self._args.out)
-            with atomic_file(Path(self._args.out) / "result.json", follow=False) as file:
-                result.to_json(file)
+            result.save(self._args.out)
         if self._args.trace is not None:
             self._write_trace(result)
         if self._args.timeline not in (None, "-"):
@@ -310,7 +305,7 @@ def _recorded(args: Namespace) -> str | None:
     return asked.removeprefix(parameters.RECORD) if asked.startswith(parameters.RECORD) else None
 
 
-def _view(args: Namespace) -> PictureView | None:
+def picture_view(args: Namespace) -> PictureView | None:
     """Return what pictures are to show, where anything is said of it."""
     if not args.view:
         return None
@@ -351,6 +346,6 @@ def _check_outputs(args: Namespace) -> None:
                 **not_dash(args, *_TO_STDOUT),
             },
             folder=args.out,
-            holds=["result.json", *(f"{table}.csv" for table in TABLES)],
+            holds=["result.json", "trace.json.gz", *(f"{table}.csv" for table in TABLES)],
             inputs=lambda: simulation_inputs(args, [args.machine]),
         )

@@ -272,6 +272,22 @@ class Result:
                 table.to_csv(file)
         return paths
 
+    def save(self, folder: str | Path) -> None:
+        """Write all of it into a folder, which is made if need be: tables, ``result.json``, and the trace if any.
+
+        Raises
+        ------
+        OSError
+            When one of the files cannot be written.
+        """
+        self.to_csv(folder)
+        with atomic_file(Path(folder) / "result.json", follow=False) as file:
+            self.to_json(file)
+        if self.trace is not None:
+            from xsim_py.trace.saved import NAME, save_trace
+
+            save_trace(self.trace, Path(folder) / NAME, digest=self.digest)
+
     def to_perfetto(self, target: str | Path | IO[str]) -> int:
         """Write the trace for ui.perfetto.dev, and return how many calls, messages and marks were too many for it.
 
@@ -404,15 +420,22 @@ class Result:
         found = [{**each, **{name: tuple(each[name]) for name in lists}} for each in listed]
         self.findings, self.is_checked = tuple(Finding(**each) for each in found), True
 
+    def _load_trace(self, folder: Path) -> None:
+        from xsim_py.trace.saved import NAME, load_trace
+
+        self.trace = load_trace(folder / NAME, digest=self.digest)
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a result that `to_json` wrote.
+        """Read a result that `to_json` wrote; or a folder that `save` wrote, with the trace that is in it.
 
         Raises
         ------
         ConfigError
             When the file is not there or is not a result.
         """
+        if is_folder := Path(path).is_dir():
+            path = Path(path) / "result.json"
         try:
             whole = json.loads(Path(path).read_text(encoding="utf-8"))
             if "virtual_time_exact_s" not in whole:  # which the first results of 0.1 do not have
@@ -427,6 +450,8 @@ class Result:
             result._origin = {name: str(text) for name, text in whole.get("origin", {}).items()}
             if "findings" in whole:
                 result._load_findings(whole["findings"])
+            if is_folder:
+                result._load_trace(Path(path).parent)
             return result
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
