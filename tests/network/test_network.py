@@ -168,3 +168,15 @@ def test_a_backbone_bounds_all_and_a_memory_those_of_a_node() -> None:
     uniform, _ = built("backbone", ranks=6)
     assert uniform.equally_far
     assert uniform.link(0, 3).cost(1000).wire_ps == 8_000_000
+
+
+def test_the_twisted_preset_is_the_paper_s_7_us_on_the_mean_and_shorter_than_the_plain_torus() -> None:
+    means = {}
+    for twist, hops in (("half", 6.9756), ("none", 8.0078)):
+        spec = load_machine("torus3dtt", overrides={"topology.twist": twist, "network.contention": "none"})
+        machine = Machine(spec, ranks=1024)
+        network = make_network(spec, places=machine)
+        means[twist] = sum(network.link(0, other).latency_ps for other in range(1, 1024)) / 1023
+        assert machine.topology.mean_distance() == pytest.approx(hops, abs=5e-5)
+    assert means["half"] == pytest.approx(7_000_000, abs=1)
+    assert means["none"] - means["half"] == pytest.approx((8.0078 - 6.9756) * 98_400, rel=1e-3)

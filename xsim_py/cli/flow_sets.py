@@ -187,6 +187,8 @@ class FlowSet:
         if told.values["type"] == "given":
             raise told.wrong("type", "the topology is given by links only, and not all flows have routes")
         topology, figures = _KINDS[told.values["type"]](told)
+        if told.values["type"] != "switch" and told.word("duplex", "full", "half") == "half":
+            raise told.wrong("duplex", "only links of a switch, and ports, are for both directions together")
         per_node = told.whole("ranks_per_node", 1, least=1)
         links: Links = {}
         ways = []

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MANY_NODES = 4096  # above this, the distances in a graph take too long for a check
 
+_INDENT = 11  # of what the list says of a machine
+
 
 def add_models_parser(commands: Any) -> None:
     """Add the command to the sub-parsers of the top level."""
@@ -90,14 +92,12 @@ def run_models(args: Namespace) -> int:
 def _list() -> None:
     from xsim_py.config import load_machine, presets
 
-    specs = [load_machine(name) for name in presets()]
-    width = max(len(spec.name) for spec in specs) + 2
-    for spec in specs:
-        print(f"{spec.name:<{width}}{spec.description}")
+    for spec in map(load_machine, presets()):
+        print(f"{spec.name:<{_INDENT - 2}}  {spec.description}")
         for line in _figures(spec, short=True):
-            print(" " * width + line)
-        source = textwrap.wrap(f"source: {spec.source}", width=100 - width)
-        print(textwrap.indent("\n".join(source), " " * width), end="\n\n")
+            print(" " * _INDENT + line)
+        source = textwrap.wrap(f"source: {spec.source}", width=100 - _INDENT, break_on_hyphens=False)
+        print(textwrap.indent("\n".join(source), " " * _INDENT), end="\n\n")
 
 
 def _check(args: Namespace) -> int:

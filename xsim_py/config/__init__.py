@@ -19,6 +19,7 @@ from xsim_py.config.description import (
     ProcessSpec,
     ResilienceSpec,
     SpawnSpec,
+    SpeedSpec,
     StorageSpec,
     UlfmSpec,
 )
@@ -32,7 +33,15 @@ from xsim_py.config.layers import (
     PlacedLayerSpec,
     SegmentSpec,
 )
-from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
+from xsim_py.config.loader import (
+    config_hash,
+    description_text,
+    load_machine,
+    machine_name,
+    machine_names,
+    preset_path,
+    presets,
+)
 from xsim_py.config.topologies import EdgeSpec, LinkSpec, TopologySpec, TwistSpec
 
 __all__ = [
@@ -58,11 +67,13 @@ __all__ = [
     "ResilienceSpec",
     "SegmentSpec",
     "SpawnSpec",
+    "SpeedSpec",
     "StorageSpec",
     "TopologySpec",
     "TwistSpec",
     "UlfmSpec",
     "config_hash",
+    "description_text",
     "load_machine",
     "machine_name",
     "machine_names",

@@ -59,6 +59,21 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
     return read_yaml(text, name=str(path), folder=path.parent, problems=problems)
 
 
+def yaml_text(values: Any) -> str:
+    """Return plain values as YAML, from which the same ones are read."""
+    return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100))
+
+
+def plain_values(entry: Entry) -> Any:
+    """Return what an entry says, without the places."""
+    value = entry.value
+    if isinstance(value, dict):
+        return {key: plain_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain_values(item) for item in value]
+    return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
 def override(root: Entry, *, path: str, value: object, problems: list[Problem]) -> None:
     """Put ``value`` (text is read as YAML) at the dotted ``path`` below ``root``, as ``--set path=value`` asks."""
     wrong: list[Problem] = []
