@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py.config import load_machine
+from xsim_py.errors import ConfigError
 from xsim_py.job import Job
 from xsim_py.parameters import RunParameters, read
 from xsim_py.process.output.simulator_descriptors import kept_apart
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
     from xsim_py.report import Result
     from xsim_py.schedules import MatchSchedule
+
+_PLAIN = (str, int, float, Path, None.__class__)
+_BESIDES = ("program", "trace", "profile", "links", "label", "background", "stdout", "stderr", "progress", "started")
+"""The parameters of `simulate` that do not change what is simulated, or cannot be written down."""
 
 
 def simulate(
@@ -41,11 +46,13 @@ def simulate(
     fail: str | Sequence[str] = (),
     ft: bool | None = None,
     restart: str | None = None,
+    clock_from: str | Path | Result | None = None,
     resilience: str | None = None,
     isolation: str = "greenlets",
     label: bool = False,
     trace: bool = False,
     profile: bool = False,
+    links: bool = False,
     check: bool | str = False,
     private: str | Sequence[str] = (),
     share: str | Sequence[str] = (),
@@ -97,6 +104,9 @@ def simulate(
         says; else if failures are injected and the job is not to be started again.
     restart : str, optional
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
+    clock_from : Result or path, optional
+        The result of a run before this one, or the file or folder that it was written to: this one begins in virtual
+        time where that has ended, as a job that is submitted again. Failures at times before that are left out.
     resilience : str, optional
         ``"legio"``: a layer lets the program outlive failures as it is, by the options of ``mpi.resilience``.
     isolation : str
@@ -109,6 +119,8 @@ def simulate(
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     profile : bool
         Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profiler`).
+    links : bool
+        Find out what each link of the network has carried: the table ``links``, see `link_loads.links_table`.
     check : bool or str
         Look for mistakes in the use of MPI: `Result.findings`, and status 5 where there are some. ``"races"`` also
         lists the races of messages that change nothing. All ranks are in one shard, as greenlets.
@@ -137,14 +149,51 @@ def simulate(
     ConfigError
         The input is wrong; nothing was run.
     """
-    asked = read(locals(), wrong(program, ranks, wall_limit=wall_limit))
+    told = dict(locals())
+    begin_ps = 0 if clock_from is None else _end_ps(clock_from)
+    asked = read(told, wrong(program, ranks, wall_limit=wall_limit), begin_ps=begin_ps)
     outside = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     once = partial(_once, asked, program, machine, background)
     if not asked.check:
-        return once(outside, progress=progress, started=started)
-    from xsim_py.checks.again import checked  # most runs are not checked, and should start quickly
+        result = once(outside, progress=progress, started=started)
+    else:
+        from xsim_py.checks.again import checked  # most runs are not checked, and should start quickly
 
-    return checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
+        result = checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
+    result.take_origin(command=_call(told))
+    return result
+
+
+def _end_ps(result: str | Path | Result) -> int:
+    """Return when the run of a result has ended, in picoseconds of virtual time."""
+    if isinstance(result, str | Path):
+        from xsim_py.report.result import Result as Loaded  # few runs have one before them
+
+        path = Path(result)
+        try:
+            return Loaded.load(path / "result.json" if path.is_dir() else path).virtual_time_ps
+        except ConfigError as error:
+            raise ConfigError(f"clock_from: {error}") from None
+    return result.virtual_time_ps
+
+
+def _call(told: Mapping[str, Any]) -> str:
+    """Return the call of `simulate` as text: what is not as by default, and can be written down."""
+    program, usual = told["program"], simulate.__kwdefaults__ or {}
+    words = [getattr(program, "__qualname__", "...") if callable(program) else _written(program)]
+    words += [
+        f"{name}={_written(value)}"
+        for name, value in told.items()
+        if name not in _BESIDES and (name not in usual or (value is not usual[name] and (value or usual[name])))
+    ]
+    return f"simulate({', '.join(words)})"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping) and all(isinstance(each, _PLAIN) for each in value.values()):
+        return repr(dict(value))
+    plain = isinstance(value, _PLAIN) or (isinstance(value, list | tuple) and all(isinstance(x, _PLAIN) for x in value))
+    return repr(str(value) if isinstance(value, Path) else value) if plain else "..."
 
 
 def _once(
@@ -166,12 +215,14 @@ def _once(
     job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
     job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
     job.watch(monitor)
-    job.cpu_limit_s = cpu_limit_s
+    job.cpu_limit_s, job.links = cpu_limit_s, asked.links
     job.profile = Profile(job.transport.local[0]) if asked.profile else None
     job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():
         try:
-            return job.go(asked.wall_limit_s, background, progress, started)
+            result = job.go(asked.wall_limit_s, background, progress, started)
         finally:
             dismiss_workers()
             drop_unclaimed()
+    result.take_origin(machine=spec.told)
+    return result

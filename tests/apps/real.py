@@ -106,6 +106,8 @@ RUNS = [
     RealRun("bag_of_tasks", 6, ("--die", "3@1", "--die", "5@0")),
     RealRun("bag_of_tasks", 4, ("--die", "1@0", "--die", "2@0", "--die", "3@0")),
     RealRun("bag_of_tasks", 6, ("--die", "0@20")),
+    RealRun("netpipe", 4, ("--largest", "4096")),
+    RealRun("netpipe", 4, ("--largest", "4096", "--die", "3@512")),
     RealRun("propagate", 6),
     RealRun("propagate", 6, ("--die", "1@1", "--work", "1e-3")),
     RealRun("propagate", 6, ("--die", "0@1", "--die", "1@1", "--die", "4@3")),

@@ -71,10 +71,64 @@ def test_newer_heads_of_osu(tmp_path):
         "bytes,seconds\n64,1e-6\n64,2e-6\n64,5e-6\n",
         "MPI_Send,64,0.1,1e-6\nMPI_Recv,64,0.2,3e-6\n",
         '"MPI_Send",64,0.1,1e-6\n"MPI_Recv",64,0.2,3e-6\n',
+        "\ufeffmedian_us,op,bytes\r\n2,pingpong,64\r\n\r\n",
+        "size,t[usec]\n64,2\n",
+        "bytes,repetitions,t_min[usec],t_max[usec],t_avg[usec],Mbytes/sec\n64,1000,1,3,2,32\n",
+        "bytes,mean_us,median_us\n64,9,2\n",
+        "Message Size (Bytes),Latency (\N{MICRO SIGN}s)\n64,2\n",
+        "length,ns\n64,2000  # by hand\n",
+        "#bytes,time_ms\n64,0.002\n",
+        "# by a script\n# size seconds\n64  2e-6\n",
+        "0: # OSU MPI Latency Test v5.8\n0: # Size          Latency (us)\n0: 64       2.00\n",
+        "[1,0]<stdout>:# OSU MPI Latency Test\n[1,0]<stdout>:# Size   Latency (us)\n[1,0]<stdout>:64 2.00\n",
+        "## J...median RTT/2\n64 - 0.1 0.1 0.1 0.3 (0.01 3) - 1.1 2.2 2.0 3.3 (0.1 2) - 2.4 6.4 6.6 7.2\n",
+        "# Info: (0)\n64 - 0.1 0.1 0.1 0.3 - 1.1 2.2 2.0 3.3 - 2.4 6.4 6.6 7.2\n",
+        "64 bytes \t -> 2.00 us \t == 256.00 Mbit/s\n",
     ],
 )
 def test_tables_and_raw_lines(text: str, tmp_path):
     assert read(text, tmp_path) == {(PINGPONG, None, None): {64: pytest.approx(2e-6)}}
+
+
+MORE = """\
+# OSU MPI_Put Latency Test v5.8
+# Size          Latency (us)
+1                       2.35
+# OSU MPI Multiple Bandwidth / Message Rate Test v5.8
+# [ pairs: 1 ] [ window size: 64 ]
+# Size                  MB/s        Messages/s
+64                     32.00        500000.00
+# OSU MPI Multiple Bandwidth / Message Rate Test v7.4
+# [ pairs: 4 ] [ window size: 64 ]
+# Size       Bandwidth (MB/s)        Message Rate (Messages/s)
+64                    128.00       2000000.00
+# OSU MPI Non-blocking Alltoall Latency Test v5.8
+# Size           Overall(us)       Compute(us)    Pure Comm.(us)    Overlap(%)
+1                      10.50              5.11             5.2            55.5
+# OSU MPI Multi Latency Test v5.8
+# Size          Latency (us)
+0                       1.81
+"""
+
+
+def test_other_benchmarks_are_no_ping_pong(tmp_path):
+    assert {name: seconds for (name, *_), seconds in read(MORE, tmp_path).items()} == {
+        "put": {1: pytest.approx(2.35e-6)},
+        STREAM: {64: pytest.approx(2e-6)},
+        "mbwmr": {64: pytest.approx(0.5e-6)},
+        "nonblockingalltoall": {1: pytest.approx(10.5e-6)},
+        "multi": {0: pytest.approx(1.81e-6)},
+    }
+
+
+def test_a_column_of_a_rate_is_a_stream(tmp_path):
+    assert read("bytes,bandwidth (MB/s)\n64,32\n", tmp_path) == {(STREAM, None, None): {64: pytest.approx(2e-6)}}
+
+
+def test_what_imb_had_no_memory_for_is_passed_over(tmp_path):
+    head = "# Benchmarking PingPong\n# #processes = 2\n #bytes #repetitions t[usec] Mbytes/sec\n"
+    found = read(head + " 64 1000 2.00 32.00\n 128 1 int-overflow.; The\n 256 out-of-mem.; needed X= 1 GB\n", tmp_path)
+    assert found == {(PINGPONG, 2, None): {64: pytest.approx(2e-6)}}
 
 
 def test_raw_overheads(tmp_path):

@@ -53,6 +53,31 @@ def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         run("flows", str(file), "--routes", "given")
 
 
+def ends(told: dict[str, Any], folder: Path) -> list[float]:
+    (folder / "set.json").write_text(json.dumps(told))
+    found: list[float] = FlowSet(folder / "set.json").solve(None)["finish_s"]
+    return found
+
+
+def test_the_parking_lot(tmp_path: Path) -> None:
+    """Rates of 0.5, 0.5, 9.5 and 0.5 as long as all flow: each has so many seconds' worth of bytes."""
+    links = {"a": [1, 0], "b": [10, 0], "c": [1, 0]}
+    routes = {"abc": 0.5, "a": 0.5, "b": 9.5, "c": 0.5}
+    flows = [{"src": 0, "dst": 1, "bytes": 100 * rate, "route": [*way]} for way, rate in routes.items()]
+    assert ends({"links": links, "flows": flows}, tmp_path) == pytest.approx([100] * 4, rel=1e-12)
+
+
+@pytest.mark.parametrize("wiring", ["relative", "absolute"])
+@pytest.mark.parametrize(("p", "a", "h"), [(2, 4, 2), (4, 8, 4)])
+def test_a_group_that_sends_to_the_next_has_a_p_th_of_its_bandwidth(
+    p: int, a: int, h: int, wiring: str, tmp_path: Path
+) -> None:
+    topology = {"type": "dragonfly", "p": p, "a": a, "h": h, "wiring": wiring, "bandwidth_Bps": 1e9, "latency_s": 0}
+    hosts = a * p * (a * h + 1)
+    flows = [{"src": host, "dst": (host + a * p) % hosts, "bytes": 1e9} for host in range(hosts)]
+    assert ends({"topology": topology, "flows": flows}, tmp_path) == pytest.approx([a * p] * hosts, rel=1e-12)
+
+
 FLOW = {"src": 0, "dst": 1, "bytes": 1}
 TREE = {"type": "fat_tree", "m": [2], "w": [1], "bandwidth_Bps": [1], "latency_s": [0]}
 DRAGONFLY = {"type": "dragonfly", "p": 1, "a": 2, "h": 1, "bandwidth_Bps": 1, "latency_s": 0}
@@ -80,6 +105,7 @@ def over(topology: dict[str, Any], **flow: Any) -> dict[str, Any]:
         (over({**TREE, "m": 3}), "topology.m: 3 is not a list of whole numbers"),
         (over({**TREE, "bandwidth_Bps": [1, 2]}), "there are 1 layers of links, and here are 2"),
         (over({**TREE, "bandwidth_Bps": [0]}), "topology.bandwidth_Bps.level1: a link of no bandwidth"),
+        (over({**TREE, "duplex": "half"}), "topology.duplex: only links of a switch, and ports"),
         (over({**TREE, "cables": "dest"}), "topology.cables: 'dest' is none of its values"),
         (over(DRAGONFLY, via_group=3), r"flows\[0\].via_group: there are 3 groups"),
         (over({**DRAGONFLY, "groups": 4}), "topology.groups: a group has 2 links, too few for 4"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.clients.description import MANY, RANKS, BadDescription, Client, clients
 from tests.clients.environment import ROOT, CannotRun, Environment
-from tests.clients.judgement import counts, differences, merged, unexpected
+from tests.clients.judgement import counts, differences, failures, merged, unexpected
 from tests.clients.page import Row, session_table, write_pages
 from tests.clients.running import SESSION, WAYS, Result, Run, all_runs, run, runs_on_many
 
@@ -30,9 +30,9 @@ class Campaign:
         self.rows: list[Row] = []
         self.cannot: dict[str, str] = {}
 
-    def client(self, client: Client) -> None:
+    def client(self, client: Client, place: str = "") -> None:
         """Run a client's tests."""
-        print(f"{client.name}: {', '.join(client.requires)}", flush=True)
+        print(f"{client.name}{place}: {', '.join(client.requires)}", flush=True)
         environment = Environment(client, self._options.folder)
         environment.make()
         if missing := environment.missing():
@@ -50,13 +50,16 @@ class Campaign:
         for way, result in self._results(environment, one, ranks):
             row.results[way] = result
             said = f"  {one.name}, {ranks} ranks, {way}: {'/'.join(map(str, counts(result)))}, {result.seconds:.0f} s"
-            if way != WAYS[0] and WAYS[0] in row.results:
-                real = row.results[WAYS[0]]
-                row.found[way] = differences(merged(real) if way == SESSION else real, result)
+            real = row.results.get(WAYS[0])
+            if way != WAYS[0] and (real or ranks == MANY):
+                row.found[way] = (
+                    differences(merged(real) if way == SESSION else real, result) if real else failures(result)
+                )
                 row.unexpected[way] = list(
                     unexpected(row.found[way], environment.client.expected, way, one.name, ranks)
                 )
-                said += f", {len(row.found[way])} differ" if row.found[way] else ", as mpiexec"
+                told = ("differ", "as mpiexec") if real else ("not passed", "all passed")
+                said += f", {len(row.found[way])} {told[0]}" if row.found[way] else f", {told[1]}"
             print(said, *(f"    {found}" for found in row.unexpected.get(way, [])), sep="\n", flush=True)
         return row
 
@@ -86,9 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     campaign = Campaign(options)
     try:
-        for client in clients(options.names):
+        each = list(clients(options.names))
+        for number, client in enumerate(each, 1):
             try:
-                campaign.client(client)
+                campaign.client(client, f" ({number} of {len(each)})")
             except CannotRun as problem:
                 campaign.cannot[client.name] = str(problem)
                 print(f"  {problem}", flush=True)

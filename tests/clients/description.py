@@ -29,7 +29,8 @@ class Runs:
     ``pytest`` and ``script`` match files of the client's tests, ``installed`` names modules of the installed package
     that pytest runs where they lie, ``program`` names a file of ``programs/``. ``ranks_said`` is a pattern: what it
     finds in a file are the numbers of ranks that this file is for. In the options, ``{ranks}`` is the number of ranks.
-    ``many`` says whether the tests run on many ranks, too, all in one session.
+    ``many`` says whether the tests run on many ranks, too, all in one session, there with ``many_options`` besides; and
+    by a real mpiexec, too, where ``many_real``.
     """
 
     kind: str
@@ -40,6 +41,8 @@ class Runs:
     ranks_said: str = ""
     limit_s: int = 180
     many: bool = True
+    many_options: tuple[str, ...] = ()
+    many_real: bool = False
     many_limit_s: int = 600
     prints: bool = False
 
@@ -62,7 +65,12 @@ class Expected:
 
 @dataclass(frozen=True)
 class Client:
-    """A public package whose own tests are run."""
+    """A public package whose own tests are run.
+
+    They are in its source distribution (``sdist``), at a tag of its public repository (``checkout: URL TAG``), or where
+    it is installed. ``leaves`` are patterns of files on the machine that a run which was ended leaves behind, and over
+    which the next one would stumble.
+    """
 
     name: str
     requires: tuple[str, ...]
@@ -73,6 +81,7 @@ class Client:
     keep: tuple[str, ...] = ("*",)
     config: str = "pytest.ini"
     xsim: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
     without_dependencies: tuple[str, ...] = ()
     expected: tuple[Expected, ...] = field(default=())
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ class Environment:
         if not installed.exists() or installed.read_text() != wanted:
             self._install()
             installed.write_text(wanted)
+        if self.client.checkout and not self.tests():
+            self._clone()
 
     def tests(self) -> Path | None:
         """The folder with the client's tests; none if they are installed with it, or not there."""
@@ -53,8 +57,8 @@ class Environment:
         if not self.client.checkout or self.tests():
             return ""
         return (
-            f"the tests of {self.client.name} are not in the package index: put {self.client.checkout} of its public "
-            f"repository into {self._checkouts / self.client.name}."
+            f"the tests of {self.client.name} are not in the package index, and they could not be cloned: put "
+            f"{self.client.checkout} into {self._checkouts / self.client.name}."
         )
 
     def versions(self) -> dict[str, str]:
@@ -63,10 +67,26 @@ class Environment:
         return {package["name"]: package["version"] for package in json.loads(said)}
 
     def _install(self) -> None:
-        subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], check=True)
+        made = subprocess.run(
+            [sys.executable, "-m", "venv", str(self.folder / "venv")], capture_output=True, text=True, check=False
+        )
+        if made.returncode:
+            raise CannotRun(f"no environment can be made: {made.stdout}{made.stderr}")
         self.pip("install", *MPI, *self.client.requires, "--editable", str(ROOT))
         if self.client.without_dependencies:
             self.pip("install", "--no-deps", *self.client.without_dependencies)
+
+    def _clone(self) -> None:
+        """Clone the version of the public repository that is named, as ``URL TAG``; it is `missing` if that fails."""
+        url, _, tag = self.client.checkout.partition(" ")
+        folder = self._checkouts / self.client.name
+        fresh = folder.with_suffix(".part")
+        shutil.rmtree(fresh, ignore_errors=True)
+        command = ["git", "clone", "--quiet", "--depth", "1", "--branch", tag, url, str(fresh)]
+        with suppress(OSError):
+            asks_nobody = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+            if subprocess.run(command, check=False, env=asks_nobody).returncode == 0:
+                fresh.rename(folder)
 
     def fetched(self, requirement: str) -> Path:
         folder = self.folder / "sdist" / requirement

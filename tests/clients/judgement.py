@@ -33,7 +33,8 @@ class Difference:
 
     def __str__(self) -> str:
         on = "" if self.ranks in (ALL, ANY) else f" on rank {self.ranks}"
-        return f"{self.test}{on}: {self.here}, by mpiexec {self.real}"
+        real = f", by mpiexec {self.real}" if self.real else ""
+        return f"{self.test}{on}: {self.here}{real}"
 
 
 def differences(real: Result, here: Result) -> list[Difference]:
@@ -46,6 +47,12 @@ def differences(real: Result, here: Result) -> list[Difference]:
             if pair[0] != pair[1] and _says(test, pair, _whole(real, rank), _whole(here, rank)):
                 found[test, *pair].append(rank)
     return [Difference(test, ", ".join(ranks), *_shown(test, a, b)) for (test, a, b), ranks in found.items()]
+
+
+def failures(result: Result) -> list[Difference]:
+    """What is not as it should be in a session, where nobody knows what a real run does."""
+    outcomes = {END: NONE, **result.outcomes[ANY]}
+    return [Difference(test, ANY, "", each) for test, each in outcomes.items() if each in (*FAILED, NONE)]
 
 
 def merged(result: Result) -> Result:

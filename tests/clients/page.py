@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.clients.description import Client
 from tests.clients.environment import ROOT
 from tests.clients.judgement import Difference, counts, merged
-from tests.clients.running import SESSION, WAYS, Result
+from tests.clients.running import ANY, END, SESSION, WAYS, Result
 
 _COUNTS = "passed/failed/skipped, s"
 PAGE, SESSIONS = ROOT / "docs" / "reference" / "clients.md", ROOT / "docs" / "reference" / "sessions.md"
@@ -79,8 +79,9 @@ def session_table(rows: Sequence[Row]) -> Iterator[str]:
         number = len(every[name, ranks])
         cells = _cell(real, number), _cell([row.results[SESSION] for row in group], number)
         late = sum(row.results[SESSION].late for row in group)
-        ended = f", {late} ended by the limit" if late else ""
-        differing = str(sum(len(row.found.get(SESSION, [])) for row in group)) if real else ""
+        early = sum(END not in row.results[SESSION].outcomes.get(ANY, {}) for row in group) - late
+        ended = "".join(f", {n} ended {how}" for n, how in ((late, "by the limit"), (early, "early")) if n)
+        differing = str(sum(len(row.found[SESSION]) for row in group if SESSION in row.found)) if real else ""
         yield f"| {name} | {ranks} | {cells[0]} | {cells[1]}{ended} | {differing} |"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from glob import glob
 from pathlib import Path
 
 from tests.clients.description import MANY, PROGRAMS, Runs
@@ -23,6 +25,8 @@ WAYS = ("mpiexec", "greenlets", "process", SESSION)
 STATUS, TRACEBACK, OUTPUT, ALL = "exit status", "traceback", "output", "all"
 ANY = "any"  # what one report says of all ranks
 END = "the session's end"  # as inside/clients_outcomes.py says it
+# All ranks of a session are one process: where it would need more than this, a test fails, and nothing else is ended.
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Run:
     def ways(self, ranks: int) -> tuple[str, ...]:
         """The ways in which it can be run on so many ranks."""
         if ranks == MANY:
-            return (SESSION,)
+            return (WAYS[0], SESSION) if self.runs.many_real else (SESSION,)
         return WAYS if self.runs.kind in ("pytest", "installed") else WAYS[:-1]
 
     def limit_s(self, ranks: int) -> int:
@@ -102,7 +106,7 @@ def runs_on_many(environment: Environment) -> Iterator[Run]:
         each = [run for run in all_runs(environment) if run.runs is runs]
         if runs.many and runs.kind in ("pytest", "installed") and each:
             words = [run.command[-1 - len(runs.options)] for run in each]
-            command = (*each[0].command[: -1 - len(runs.options)], *words, *runs.options)
+            command = (*each[0].command[: -1 - len(runs.options)], *words, *runs.options, *runs.many_options)
             name = runs.what[0] if len(runs.what) == 1 else f"{runs.what[0]} and {len(runs.what) - 1} more"
             yield Run(name, command, each[0].folder, (MANY,), runs)
 
@@ -122,6 +126,9 @@ def run(environment: Environment, one: Run, ranks: int, way: str) -> Result:
     """Run it in a fresh copy of the tests: what an earlier run has left behind is not there."""
     place = environment.folder / "running"
     shutil.rmtree(place, ignore_errors=True)
+    for pattern in environment.client.leaves:
+        for left in glob(pattern):
+            os.unlink(left)
     _copy(environment, place / "tests")
     (place / "outcomes").mkdir()
     limit_s = one.limit_s(ranks)
@@ -193,6 +200,7 @@ def _launch(command: list[str], folder: Path, environment: dict[str, str], limit
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        resource.prlimit(launched.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
         late = False
         try:
             launched.wait(limit_s)

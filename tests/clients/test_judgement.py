@@ -1,5 +1,5 @@
 from tests.clients.description import Client, Expected
-from tests.clients.judgement import counts, differences, merged, unexpected
+from tests.clients.judgement import counts, differences, failures, merged, unexpected
 from tests.clients.page import Row, text
 from tests.clients.running import ALL, ANY, END, OUTPUT, STATUS, Result
 
@@ -58,6 +58,14 @@ def test_a_test_that_only_one_rank_has_counts_as_it_does_there():
 def test_what_a_rank_does_while_another_is_held_up_says_nothing():
     went_on = {"a": "passed", "b": "failed", "c": "failed", END: "1"}
     assert outcomes_of(went_on, {"a": "passed"}) == {"a": "passed", "b": "failed"}
+
+
+def test_where_no_real_run_is_all_that_fails_is_told_and_an_end_that_is_missing():
+    tests = {"a": "passed", "b": "error", "c": "skipped"}
+    session = Result({ALL: {STATUS: "not zero"}, ANY: {**tests, END: "1"}}, 1.0, late=False, said="")
+    assert [*map(str, failures(session))] == ["b: error"]
+    del session.outcomes[ANY][END]
+    assert [*map(str, failures(session))] == [f"{END}: no outcome", "b: error"]
 
 
 def test_what_is_expected_is_not_unexpected():

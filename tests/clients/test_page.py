@@ -1,10 +1,10 @@
 from tests.clients.description import Client
 from tests.clients.page import Row, session_table, text
-from tests.clients.running import Result
+from tests.clients.running import END, Result
 
 
 def row(run: str, *ways: str) -> Row:
-    result = Result({"all": {"exit status": "zero"}}, 1.0, late=False, said="")
+    result = Result({"all": {"exit status": "zero"}, "any": {"a": "passed", END: "0"}}, 1.0, late=False, said="")
     return Row(Client("one", (), (), about="It."), run, 2, dict.fromkeys(ways, result))
 
 
@@ -22,3 +22,6 @@ def test_a_session_has_its_own_table_also_where_mpiexec_has_run_nothing():
     assert lines[2:] == ["| one | 2 | 1/0/0, 1… | 1/0/0, 1… | 0 |"]
     assert list(session_table([row("a", "session")]))[2:] == ["| one | 2 |  | 1/0/0, 1 |  |"]
     assert list(session_table([row("a", "mpiexec")])) == []
+    early = row("a", "session")
+    del early.results["session"].outcomes["any"][END]
+    assert list(session_table([early]))[2:] == ["| one | 2 |  | 1/0/0, 1, 1 ended early |  |"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import ROOT
 from xsim_py.config import TopologySpec, config_hash, load_machine, preset_path, presets
 from xsim_py.config.algorithms import ALGORITHMS
 from xsim_py.config.value_kinds import options
@@ -75,7 +76,8 @@ compute:
         f"{file}:1:7: name: a list stands where text should",
         (
             f"{file}:2:1: latency: unknown key; did you mean "
-            "network.latency or network.noise.latency or same_node.latency or storage.latency?"
+            "network.latency or network.noise.latency or same_node.latency or "
+            "nic.latency or memory.latency or storage.latency?"
         ),
         f"{file}:4:9: topology.type: 'tours' is not one of its values; did you mean torus?",
         f"{file}:5:13: topology.dims[1]: 0 is not a whole number from 1 to 2147483647",
@@ -306,7 +308,7 @@ def test_an_unknown_preset_is_answered_with_the_nearest_and_with_all() -> None:
         preset_path("gigee")
     assert str(caught.value) == (
         "there is no preset machine 'gigee': did you mean gige?\n"
-        "presets: azure-hdr, gige, graphene, karolina, loggops, logp, shmem, stampede, torus3d; "
+        f"presets: {', '.join(sorted(path.stem for path in (ROOT / 'models').glob('*.yaml')))}; "
         "the name of a file ends in .yaml"
     )
 

@@ -11,10 +11,12 @@ from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 
+MEMORY = {"memory": {"bandwidth": "1Tbps"}, "same_node": {"latency": "1us"}}
 
-def machine(topology: dict[str, Any], *, ranks: int = 4, **network: Any) -> Machine:
-    costs = {"latency": "1us", "per_hop": "100ns", "bandwidth": "8Gbps", **network}
-    return Machine(load_machine({"topology": topology, "network": costs}), ranks=ranks)
+
+def machine(topology: dict[str, Any], *, ranks: int = 4, latency: str = "1us", **more: Any) -> Machine:
+    costs = {"latency": latency, "per_hop": "100ns", "bandwidth": "8Gbps"}
+    return Machine(load_machine({"topology": topology, "network": costs, **more}), ranks=ranks)
 
 
 def way(machine: Machine, a: int, b: int) -> str:
@@ -23,41 +25,66 @@ def way(machine: Machine, a: int, b: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("topology", "across", "within"),
+    ("topology", "more", "across", "within"),
     [
-        ({"type": "switch"}, "n0>sw sw>n1", ""),
-        ({"type": "switch", "duplex": "half"}, "n0.port n1.port", ""),
-        ({"type": "switch", "links": {"backbone": {"bandwidth": "80Gbps"}}}, "n0>sw sw sw>n1", ""),
-        ({"type": "switch", "links": {"memory": {"bandwidth": "1Tbps"}}}, "n0>sw sw>n1", "n0.mem"),
-        ({"type": "torus", "dims": [4], "links": {"port": {}}}, "n0.out n0>n1 n1.in", ""),
+        ({"type": "switch"}, {}, "n0>sw sw>n1", ""),
+        ({"type": "switch", "duplex": "half"}, {}, "n0.port n1.port", ""),
+        ({"type": "switch", "links": {"backbone": {"bandwidth": "80Gbps"}}}, {}, "n0>sw sw sw>n1", ""),
+        ({"type": "switch"}, MEMORY, "n0>sw sw>n1", "n0.mem"),
+        ({"type": "torus", "dims": [4]}, {"nic": {}}, "n0.out n0>n1 n1.in", ""),
+        ({"type": "torus", "dims": [4]}, {"nic": {"duplex": "half"}, **MEMORY}, "n0.port n0>n1 n1.port", "n0.mem"),
         (
-            {"type": "torus", "dims": [4], "duplex": "half", "links": {"port": {}, "memory": {}}},
-            "n0.port n0>n1 n1.port",
-            "n0.mem",
+            {"type": "torus", "dims": [4]},
+            {"nic": {"both_ways": 0.75}},
+            "n0.out n0.port n0>n1 n1.port n1.in",
+            "",
         ),
-        ({"type": "dragonfly", "hosts_per_router": 2, "links": {"port": {}}}, "h0.out h0>r0.0 r0.0>h1 h1.in", ""),
+        ({"type": "dragonfly", "hosts_per_router": 2}, {"nic": {}}, "h0.out h0>r0.0 r0.0>h1 h1.in", ""),
     ],
 )
-def test_routes_go_through_the_links_of_the_nodes(topology: dict[str, Any], across: str, within: str) -> None:
-    built = machine(topology)
+def test_routes_go_through_the_links_of_the_nodes(
+    topology: dict[str, Any], more: dict[str, Any], across: str, within: str
+) -> None:
+    built = machine(topology, **more)
     assert (way(built, 0, 1), way(built, 0, 0)) == (across, within)
-    assert built.topology.hops(0, 1) == len(across.split()) == sum(built.topology.ways(0, 1))
+    assert sum(built.topology.ways(0, 1)) == len(across.split())
     assert built.topology.ways(0, 0).count(1) == len(within.split())
-    assert built.topology.least_hops == built.topology.hops(0, 1)
+    own = sum(link.partition(".")[2] in ("out", "in", "port") for link in across.split() if more)
+    assert built.topology.least_hops == built.topology.hops(0, 1) == len(across.split()) - own
+
+
+NODES = {"cores_per_node": 8, "sockets_per_node": 2, "nics_per_node": 4}
+
+
+def test_ranks_have_the_nic_and_the_memory_of_their_cores() -> None:
+    built = machine({"type": "switch"}, ranks=16, machine=NODES, nic={}, **MEMORY)
+    name = built.topology.link_name
+    assert [name(built.shared_way(rank, 8)[-1]) for rank in range(8)] == [
+        *("n0.out", "n0.out", "n0.out1", "n0.out1", "n0.out2", "n0.out2", "n0.out3", "n0.out3"),
+    ]
+    assert [name(link) for link in built.shared_way(0, 14)] == ["n1.in3", "n0.out"]
+    assert [name(link) for link in built.shared_way(0, 3)] == ["n0.mem"]
+    assert [name(link) for link in built.shared_way(7, 2)] == ["n0.mem1", "n0.mem"]
+    dealt = machine({"type": "switch"}, ranks=16, machine={**NODES, "placement": "round_robin", "nodes": 2}, nic={})
+    outs = [name(dealt.shared_way(rank, 1)[-1]) for rank in (0, 4, 8, 14)]
+    assert outs == ["n0.out", "n0.out1", "n0.out2", "n0.out3"]
+    dealt.add_ranks(16, [1, 0])
+    assert list(dealt.core_of) == [*(rank // 2 for rank in range(16)), 0, 0]
 
 
 def test_a_switch_that_grows_keeps_the_names_of_its_links() -> None:
-    built = machine({"type": "switch", "links": {"port": {}}}, ranks=2)
+    built = machine({"type": "switch"}, ranks=2, nic={})
     built.topology.grow(4)
     assert way(built, 3, 0) == "n3.out n3>sw sw>n0 n0.in"
     assert built.topology.nodes == 4
 
 
 def test_layers_have_the_figures_of_the_description_and_else_those_of_the_network() -> None:
-    links = {"every": {"latency": "50ns"}, "global": {"bandwidth": "4Gbps", "latency": "1us"}, "port": {}}
-    figures = machine({"type": "dragonfly", "hosts_per_router": 2, "links": links}).topology.figures
+    links = {"every": {"latency": "50ns"}, "global": {"bandwidth": "4Gbps", "latency": "1us"}}
+    dragonfly = {"type": "dragonfly", "hosts_per_router": 2, "links": links}
+    figures = machine(dragonfly, nic={"both_ways": 0.8}).topology.figures
     usual = Fraction(1000)
-    assert figures == ((usual, 50_000), (usual, 50_000), (2 * usual, 1_000_000), (usual, 0))
+    assert figures == ((usual, 50_000), (usual, 50_000), (2 * usual, 1_000_000), (usual, 0), (usual * 5 / 8, 0))
     cascade = machine({"type": "cascade", "shape": "4,4;2,2;4,1;2"}).topology
     assert cascade.figures == ((usual, 100_000), (usual, 100_000), (usual / 2, 100_000), (usual / 4, 100_000))
     assert machine({"type": "torus", "dims": [4, 4]}).topology.figures is None

@@ -194,7 +194,7 @@ def test_a_large_tree_needs_no_tables() -> None:
         ("topology.taper", 2, "the tree is tapered by its number of spines already"),
         ("topology.leaves", 2**31 - 1, "more than 16,777,216 nodes or switches"),
         ("topology.routing", "valiant", "messages on a fattree go by dmodk or ecmp, not by valiant"),
-        ("topology.duplex", "half", "only a switch, and nodes with a port"),
+        ("topology.duplex", "half", "only a switch has duplex"),
         ("topology", {"type": "fattree", "children": [4], "parents": [1, 2]}, "have different numbers of levels"),
         ("topology", {"type": "fattree", "children": [4]}, "topology.parents: a fat tree needs it"),
         ("topology", {"type": "fattree", "radix": 7}, "half of 7 ports lead up"),

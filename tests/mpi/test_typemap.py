@@ -160,6 +160,15 @@ def test_elements_outside_of_the_buffer_are_refused():
     assert len(column.pack(memoryview(bytes(72)), 0, 1)) == 24
 
 
+@pytest.mark.parametrize("empty", [contiguous(PREDEFINED["DOUBLE"], 0), vector(PREDEFINED["DOUBLE"], 0, 2, 5)])
+@pytest.mark.parametrize("at", [-8, 60])
+def test_what_has_no_bytes_may_be_anywhere(empty: Type, at: int):
+    memory = memoryview(bytearray(8))
+    assert empty.pack(memory, at, 3) == b""
+    assert empty.unpack(b"", memory, at, 3) == 0
+    assert PREDEFINED["DOUBLE"].pack(memory, at, 0) == b""
+
+
 def test_memory_is_large_enough_for_most_of_these_types():
     rng = random.Random(0)
     drawn = [build(MPI, random_recipe(rng, 3)) for _ in range(200)]

@@ -41,7 +41,7 @@ def arrivals(network: Network, machine: Machine, messages: list[tuple[int, int, 
     contention.arrive = lambda time_ps, place, _: arrived.__setitem__(place, time_ps)
     for number, (time_ps, src, dst, size_bytes) in enumerate(messages):
         route = machine.topology.route(machine.node_of[src], machine.node_of[dst])
-        contention.enter(time_ps, number, route[::-1], size_bytes, number)
+        contention.enter(time_ps, number, route[::-1], network.unshared(src, dst), size_bytes, number)
     while times:
         contention.advance(heappop(times))
     return arrived

@@ -35,16 +35,20 @@ PLAIN: dict[str, dict[str, Any]] = {
             "type": "dragonfly",
             "hosts_per_router": 2,
             "routing": "valiant",
-            "links": {"host": {"latency": "10ns"}, "global": {"latency": "1us", "bandwidth": "1Gbps"}, "port": {}},
+            "links": {"host": {"latency": "10ns"}, "global": {"latency": "1us", "bandwidth": "1Gbps"}},
         },
+        "nic": {},
         "network": {"latency": "100ns", "per_hop": "50ns", "bandwidth": "8Gbps"},
     },
     "dims": {
-        "topology": {"type": "torus", "dims": [4, 3], "links": {"y": {"latency": "3us"}, "memory": {}}},
+        "topology": {"type": "torus", "dims": [4, 3], "links": {"y": {"latency": "3us"}}},
         "network": {"latency": 0, "per_hop": "1us"},
+        "same_node": {"latency": "700ns"},
+        "memory": {"bandwidth": "1GB/s"},
     },
     "backbone": {
-        "topology": {"type": "switch", "links": {"backbone": {"bandwidth": "1Gbps"}, "memory": {"latency": "1us"}}},
+        "topology": {"type": "switch", "links": {"backbone": {"bandwidth": "1Gbps"}}},
+        "memory": {"bandwidth": "8Gbps", "latency": "1us"},
         "network": {"latency": 0, "per_hop": "1us", "bandwidth": "8Gbps"},
         "same_node": {"latency": "500ns"},
     },
@@ -150,7 +154,7 @@ def test_links_with_figures_of_their_own_add_latency_and_bound_the_bandwidth() -
     for a, b in itertools.permutations(range(24), 2):
         route = machine.topology.route(a, b)
         layers = [machine.topology.layers[machine.topology.layer(link)] for link in route]
-        added = sum({"host": 10_000, "local": 50_000, "global": 1_000_000, "port": 0}[layer] for layer in layers)
+        added = sum({"host": 10_000, "local": 50_000, "global": 1_000_000, "nic": 0}[layer] for layer in layers)
         assert network.link(a, b).latency_ps == 100_000 + added
         cost = network.link(a, b).cost(1000)
         assert cost.wire_ps == cost.busy_ps == (8_000_000 if "global" in layers else 1_000_000)
@@ -164,3 +168,15 @@ def test_a_backbone_bounds_all_and_a_memory_those_of_a_node() -> None:
     uniform, _ = built("backbone", ranks=6)
     assert uniform.equally_far
     assert uniform.link(0, 3).cost(1000).wire_ps == 8_000_000
+
+
+def test_the_twisted_preset_is_the_paper_s_7_us_on_the_mean_and_shorter_than_the_plain_torus() -> None:
+    means = {}
+    for twist, hops in (("half", 6.9756), ("none", 8.0078)):
+        spec = load_machine("torus3dtt", overrides={"topology.twist": twist, "network.contention": "none"})
+        machine = Machine(spec, ranks=1024)
+        network = make_network(spec, places=machine)
+        means[twist] = sum(network.link(0, other).latency_ps for other in range(1, 1024)) / 1023
+        assert machine.topology.mean_distance() == pytest.approx(hops, abs=5e-5)
+    assert means["half"] == pytest.approx(7_000_000, abs=1)
+    assert means["none"] - means["half"] == pytest.approx((8.0078 - 6.9756) * 98_400, rel=1e-3)

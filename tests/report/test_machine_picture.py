@@ -25,7 +25,7 @@ SMALL: list[dict[str, Any]] = [
     {"type": "dragonfly", "hosts_per_router": 2},
     {"type": "cascade", "shape": "3,1;2,1;3,1;2"},
     {"type": "hyperx", "dims": [3, 2, 2, 2], "hosts_per_router": 2},
-    {"type": "torus", "dims": [3, 4, 2], "links": {"port": {}}},
+    {"type": "torus", "dims": [3, 4, 2]},
     {"type": "graph", "edges": [["a", "b"], ["b", "c"], ["b", "c"]]},
 ]
 

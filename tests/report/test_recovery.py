@@ -106,15 +106,15 @@ def test_draws_a_picture_of_timelines_for_each_machine_and_size(tmp_path: Path):
 
 def test_a_wait_of_seconds_leaves_room_for_microseconds():
     """Its width does not depend on how long it is beside the rest, and twice as long a one is twice as wide."""
-    from xsim_py.report.recovery import _Bars
+    from xsim_py.report.recovery import PhaseBars
 
-    bars = _Bars(comparison().runs)
+    bars = PhaseBars(comparison().runs)
     wait, longer = Phase("detection", 0, 2 * S), Phase("detection", 0, 4 * S)
     repair = Phase("repair", 0, 400 * US)
     assert bars._width_of(repair) == 400 * US
     assert bars._width_of(wait) < bars._width_of(repair)
     assert bars._width_of(longer) == 2 * bars._width_of(wait)
-    to_scale = _Bars([run("1", "ulfm", phases=phases({"detection": 500 * US, "repair": 400 * US}))])
+    to_scale = PhaseBars([run("1", "ulfm", phases=phases({"detection": 500 * US, "repair": 400 * US}))])
     assert to_scale._width_of(Phase("detection", 0, 500 * US)) == 500 * US
 
 

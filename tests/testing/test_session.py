@@ -1,3 +1,4 @@
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -67,6 +68,39 @@ def test_who_has_failed_does_not_overlook_who_is_to_go_on_at_the_same_time(tmp_p
     session = run(tmp_path, "--xsim-session", "4")
     assert "ranks 0-3 of 4: AssertionError: failed by itself" in session.text
     assert "others wait" not in session.text
+
+
+RENAMED = """
+from mpi4py import MPI
+def pytest_itemcollected(item):
+    name = f"{item.nodeid}[Rank {MPI.COMM_WORLD.rank}]"
+    if hasattr(item, "_nodeid"):
+        item._nodeid = name
+    else:
+        from _pytest.nodeid import coerce_node_id
+        item._id = coerce_node_id(name)
+"""
+FAILS_ON_ONE = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+def test_before():
+    comm.barrier()
+def test_fails():
+    assert comm.rank != 1
+    assert comm.rank == 2 or comm.recv(source=1, tag=comm.rank)
+def test_after():
+    assert comm.allreduce(1) == 4
+"""
+
+
+def test_a_test_that_has_another_name_on_each_rank_is_one_test(tmp_path: Path):
+    (tmp_path / "conftest.py").write_text(RENAMED)
+    (tmp_path / "test_it.py").write_text(FAILS_ON_ONE)
+    session = run(tmp_path, "--xsim-session", "4")
+    assert "3 failed, 9 passed" in session.text
+    for rank, said in ((1, "assert 1 != 1"), (0, "rank 1 has failed, and others wait"), (3, "others wait")):
+        line = rf"^FAILED \S+test_fails\[Rank {rank}\] - rank {rank} of 4: .*{said}"
+        assert re.search(line, session.text, re.MULTILINE)
 
 
 def test_what_cannot_be_collected_is_said_once(tmp_path: Path):

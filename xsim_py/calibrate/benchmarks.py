@@ -1,6 +1,7 @@
 """Readers of what the OSU micro-benchmarks, the Intel MPI Benchmarks and netgauge print.
 
-Layouts: OSU micro-benchmarks 5.4 to 7 (``osu_util.c``), IMB-MPI1 2018 to 2021, netgauge 2.4 (pattern ``loggp``).
+Layouts: OSU micro-benchmarks 5.4 to 7 (``osu_util.c``), IMB-MPI1 2018 to 2021, netgauge 2.4 (patterns ``loggp`` and
+``one_one``).
 """
 
 from __future__ import annotations
@@ -12,39 +13,58 @@ from math import isfinite
 from xsim_py.calibrate.measured import PINGPONG, STREAM, Measured, median_by_size, number_of, size_of, time_of
 from xsim_py.errors import ConfigError
 
+MANY_PAIRS = "mbwmr"
+"""What ``osu_mbw_mr`` measures: several pairs of ranks at once, each with a stream of messages."""
+
 _US = 1e-6
 _MB = 1e6
-_OSU_HEAD = re.compile(r"#\s*OSU (?:MPI|UPC|OpenSHMEM|NCCL)?\S*\s*(.*?)\s*Test\b")
-_OSU_COLUMN = re.compile(r"(?:Avg |P50 |Median )?(?:Latency|Bandwidth)[^()]*\((us|ms|MB/s)\)", re.IGNORECASE)
+_OSU_HEAD = re.compile(r"#\s*OSU\s+(?:(?:MPI|UPC|OpenSHMEM|NCCL)(?:-\w+)*\s+)?(.*?)\s*Test\b")
+_OSU_COLUMN = re.compile(
+    r"(?:Avg |P50 |Median )?(?:Latency|Bandwidth|Overall)[^()]*\((us|ms|MB/s)\)|(?=MB/s)(MB/s)", re.IGNORECASE
+)
+_OSU_PAIRS = re.compile(r"#\s*\[\s*pairs:\s*(\d+)")
 _IMB_NAME = re.compile(r"#\s*Benchmarking\s+(\S+)")
+_IMB_LEFT_OUT = re.compile(r"int-overflow|out-of-mem")
 _IMB_RANKS = re.compile(r"#\s*#processes\s*=\s*(\d+)")
+_BLOCK = r"- +{} +{} +{} +{} +(?:\([^)]*\) +)?"
+NETGAUGE_PAIR = re.compile(
+    r"\s*(\d+) +"
+    + _BLOCK.format(*[r"\S+"] * 4)
+    + _BLOCK.format(r"\S+", r"\S+", r"(\S+)", r"\S+")
+    + r"-|\s*(\d+) bytes\s+-> +(\S+) us\b"
+)
+"""A row of netgauge's pattern ``one_one``, long or short."""
 
 
 def operation_named(said: str) -> str:
     """Return our name of an operation that benchmarks call ``Latency``, ``PingPong``, ``MPI_Allreduce`` and so on."""
     name = re.sub(r"[^a-z]", "", said.lower().removeprefix("mpi_").removeprefix("osu_").replace("latency", ""))
     known = {"": PINGPONG, "pp": PINGPONG, "bw": STREAM, "bandwidth": STREAM, "stream": STREAM, "oneway": PINGPONG}
+    known["multiplebandwidthmessagerate"] = MANY_PAIRS
     return known.get(name, name)
 
 
 def read_osu(lines: Sequence[str], file: str) -> Iterator[Measured]:
     """Yield the series of OSU micro-benchmarks; lines of a launcher around them are passed over."""
-    operation, rows, unit, column, sized = "", list[tuple[int, float]](), "", 0, True
+    operation, rows, unit, column, sized, pairs = "", list[tuple[int, float]](), "", 0, True, 1
 
     def ended() -> Iterator[Measured]:
         if rows:
-            yield Measured(operation, median_by_size(rows), file)
+            streams = operation == MANY_PAIRS and pairs == 1
+            yield Measured(STREAM if streams else operation, median_by_size(rows), file)
             rows.clear()
 
     for number, line in enumerate(lines, 1):
         if head := _OSU_HEAD.match(line):
             yield from ended()
-            operation, unit = operation_named(head[1]), ""
+            operation, unit, pairs = operation_named(head[1]), "", 1
+        elif found := _OSU_PAIRS.match(line):
+            pairs = int(found[1])
         elif line.lstrip().startswith("#") and (found := _OSU_COLUMN.search(line)):
             yield from ended()
             columns = re.split(r"\s{2,}|\t", line.lstrip("# ").strip())
             sized = columns[0].lower().startswith("size")
-            unit = found[1]
+            unit = found[1] or found[2]
             column = next((at for at, name in enumerate(columns) if _OSU_COLUMN.match(name)), int(sized))
         elif unit and line[:1].strip() != "#" and re.match(r"\s*[-+.\d]", line):
             rows.append(_osu_row(line.split(), f"{file}:{number}", unit=unit, column=column, sized=sized))
@@ -71,13 +91,13 @@ def read_imb(lines: Sequence[str], file: str) -> Iterator[Measured]:
             ranks = int(found[1])
         elif "usec]" in line:
             columns = [name.strip("#") for name in line.split()]
-        elif columns and re.match(r"\s*\d", line):
+        elif columns and re.match(r"\s*\d", line) and not _IMB_LEFT_OUT.search(line):
             cells, place = line.split(), f"{file}:{number}"
             if len(cells) < len(columns):
                 raise ConfigError(f"{place}: {len(cells)} numbers; {len(columns)} are expected: {', '.join(columns)}")
             at = next(columns.index(name) for name in ("t_avg[usec]", "t[usec]", columns[-1]) if name in columns)
             size = size_of(cells[columns.index("bytes")], place) if "bytes" in columns else 0
-            if float(cells[at]) > 0:  # 0.00 stands for a collective of no bytes, which does nothing
+            if number_of(cells[at]) != 0:  # 0.00 stands for a collective of no bytes, which does nothing
                 rows.setdefault((operation, ranks), []).append((size, time_of(cells[at], place, unit_s=_US)))
         elif columns and line.strip() and not line.lstrip().startswith("#"):
             columns = []
@@ -94,7 +114,7 @@ def read_netgauge(lines: Sequence[str], file: str) -> Iterator[Measured]:
     rows = []
     for number, line in enumerate(lines, 1):
         cells = line.split()
-        if not cells or cells[0].startswith("#"):
+        if not re.match(r"\s*[-+.\d]", line):
             continue
         place = f"{file}:{number}"
         size = size_of(cells[0], place)
@@ -105,5 +125,21 @@ def read_netgauge(lines: Sequence[str], file: str) -> Iterator[Measured]:
             raise ConfigError(f"{place}: {cells[2]!r} is no time; PRTT(1,0,s) in microseconds is expected here")
         if isfinite(round_trip_us) and round_trip_us > 0:
             rows.append((size, round_trip_us * _US / 2))
+    if rows:
+        yield Measured(PINGPONG, median_by_size(rows), file)
+
+
+def read_netgauge_pairs(lines: Sequence[str], file: str) -> Iterator[Measured]:
+    """Yield half of the round trips of netgauge's pattern ``one_one``: the medians, or what it prints if not verbose.
+
+    A row is ``A - B C D E (F G) - H I J K (L M) - N O P Q`` with the size in A and the median of half the round trip in
+    J, in microseconds, or ``A bytes -> H us == P Mbit/s``.
+    """
+    rows = []
+    for number, line in enumerate(lines, 1):
+        place = f"{file}:{number}"
+        if found := NETGAUGE_PAIR.match(line):
+            size, half = (found[1], found[2]) if found[1] else (found[3], found[4])
+            rows.append((size_of(size, place), time_of(half, place, unit_s=_US)))
     if rows:
         yield Measured(PINGPONG, median_by_size(rows), file)

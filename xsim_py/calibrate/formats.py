@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from xsim_py.calibrate.benchmarks import read_imb, read_netgauge, read_osu
+from xsim_py.calibrate.benchmarks import NETGAUGE_PAIR, read_imb, read_netgauge, read_netgauge_pairs, read_osu
 from xsim_py.calibrate.measured import Measured
-from xsim_py.calibrate.tables import is_raw, read_csv, read_raw
+from xsim_py.calibrate.tables import is_raw, is_table, read_csv, read_raw
 from xsim_py.errors import ConfigError
 from xsim_py.input_files import MIB, read_input
 
 _MOST_BYTES: Final = 256 * MIB
+_LAUNCHER: Final = re.compile(r"\[[\d,]+\]<std(?:out|err)>:? ?|\d+: (?=#|\s*\d)")  # mpiexec --tag-output, srun --label
 _Reader = Callable[[Sequence[str], str], Iterator[Measured]]
 _KNOWN = (
     "output of OSU micro-benchmarks (# OSU MPI Latency Test) or of IMB-MPI1 (# Benchmarking PingPong), netgauge's "
-    "loggp table (# size n PRTT(1,0,s)), CSV with a head (op,bytes,median_s), or lines of "
+    "loggp table (# size n PRTT(1,0,s)) or pattern one_one, a table with a head (op,bytes,median_s), or lines of "
     "operation,bytes,start_s,duration_s"
 )
 
@@ -34,6 +36,7 @@ def read_measurements(path: str) -> list[Measured]:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: this is no text; expected is {_KNOWN}") from None
+    lines = [_LAUNCHER.sub("", line) for line in lines]
     reader = _reader(lines)
     if reader is None:
         raise ConfigError(f"{path}:1: not recognised; expected is {_KNOWN}")
@@ -54,6 +57,8 @@ def _reader(lines: Sequence[str]) -> _Reader | None:
             if mark in line:
                 return reader
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    if any(map(NETGAUGE_PAIR.match, lines)):
+        return read_netgauge_pairs
     if is_raw(first):
         return read_raw
-    return read_csv if any(sign in first for sign in ",;\t") else None
+    return read_csv if any(sign in first for sign in ",;\t") or is_table(lines) else None

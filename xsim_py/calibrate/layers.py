@@ -132,7 +132,7 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     eager = sizes <= limit
     at_least_s = _LEAST_LATENCY * float(seconds[0])
     measured = eager if eager.any() else ~eager  # nothing is known of eager messages then but that they are no slower
-    below = fitted_pieces(sizes[measured], seconds[measured], least_s=at_least_s)
+    below = fitted_pieces(sizes[measured], seconds[measured], least_s=at_least_s, bridged=True)
     streams = _busy(series, sizes, seconds)
     wire = _largest_rate(sizes, seconds)
     figures = list(_eager_figures(below, sending, receiving, limit, wire))
@@ -247,7 +247,7 @@ def _rendezvous_pieces(
     least_s = least * latency_s
     if len(sizes) == 1:
         return [LinePiece(0, least_s, max(seconds[0] - least_s, 0.0) / sizes[0])]
-    return fitted_pieces(sizes, seconds, least_s=least_s)
+    return fitted_pieces(sizes, seconds, least_s=least_s, bridged=True)
 
 
 def _eager_figures(

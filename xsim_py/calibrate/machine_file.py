@@ -132,9 +132,10 @@ def machine_text(
         What was read, and what made this text, for its first lines.
     """
     told = f"Fitted by {command} to {', '.join(files)}."
+    lines = wrap(source or told, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     parts = [
         _comment("", told) + f"name: {_scalar(name)}\n" + f"description: {_scalar(f'{name}, calibrated')}\n",
-        "source: >-\n" + "\n".join(wrap(source or told, _WIDTH, initial_indent="  ", subsequent_indent="  ")) + "\n",
+        "source: >-\n" + "\n".join(lines) + "\n",
         frame.text.strip("\n") + "\n",
     ]
     for layer, fitted in layers.items():

@@ -26,6 +26,7 @@ _PENALTY: Final = 3  # for the parameters of a piece: where it begins, a and b
 _PENALTY_OF_FEW: Final = (
     4  # for there the places of the breaks are chosen from among few sizes, which they fit too well
 )
+_MEETING: Final = "where the lines meet"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ class LinePiece:
     why: str = ""
 
 
-def fitted_pieces(sizes: Floats, seconds: Floats, *, least_s: float = 0.0, tolerance: float = 0.005) -> list[LinePiece]:
+def fitted_pieces(
+    sizes: Floats, seconds: Floats, *, least_s: float = 0.0, tolerance: float = 0.005, bridged: bool = False
+) -> list[LinePiece]:
     """Return the pieces of measured times.
 
     Parameters
@@ -57,6 +60,9 @@ def fitted_pieces(sizes: Floats, seconds: Floats, *, least_s: float = 0.0, toler
         The least ``a`` of any piece; b is at least 0.
     tolerance : float
         The relative error below which an improvement is none: what no measurement repeats.
+    bridged : bool
+        Join two pieces by a straight line where the sizes that end and begin them are more than twice apart, so that
+        a break may be anywhere: half of a step is less of an error than a whole one on the wrong side.
     """
     if len(sizes) > _MOST_SIZES:
         sizes, seconds = _grouped(sizes), _grouped(seconds)
@@ -76,7 +82,12 @@ def fitted_pieces(sizes: Floats, seconds: Floats, *, least_s: float = 0.0, toler
     ]
     pieces = [LinePiece(0, found[0].seconds, found[0].s_per_byte)]
     for index, piece in zip(chosen[1:], found[1:], strict=True):
-        start, why = _break(pieces[-1], piece, int(sizes[index - 1]), int(sizes[index]))
+        low, high = int(sizes[index - 1]), int(sizes[index])
+        start, why = _break(pieces[-1], piece, low, high)
+        bridge = _bridge(pieces[-1], piece, low, high) if bridged and not why.startswith(_MEETING) else None
+        if bridge is not None and bridge.seconds >= least_s:
+            start, why = high, "the end of that line"
+            pieces.append(bridge)
         pieces.append(LinePiece(start, piece.seconds, piece.s_per_byte, why))
     return pieces
 
@@ -120,9 +131,21 @@ def _break(lower: LinePiece, upper: LinePiece, low: int, high: int) -> tuple[int
     if lower.s_per_byte != upper.s_per_byte:
         meet = (upper.seconds - lower.seconds) / (lower.s_per_byte - upper.s_per_byte)
         if low < meet <= high:
-            return ceil(meet), f"where the lines meet between {between}"
+            return ceil(meet), f"{_MEETING} between {between}"
     limit, why = limit_between(low, high)
     return limit + 1, f"{why} between {between}"
+
+
+def _bridge(lower: LinePiece, upper: LinePiece, low: int, high: int) -> LinePiece | None:
+    """Return the line from the end of one piece to the beginning of the next, if they are far apart and it rises."""
+    if high <= 2 * low:
+        return None
+    from_s, to_s = lower.seconds + low * lower.s_per_byte, upper.seconds + high * upper.s_per_byte
+    slope = (to_s - from_s) / (high - low)
+    if slope < 0:
+        return None
+    why = f"a step somewhere between {low:,} and {high:,} B, where a straight line joins both sides"
+    return LinePiece(low + 1, from_s - low * slope, slope, why)
 
 
 def _grouped(values: Floats) -> Floats:

@@ -14,6 +14,7 @@ from xsim_py.calibrate.measured import (
     PINGPONG,
     RECV,
     SAME_NODE,
+    STREAM,
     Measured,
     median_by_size,
     number_of,
@@ -23,12 +24,18 @@ from xsim_py.calibrate.measured import (
 from xsim_py.errors import ConfigError
 
 _OPERATION = ("op", "operation", "benchmark", "test", "name")
-_SIZE = ("bytes", "size", "msgsize", "sizebytes", "messagesize", "n", "sizeb")
-_TIME = re.compile(
-    r"(?:median|time|seconds?|latency|duration|mean|avg|average|oneway|value|t)_?\[?(s|ms|us|ns|seconds)?\]?"
+_SIZES = frozenset(("bytes", "size", "msgsize", "messagesize", "message", "msg", "length", "n"))
+_TIMES = frozenset(
+    ("t", "time", "latency", "duration", "value", "oneway", "one", "way", "median", "mean", "avg", "average", "p50")
 )
-_UNITS_S = {"s": 1.0, "seconds": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9}
-_RATES = {"mb/s": 1e6, "mbps": 1e6, "gb/s": 1e9, "b/s": 1.0}  # bytes: benchmarks write MBps for those
+_TYPICAL = ({"median", "p50"}, {"mean", "avg", "average"})  # which of several times is taken
+_UNITS_S = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("us", "usec", "usecs", "microsecond", "microseconds"), 1e-6),
+    **dict.fromkeys(("ns", "nsec", "nsecs", "nanosecond", "nanoseconds"), 1e-9),
+}
+_RATES = {"mb/s": 1e6, "mbps": 1e6, "mbytes/sec": 1e6, "gb/s": 1e9, "gbps": 1e9, "b/s": 1.0}  # benchmarks write MBps
 _LAYERS = {"network": NETWORK, "remote": NETWORK, "same_node": SAME_NODE, "local": SAME_NODE}
 _EXPECTED = "a head such as op,bytes,median_s is expected here (bytes, and a time: median_s, time_us, seconds)"
 
@@ -65,28 +72,34 @@ def read_raw(lines: Sequence[str], file: str) -> Iterator[Measured]:
         yield Measured(operation, median_by_size(of_it), file)
 
 
+def is_table(lines: Sequence[str]) -> bool:
+    """Return whether lines are a table whose columns are parted by blanks, and have a head."""
+    names = _cells(_kept(lines)[0][1]) if _kept(lines) else []
+    return _size_column(names) is not None and _time_column(names)[0] is not None
+
+
 def read_csv(lines: Sequence[str], file: str) -> Iterator[Measured]:
     """Yield series of a table with a head: operation (ping-pong where there is none), bytes, and a time or a rate."""
-    kept = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    kept = _kept(lines)
     first, head = kept[0]
-    dialect = ";" if head.count(";") > head.count(",") else "\t" if "\t" in head and "," not in head else ","
-    names = [name.strip().lower() for name in next(csv.reader([head], delimiter=dialect))]
-    plain = [re.sub(r"[\s_()\[\]]", "", name) for name in names]
-    size_at = next((at for at, name in enumerate(plain) if name in _SIZE), None)
+    names = [name.lower() for name in _cells(head)]
+    size_at = _size_column(names)
     time_at, unit = _time_column(names)
     if size_at is None or time_at is None:
         raise ConfigError(f"{file}:{first}: {_EXPECTED}, and not {head.strip()!r}")
+    plain = [_plain(name) for name in names]
     name_at = next((at for at, name in enumerate(plain) if name in _OPERATION), None)
     unit_at = names.index("unit") if "unit" in names else None
     layer_at = names.index("layer") if "layer" in names else None
     ranks_at = names.index("ranks") if "ranks" in names else None
     rows: dict[tuple[str, str | None, int | None], list[tuple[int, float]]] = defaultdict(list)
+    named = STREAM if unit in _RATES else PINGPONG
     for number, line in kept[1:]:
-        cells = [cell.strip() for cell in next(csv.reader([line], delimiter=dialect))]
+        cells = _cells(line, like=head)
         place = f"{file}:{number}"
         if len(cells) < len(names):
             raise ConfigError(f"{place}: {len(cells)} fields; {len(names)} are expected: {', '.join(names)}")
-        operation = PINGPONG if name_at is None else operation_named(cells[name_at])
+        operation = named if name_at is None else operation_named(cells[name_at])
         layer = None if layer_at is None else _layer_named(cells[layer_at], place)
         ranks = None if ranks_at is None else size_of(cells[ranks_at], place)
         size = size_of(cells[size_at], place)
@@ -97,13 +110,47 @@ def read_csv(lines: Sequence[str], file: str) -> Iterator[Measured]:
         yield Measured(operation, median_by_size(of_it), file, layer=layer, ranks=ranks)
 
 
+def _kept(lines: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the lines that hold something and their numbers; a head may be a comment."""
+    found = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    kept = [(number, re.sub(r"\s#.*", "", line)) for number, line in found if not line.lstrip().startswith("#")]
+    if kept and number_of(_cells(kept[0][1])[0]) is not None:
+        before = [(number, line.lstrip("# \t")) for number, line in found if number < kept[0][0]]
+        kept = before[-1:] + kept
+    return kept
+
+
+def _cells(line: str, *, like: str | None = None) -> list[str]:
+    """Return the fields of a line, which are parted as in another one."""
+    signs = line if like is None else like
+    if not any(sign in signs for sign in ",;\t"):
+        return line.split()
+    sign = ";" if signs.count(";") > signs.count(",") else "\t" if "\t" in signs and "," not in signs else ","
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=sign))]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _size_column(names: Sequence[str]) -> int | None:
+    plain = [re.sub(r"(?<=.)(in)?(bytes|byte|b)$", "", _plain(name)) or _plain(name) for name in names]
+    return next((at for at, name in enumerate(plain) if name in _SIZES), None)
+
+
 def _time_column(names: Sequence[str]) -> tuple[int | None, str]:
-    """Return the first column of a time, and its unit."""
+    """Return the column of a time, and its unit: that of a median, or of a mean, before any other; else of a rate."""
+    found: list[tuple[int, int, str]] = []
     for at, name in enumerate(names):
-        match = _TIME.fullmatch(re.sub(r"[\s()]+", "_", name).strip("_"))
-        if match is not None:
-            return at, match[1] or "s"
-    return None, "s"
+        words = re.findall(r"[a-z0-9]+", re.sub("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]", "u", name.lower()))
+        unit = words.pop() if words and words[-1] in _UNITS_S else "s"
+        if (words or unit != "s" or name.lower().startswith("sec")) and _TIMES.issuperset(words):
+            kind = next((rank for rank, typical in enumerate(_TYPICAL) if typical.intersection(words)), len(_TYPICAL))
+            found.append((kind, at, unit))
+    if found:
+        return min(found)[1:]
+    rates = ((at, unit) for at, name in enumerate(names) for unit in _RATES if unit in name.lower())
+    return next(rates, (None, "s"))
 
 
 def _layer_named(said: str, place: str) -> str | None:

@@ -34,6 +34,7 @@ _COMMANDS = (
     "compare-recovery",
     "mpiexec",
     "study",
+    "draw",
     "models",
     "calibrate",
     "failures",
@@ -169,7 +170,9 @@ def _parse(argv: Sequence[str]) -> Namespace:
     options = _add_commands(commands, *([command] if command in _COMMANDS else _COMMANDS)).get(command)
     if options is None:
         _refuse_half_characters(argv)
-        return parser.parse_args(argv)
+        args = parser.parse_args(argv)
+        args.own = list(argv[1:])
+        return args
     ways = argv[1:2] if command == "explore" and argv[1:2] != ["--help"] else []  # a command in this one
     own, program = split_program(argv[1 + len(ways) :], options)
     _refuse_half_characters([*ways, *own])

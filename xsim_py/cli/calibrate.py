@@ -14,7 +14,7 @@ from xsim_py.units import PS_PER_S, format_size, format_time, parse_size_bytes
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from xsim_py.calibrate.layers import FittedLayer
     from xsim_py.calibrate.measured import Measured
@@ -140,6 +140,8 @@ def _fit(args: Namespace) -> None:
         for layer, threshold in thresholds.items()
         if (of_it := [each for each in series if each.layer == layer])
     }
+    for line in _unused(series):
+        print(f"xsim: {line}", file=sys.stderr)
     frame = plain_frame([*layers]) if args.like is None else frame_like(args.like, args.out, [*layers])
     name = args.name or ("calibrated" if args.out == "-" else Path(args.out).stem)
     said = f"xsim calibrate {__version__}"
@@ -156,6 +158,18 @@ def _fit(args: Namespace) -> None:
     for fitted in layers.values():
         for note in fitted.notes:
             print(f"xsim: {note}", file=sys.stderr)
+
+
+def _unused(series: Iterable[Measured]) -> Iterator[str]:
+    """Yield what files hold that costs of messages are not fitted to."""
+    from xsim_py.calibrate.measured import ISEND, PINGPONG, RECV, STREAM
+
+    rest: dict[str, list[str]] = {}
+    for each in series:
+        if each.operation not in (PINGPONG, ISEND, RECV, STREAM):
+            rest.setdefault(each.file, []).append(each.operation)
+    for file, operations in rest.items():
+        yield f"{file}: not used for the fit: {', '.join(dict.fromkeys(operations))}"
 
 
 def _probe(args: Namespace) -> str:

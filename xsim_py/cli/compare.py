@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from xsim_py import __version__
 from xsim_py.cli.options import (
     PROGRAM_USAGE,
+    add_report_option,
     add_simulation_options,
+    check_report,
     exit_status,
     machine_labels,
     names,
+    repeated_by,
     simulation_arguments,
     sizes,
 )
@@ -48,6 +51,7 @@ def add_compare_parser(commands: Any) -> list[Action]:
             metavar="DIR",
             help="write comparison.csv and comparison.png into a folder, and each run's result and output",
         ),
+        add_report_option(parser, of="the comparison"),
     ]
 
 
@@ -59,7 +63,9 @@ def compare(args: Namespace) -> int:
     folder = None if args.out is None else Path(args.out)
     runs = [f"{label}-{ranks}" for label in labels for ranks in args.ranks]
     holds = ["comparison.csv", "comparison.png", *(f"{run}{end}" for run in runs for end in (".json", ".txt"))]
-    check_outputs({}, folder=args.out, holds=holds, inputs=lambda: simulation_inputs(args, args.machines))
+    check_report(args.report)
+    files = {"report": args.report}
+    check_outputs(files, folder=args.out, holds=holds, inputs=lambda: simulation_inputs(args, args.machines))
     results: dict[tuple[str, int], Result] = {}
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     for ranks in args.ranks:
@@ -73,6 +79,9 @@ def compare(args: Namespace) -> int:
     if folder is not None:
         with writing():
             _write(comparison, folder)
+    if args.report is not None:
+        with writing():
+            comparison.to_html(args.report, command=repeated_by("compare", args.own, args.program))
     statuses = (exit_status(result.ended, result.exit_status) for result in results.values())
     return next((status for status in statuses if status), 0)
 

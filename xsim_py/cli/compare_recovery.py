@@ -13,9 +13,12 @@ from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_description_options,
     add_isolation_option,
+    add_report_option,
+    check_report,
     machine_labels,
     names,
     positive,
+    repeated_by,
     seconds,
     sizes,
     time_ps,
@@ -79,6 +82,7 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
             metavar="DIR",
             help="write recovery.csv, recovery.json, the pictures, and what the programs print, into a folder",
         ),
+        add_report_option(parser, of="the comparison"),
     ]
 
 
@@ -156,6 +160,7 @@ def compare_recovery(args: Namespace) -> int:
     """Run everything, print the tables, and return 0 if each program was right or said which data failures took."""
     from xsim_py.study.recovery import compare_recovery, plan_recovery
 
+    check_report(args.report)
     experiment = _experiment(args)
     try:
         planned = plan_recovery(experiment)
@@ -163,7 +168,7 @@ def compare_recovery(args: Namespace) -> int:
         named = (f"--{each}" if isinstance(each, OptionProblem) else each for each in error.problems)
         raise ConfigError(*named) from None
     check_outputs(
-        not_dash(args, "json"),
+        {"report": args.report, **not_dash(args, "json")},
         folder=args.out,
         holds=["recovery.csv", "recovery.json", *(f"{case.name}.txt" for case in planned)],
         inputs=lambda: simulation_inputs(args, args.machines),
@@ -180,6 +185,9 @@ def compare_recovery(args: Namespace) -> int:
     if args.json not in (None, "-"):
         with writing():
             comparison.to_json(args.json)
+    if args.report is not None:
+        with writing():
+            _report(comparison, experiment, args)
     for run in comparison.runs:
         if run.is_clean_loss:
             print(f"xsim: data lost: {run.case}: {run.data_lost}", file=sys.stderr)
@@ -216,6 +224,21 @@ def _experiment(args: Namespace) -> Experiment:
         shards=args.shards,
         isolation=args.isolation,
         wall_limit_s=args.wall_limit,
+    )
+
+
+def _report(comparison: RecoveryComparison, experiment: Experiment, args: Namespace) -> None:
+    """Write the page."""
+    from xsim_py.config import description_text
+
+    command = repeated_by("compare-recovery", args.own, args.program)
+    overrides = dict(args.overrides)
+    comparison.to_html(
+        args.report,
+        facts={"command": command, "seed": str(args.seed), "version": f"xsim_py {__version__}"},
+        descriptions={
+            name: description_text(machine, overrides=overrides) for name, machine in experiment.machines.items()
+        },
     )
 
 

@@ -187,6 +187,8 @@ class FlowSet:
         if told.values["type"] == "given":
             raise told.wrong("type", "the topology is given by links only, and not all flows have routes")
         topology, figures = _KINDS[told.values["type"]](told)
+        if told.values["type"] != "switch" and told.word("duplex", "full", "half") == "half":
+            raise told.wrong("duplex", "only links of a switch, and ports, are for both directions together")
         per_node = told.whole("ranks_per_node", 1, least=1)
         links: Links = {}
         ways = []
@@ -238,7 +240,9 @@ def _with_doors(told: Told, topology: Topology, figures: _Figures, port: str | N
         figures = [*figures, (told.bandwidth("bandwidth_Bps"), told.number("latency_s", 0.0))]
     if memory:
         figures = [*figures, (told.bandwidth("memory_Bps"), told.number("memory_latency_s", 0.0))]
-    return (Doors(topology, port=port, memory=memory) if port or memory else topology), figures
+    if not port and not memory:
+        return topology, figures
+    return Doors(topology, nics=int(bool(port)), duplex=port or "full", sockets=int(memory)), figures
 
 
 def _fat_tree(told: Told) -> tuple[Topology, _Figures]:

@@ -6,7 +6,6 @@ import json
 import sys
 import textwrap
 from argparse import ArgumentTypeError
-from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     from xsim_py.machine import Topology
 
 _MANY_NODES = 4096  # above this, the distances in a graph take too long for a check
+
+_MANY_LAYERS = 8  # a graph may have as many as edges
+_INDENT = 11  # of what the list says of a machine
 
 
 def add_models_parser(commands: Any) -> None:
@@ -91,14 +93,12 @@ def run_models(args: Namespace) -> int:
 def _list() -> None:
     from xsim_py.config import load_machine, presets
 
-    specs = [load_machine(name) for name in presets()]
-    width = max(len(spec.name) for spec in specs) + 2
-    for spec in specs:
-        print(f"{spec.name:<{width}}{spec.description}")
+    for spec in map(load_machine, presets()):
+        print(f"{spec.name:<{_INDENT - 2}}  {spec.description}")
         for line in _figures(spec, short=True):
-            print(" " * width + line)
-        source = textwrap.wrap(f"source: {spec.source}", width=100 - width)
-        print(textwrap.indent("\n".join(source), " " * width), end="\n\n")
+            print(" " * _INDENT + line)
+        source = textwrap.wrap(f"source: {spec.source}", width=100 - _INDENT, break_on_hyphens=False)
+        print(textwrap.indent("\n".join(source), " " * _INDENT), end="\n\n")
 
 
 def _check(args: Namespace) -> int:
@@ -117,11 +117,22 @@ def _check(args: Namespace) -> int:
         print(error, file=sys.stderr)  # bare lines, which editors understand
         return 2
     print(f"{args.file}: good; configuration {config_hash(spec)}")
-    for line in (str(machine), *_figures(spec)):
+    for line in (str(machine), *_figures(spec), *_links(machine.topology)):
         print(f"  {line}")
     for line in _distances(spec, machine.topology):
         print(f"  {line}")
     return 0
+
+
+def _links(topology: Topology) -> Iterator[str]:
+    """Yield a line of bandwidth and latency of each layer of links, where they have figures of their own."""
+    from xsim_py.units import format_bandwidth, format_time
+
+    names = topology.layers[: len(topology.layers) - topology.doors]
+    if topology.figures and 0 < len(names) <= _MANY_LAYERS:
+        told = zip(names, topology.figures, strict=False)
+        each = [f"{name} {format_bandwidth(costs)} and {format_time(latency)}" for name, (costs, latency) in told]
+        yield f"links:     {', '.join(each)}"
 
 
 def _distances(spec: MachineSpec, topology: Topology) -> Iterator[str]:
@@ -152,15 +163,17 @@ def _times(args: Namespace) -> None:
 
     spec = load_machine(args.file, overrides=dict(args.set or ()))
     layers = [name for name in ("network", "same_node") if getattr(spec, name) is not None]
+    layers += [each.name for each in spec.layers or ()]
     layer = args.layer or layers[0]
     if layer not in layers:
         raise ConfigError(f"--layer: {spec.name} has no figures for {layer!r}; it has {' and '.join(layers)}")
-    machine, other = Machine(spec, ranks=1), 0
-    if layer == "network":
-        with suppress(ConfigError):  # there is one node, which is full
-            machine = Machine(spec, ranks=machine.cores_per_node + 1)
-            other = next(rank for rank, node in enumerate(machine.node_of) if node)
-    link = make_network(spec, places=machine).link(0, other)
+    machine = Machine(spec, ranks=1)
+    ranks = machine.cores_per_node * max([each.nodes or 1 for each in spec.layers or ()], default=1) + 1
+    machine = Machine(spec, ranks=ranks if machine.open else min(ranks, machine.universe))
+    network = make_network(spec, places=machine)
+    # The ranks with the figures of that layer; on one node that is full, those of the network are of nobody.
+    links = (network.link(0, other) for other in reversed(range(machine.ranks)))
+    link = next((link for link in links if link.layer == layer), network.longest())
     print("bytes,seconds")
     for size_bytes in args.bytes:
         print(f"{size_bytes},{Decimal(link.one_way_ps(size_bytes)) / 10**12:f}")
@@ -201,6 +214,26 @@ def _figures(spec: MachineSpec, *, short: bool = False) -> Iterator[str]:
         yield from _layer("network:   ", spec.network, per_hop_ps=spec.network.per_hop_ps, short=short)
     if spec.same_node is not None:
         yield from _layer("same node: ", spec.same_node, per_hop_ps=0, short=short)
+    for each in spec.layers or ():
+        per_hop_ps = spec.network.per_hop_ps if each.nodes and spec.network is not None else 0
+        yield from _layer(f"{each.name}: ".ljust(11), each, per_hop_ps=per_hop_ps, short=short)
+    yield from _shared(spec)
+
+
+def _shared(spec: MachineSpec) -> Iterator[str]:
+    """Yield lines for what the ranks of a node share."""
+    from xsim_py.units import format_bandwidth, format_time
+
+    nic, memory, machine = spec.nic, spec.memory, spec.machine
+    if nic is not None and spec.network is not None:
+        several = machine.nics_per_node or 1
+        told = [format_bandwidth(spec.network.ps_per_byte if nic.ps_per_byte is None else nic.ps_per_byte)]
+        told += [f"a message each {format_time(nic.message_ps)}"] if nic.message_ps else []
+        told += [f"{nic.duplex} duplex" + (f", {nic.both_ways:g} of it both ways" if nic.both_ways < 1 else "")]
+        yield f"NIC:       {several} a node, " + ", ".join(told)
+    if memory is not None:
+        several = machine.sockets_per_node or 1
+        yield f"memory:    {several} a node, {format_bandwidth(memory.ps_per_byte)}"
 
 
 def _layer(name: str, layer: LayerSpec, *, per_hop_ps: int, short: bool) -> Iterator[str]:

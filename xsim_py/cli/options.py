@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
 
 _KINDS = {"-m": "module", "-c": "code"}
+_ABOUT_OUTPUT = ("--json", "--out", "--trace", "--timeline", "--waits", "--pairs", "--view", "--report", "--jobs", "-j")
+_FLAGS_ABOUT_OUTPUT = ("--quiet", "--profile", "--fresh")
 _STATUS = {"stalled": 3, "wall limit": 4, "interrupted": 130}
 
 
@@ -90,6 +93,59 @@ def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
     if not rest:
         raise ConfigError(f"{word} needs a {kind}")
     return ProgramSpec(kind, rest[0], list(rest[1:]))
+
+
+def repeated_by(command: str, own: Sequence[str], program: ProgramSpec | None = None) -> str:
+    """Return a command as one line for a shell, without the options that say where results go.
+
+    Parameters
+    ----------
+    command : str
+        Which one, such as ``run``.
+    own : sequence of str
+        What was given to it before the program.
+    program : ProgramSpec, optional
+        The program, if it takes one.
+    """
+    kept: list[str] = []
+    words = iter(own)
+    for word in words:
+        if word in _ABOUT_OUTPUT:
+            next(words, None)
+        elif word not in _FLAGS_ABOUT_OUTPUT and word.partition("=")[0] not in _ABOUT_OUTPUT:
+            kept.append(word)
+    if program is not None:
+        flag = next((flag for flag, kind in _KINDS.items() if kind == program.kind), None)
+        kept += [*([] if flag is None else [flag]), str(program.target), *program.args]
+    return shlex.join(["xsim", command, *kept])
+
+
+def add_report_option(parser: ArgumentParser, *, of: str) -> Action:
+    """Add the option that makes a page, and return it."""
+    return parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help=f"write a page about {of} that a browser shows without a network (.html): figures to zoom into, tables to"
+        " sort, and how to repeat it",
+    )
+
+
+def check_report(name: str | None) -> None:
+    """Find out now, and not after an hour's run, that a page cannot be made, or not under that name.
+
+    Raises
+    ------
+    ConfigError
+        When it cannot.
+    """
+    if name is None:
+        return
+    from xsim_py.report.page.document import check_page
+
+    try:
+        check_page(name)
+    except ConfigError as error:
+        raise ConfigError(f"--report {error}") from error
 
 
 def add_description_options(parser: ArgumentParser) -> list[Action]:
@@ -249,6 +305,7 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "fail": args.failures,
         "ft": args.ft,
         "restart": args.restart,
+        "clock_from": getattr(args, "clock_from", None),
         "resilience": args.resilience,
         "isolation": args.isolation,
         "check": getattr(args, "check", False),

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import add_set_option, positive
+from xsim_py.cli.options import add_report_option, add_set_option, check_report, positive, repeated_by
 from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs
 from xsim_py.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def add_study_parser(commands: Any) -> None:
     add_set_option(parser, of="every machine", such_as=every)
     add("--out", metavar="DIR", help="the folder for the results (default: the study's name and -results)")
     add("--fresh", action="store_true", help="forget the results that are there, and start over")
+    add_report_option(parser, of="the study")
     add("--list", action="store_true", help="list the runs, and which of them are done; run nothing")
     add("--quiet", action="store_true", help="print nothing but the table, and what went wrong")
     add("--schema", action="store_true", help="print the JSON Schema of studies, for editors")
@@ -69,9 +71,12 @@ def study(args: Namespace) -> int:
     if args.file is None:
         _list_presets()
         return 0
+    from xsim_py.clashes import InputFile
     from xsim_py.study import load_study
 
     spec = load_study(args.file)
+    check_report(args.report)
+    check_outputs({"report": args.report}, inputs=lambda: [InputFile("the study", spec.places[""].name)])
     return _list_runs(spec, args) if args.list else _run(spec, args)
 
 
@@ -133,6 +138,9 @@ def _run(spec: StudySpec, args: Namespace) -> int:
         print("xsim: the same command goes on with the rest", file=sys.stderr)
         return 130
     print(results.shown().to_text(max_rows=None))
+    if args.report is not None:
+        with writing():
+            results.to_html(args.report, command=repeated_by("study", args.own))
     for text, details in results.problems():
         print(f"xsim: {text}", *details, sep="\n", file=sys.stderr)
     if not args.quiet:

@@ -19,11 +19,29 @@ from xsim_py.config.description import (
     ProcessSpec,
     ResilienceSpec,
     SpawnSpec,
+    SpeedSpec,
     StorageSpec,
     UlfmSpec,
 )
-from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec, NoiseSpec, SegmentSpec
-from xsim_py.config.loader import config_hash, load_machine, machine_name, machine_names, preset_path, presets
+from xsim_py.config.layers import (
+    ComputeNoiseSpec,
+    LayerSpec,
+    MemorySpec,
+    NetworkSpec,
+    NicSpec,
+    NoiseSpec,
+    PlacedLayerSpec,
+    SegmentSpec,
+)
+from xsim_py.config.loader import (
+    config_hash,
+    description_text,
+    load_machine,
+    machine_name,
+    machine_names,
+    preset_path,
+    presets,
+)
 from xsim_py.config.topologies import EdgeSpec, LinkSpec, TopologySpec, TwistSpec
 
 __all__ = [
@@ -38,19 +56,24 @@ __all__ = [
     "LayerSpec",
     "LinkSpec",
     "MachineSpec",
+    "MemorySpec",
     "MpiSpec",
     "NetworkSpec",
+    "NicSpec",
     "NodesSpec",
     "NoiseSpec",
+    "PlacedLayerSpec",
     "ProcessSpec",
     "ResilienceSpec",
     "SegmentSpec",
     "SpawnSpec",
+    "SpeedSpec",
     "StorageSpec",
     "TopologySpec",
     "TwistSpec",
     "UlfmSpec",
     "config_hash",
+    "description_text",
     "load_machine",
     "machine_name",
     "machine_names",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xsim_py.config.described import Contradiction
 from xsim_py.config.description import MachineSpec
-from xsim_py.config.layers import LayerSpec
+from xsim_py.config.layers import LayerSpec, PlacedLayerSpec
 from xsim_py.config.topologies import ROUTINGS, TOPOLOGY_KEYS, TwistSpec
 from xsim_py.input_files import is_file
 
@@ -24,7 +24,7 @@ _SPEEDS = (1e-9, 1e9)
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     """Yield every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
     yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
-    topologies = (_nodes, _torus, _fat_tree, _dragonfly, _routing)
+    topologies = (_nodes, _placement, _doors, _torus, _fat_tree, _dragonfly, _routing)
     for rule in (*topologies, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
             yield path, message, (path, *involved)
@@ -59,6 +59,41 @@ def _nodes(spec: MachineSpec) -> Iterator[Contradiction]:
             yield "machine.nodes", "a graph knows its own number of nodes", ("topology.type",)
         if topology.file is not None and not is_file(topology.file):
             yield "topology.file", f"there is no file {topology.file}", ()
+
+
+def _doors(spec: MachineSpec) -> Iterator[Contradiction]:
+    """Yield what is wrong with sockets, NICs and memories."""
+    machine, cores = spec.machine, spec.machine.cores_per_node
+    for key, several in (("sockets_per_node", machine.sockets_per_node), ("nics_per_node", machine.nics_per_node)):
+        if several is None:
+            continue
+        if cores is None:
+            yield f"machine.{key}", "it divides the cores of a node: say machine.cores_per_node, too", ()
+        elif several > cores or (key == "sockets_per_node" and cores % several):
+            yield f"machine.{key}", f"{cores} cores cannot be shared out to {several}", ("machine.cores_per_node",)
+    if spec.memory is not None and spec.same_node is None:
+        yield "memory", "missing: same_node, what a message within a node costs besides", ("same_node",)
+    if spec.nic is None:
+        if machine.nics_per_node is not None:
+            yield "machine.nics_per_node", "the section nic is missing, which says what one of them does", ("nic",)
+        return
+    if spec.network is None:
+        yield "nic", "a single node needs no network interface", ("topology.type",)
+    elif spec.network.contention == "flows" and spec.nic.message_ps:
+        yield "nic.message_rate", "flows have no messages that could wait for each other", ("network.contention",)
+    if spec.nic.both_ways < 0.5:
+        yield "nic.both_ways", "less than 0.5 would be slower than half duplex", ()
+    if spec.nic.duplex == "half" and "nic.both_ways" in spec.places:
+        yield "nic.both_ways", "a half-duplex NIC has half of its bandwidth then", ("nic.duplex",)
+
+
+def _placement(spec: MachineSpec) -> Iterator[Contradiction]:
+    machine = spec.machine
+    if machine.rank_file is not None:
+        if not is_file(machine.rank_file):
+            yield "machine.rank_file", f"there is no file {machine.rank_file}", ()
+        if "machine.placement" in spec.places:
+            yield "machine.placement", "the file says where each rank is", ("machine.rank_file",)
 
 
 def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -194,10 +229,8 @@ def _routing(spec: MachineSpec) -> Iterator[Contradiction]:
     if topology.ties == "simgrid" and topology.twist != "none":
         yield "topology.ties", "SimGrid has no twisted torus", ("topology.twist",)
     links = topology.links or {}
-    if topology.duplex == "half" and topology.type != "switch" and "port" not in links:
-        yield "topology.duplex", "only a switch, and nodes with a port (topology.links.port), are half duplex", ()
     for layer, figures in links.items():
-        if figures.ps_per_byte is None and figures.latency_ps is None and layer not in ("port", "memory", "backbone"):
+        if figures.ps_per_byte is None and figures.latency_ps is None and layer != "backbone":
             yield f"topology.links.{layer}", "it has neither a bandwidth nor a latency", ()
 
 
@@ -223,6 +256,29 @@ def _layers(spec: MachineSpec) -> Iterator[Contradiction]:
         yield from _layer(spec, spec.network, "network", spec.network.per_hop_ps)
     if spec.same_node is not None:
         yield from _layer(spec, spec.same_node, "same_node", 0)
+    for index, each in enumerate(spec.layers or ()):
+        yield from _placed(spec, each, f"layers[{index}]")
+
+
+def _placed(spec: MachineSpec, layer: PlacedLayerSpec, path: str) -> Iterator[Contradiction]:
+    """Yield what is wrong with a layer that goes by where ranks are."""
+    machine = spec.machine
+    yield from _layer(spec, layer, path, 0 if layer.nodes is None or spec.network is None else spec.network.per_hop_ps)
+    if layer.name in ("network", "same_node") or [each.name for each in spec.layers or ()].count(layer.name) > 1:
+        yield f"{path}.name", f"there is another layer {layer.name}", ()
+    if layer.nodes is not None:
+        if layer.cores is not None:
+            yield f"{path}.cores", "a layer is made of cores or of nodes", (f"{path}.nodes",)
+        if spec.network is None:
+            yield f"{path}.nodes", "a single node has no other nodes", ("topology.type",)
+        return
+    if machine.cores_per_node is None:
+        yield f"{path}.cores", "it divides the cores of a node: say machine.cores_per_node, too", ()
+    elif layer.cores is None and (layer.name != "socket" or machine.sockets_per_node is None):
+        yield f"{path}.cores", "missing: how many cores make one, or how many nodes", ("machine.sockets_per_node",)
+    elif layer.cores is not None and (layer.cores > machine.cores_per_node or machine.cores_per_node % layer.cores):
+        message = f"{machine.cores_per_node} cores of a node are not made of parts of {layer.cores}"
+        yield f"{path}.cores", message, ("machine.cores_per_node",)
 
 
 def _layer(spec: MachineSpec, layer: LayerSpec, path: str, per_hop_ps: int) -> Iterator[Contradiction]:
@@ -292,6 +348,9 @@ def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
             yield "compute.times", "computing is either measured or has these times", ("compute.mode",)
         if not is_file(spec.compute.times):
             yield "compute.times", f"there is no file {spec.compute.times}", ()
+    for index, each in enumerate(spec.compute.speeds or ()):
+        if not _SPEEDS[0] <= each.speed <= _SPEEDS[1]:
+            yield f"compute.speeds[{index}].speed", f"{each.speed:g} is not from {_SPEEDS[0]:g} to {_SPEEDS[1]:g}", ()
     noise = spec.compute.noise
     if noise is not None and noise.law != "lognormal" and "compute.noise.sigma" in spec.places:
         yield "compute.noise.sigma", "an exponential law has no sigma", ("compute.noise.law",)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from xsim_py.config.document import override
+from xsim_py.config.document import override, plain_values
 from xsim_py.config.entries import Entry, Location, Problem, raise_all
 from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import ConfigError
@@ -22,6 +22,8 @@ class Described:
     """A description that has been read; its places are by dotted path."""
 
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
+    told: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """What was written, with what was put in place of some of it, as plain values."""
 
     def place(self, path: str) -> Location:
         """Return where the key at ``path`` was written or, if it was left out, the section that it belongs to."""
@@ -70,7 +72,7 @@ def read_description(
         override(root, path=path, value=value, problems=reading.problems)
     spec: Any = Section(cls).read(root, "", reading)
     places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
-    spec = dataclasses.replace(spec, name=spec.name or name, places=places, **more)
+    spec = dataclasses.replace(spec, name=spec.name or name, places=places, told=plain_values(root), **more)
     # A key that could not be read has its default, and what follows from that would be said of nothing.
     wrong = {problem.path for problem in reading.problems}
     for path, message, involved in contradictions(spec):

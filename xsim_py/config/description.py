@@ -19,7 +19,7 @@ from pathlib import Path
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.algorithms import ALGORITHMS, FTCO, FTCO_OPERATIONS
 from xsim_py.config.described import Described
-from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, NetworkSpec
+from xsim_py.config.layers import ComputeNoiseSpec, LayerSpec, MemorySpec, NetworkSpec, NicSpec, PlacedLayerSpec
 from xsim_py.config.topologies import TopologySpec
 from xsim_py.config.value_kinds import BySize, ListOf, MapOf, OneOf, Section, WordOr, choice, integer, option
 
@@ -45,10 +45,28 @@ class NodesSpec:
     cores_per_node: int | None = option(
         integer(1, _MOST), "Ranks that fit on a node.", shown="1; on a single node as many as there are ranks"
     )
+    sockets_per_node: int | None = option(
+        integer(1, _MOST), "Sockets of a node, each with an equal part of its cores.", shown="1"
+    )
+    nics_per_node: int | None = option(
+        integer(1, _MOST), "Network interfaces of a node, each for an equal part of its cores; see nic.", shown="1"
+    )
     placement: str = option(
         choice("block", "round_robin"),
         "Fill one node after the other, or deal ranks out to the nodes in turn.",
         default="block",
+    )
+    rank_file: Path | None = option(
+        kinds.FILE,
+        "CSV with columns rank, node and core, one line for each of the first ranks, in place of placement; relative "
+        "to this file.",
+        shown="none",
+    )
+    oversubscribe: bool = option(
+        kinds.BOOLEAN,
+        "Whether there may be more ranks than cores; of those on a core, k that compute do so at 1/k of its speed.",
+        default=False,
+        shown="false",
     )
     processor_name: str | None = option(
         kinds.LINE,
@@ -242,6 +260,17 @@ class MpiSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SpeedSpec:
+    """One entry of ``compute.speeds``: ranks or nodes that compute faster or slower than the others."""
+
+    speed: float = option(
+        kinds.POSITIVE, "How many times faster they are; several entries multiply.", default=1.0, required=True
+    )
+    ranks: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Which ranks.", shown="all of the nodes")
+    nodes: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Which nodes.", shown="all of the ranks")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ComputeSpec:
     """Section ``compute``: what the program's own work between MPI calls costs."""
 
@@ -261,6 +290,11 @@ class ComputeSpec:
         "Pcontrol declares it.",
         default=1.0,
         shown="1",
+    )
+    speeds: tuple[SpeedSpec, ...] | None = option(
+        ListOf(Section(SpeedSpec), "a list such as [{nodes: 0-3, speed: 0.5}]", least=0),
+        "Ranks and nodes with another speed.",
+        shown="none",
     )
     flops: float | None = option(
         kinds.FLOPS, "Operations a second of a core, for the work that xsim_py.work declares.", shown="unlimited"
@@ -427,6 +461,17 @@ class MachineSpec(Described):
     network: NetworkSpec | None = option(Section(NetworkSpec), "Costs between two nodes.")
     same_node: LayerSpec | None = option(
         Section(LayerSpec), "Costs between two ranks of one node.", shown="those between neighbouring nodes"
+    )
+    layers: tuple[PlacedLayerSpec, ...] | None = option(
+        ListOf(Section(PlacedLayerSpec), "a list such as [{name: socket, cores: 24, latency: 300ns}]", least=0),
+        "Costs between ranks of one core, socket, cabinet, ...: a message has those of the smallest that holds both.",
+        shown="none",
+    )
+    nic: NicSpec | None = option(
+        Section(NicSpec), "Network interfaces that the ranks of a node share.", shown="each rank has its own"
+    )
+    memory: MemorySpec | None = option(
+        Section(MemorySpec), "Memory that messages within a node share.", shown="unlimited"
     )
     mpi: MpiSpec = option(Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
     compute: ComputeSpec = option(Section(ComputeSpec), "The program's own work.", default=ComputeSpec)

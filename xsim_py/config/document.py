@@ -30,6 +30,7 @@ _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
 _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]{1,100}\.[0-9]{0,100}|\.[0-9]{1,100})(?:[eE][-+][0-9]{1,3})?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _BOOLEANS: Final = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
+_ENDS_OF_LINES: Final = "\x85\u2028\u2029\ufeff"  # PyYAML writes them as they are, and reads something else
 _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 
 
@@ -57,6 +58,24 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
         place = Location.in_file(path, *line_and_column(bytes(error.object), error.start))
         raise ConfigError(Problem(place, "", "not YAML: this byte is not UTF-8 text")) from None
     return read_yaml(text, name=str(path), folder=path.parent, problems=problems)
+
+
+def yaml_text(values: Any) -> str:
+    """Return plain values as YAML, from which the same ones are read."""
+    text = str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100))
+    if any(sign in text for sign in _ENDS_OF_LINES):
+        text = str(yaml.safe_dump(values, sort_keys=False, width=100))
+    return text
+
+
+def plain_values(entry: Entry) -> Any:
+    """Return what an entry says, without the places."""
+    value = entry.value
+    if isinstance(value, dict):
+        return {key: plain_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain_values(item) for item in value]
+    return value if isinstance(value, str | bool | int | float | None) else str(value)
 
 
 def override(root: Entry, *, path: str, value: object, problems: list[Problem]) -> None:

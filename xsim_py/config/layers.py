@@ -7,9 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from xsim_py.config import value_kinds as kinds
-from xsim_py.config.value_kinds import ListOf, Section, choice, option, up_to
+from xsim_py.config.value_kinds import ListOf, Section, choice, integer, option, up_to
+
+
+def _own(kind: kinds.Kind, *, key: str = "") -> Any:
+    """Make the field of a figure that is the section's where a segment leaves it out."""
+    return option(kind, "As in the section itself, for these sizes.", shown="the section's", key=key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,29 +23,13 @@ class SegmentSpec:
     """One entry of ``segments``: the figures of messages from one size up to the next entry's."""
 
     from_bytes: int = option(kinds.SIZE, "The smallest message that has these figures.", default=0, required=True)
-    latency_ps: int | None = option(kinds.COST, "As in the section itself, for these sizes.", shown="the section's")
-    ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "As in the section itself, for these sizes.", shown="the section's", key="bandwidth"
-    )
-    send_overhead_ps: int | None = option(
-        kinds.COST, "As in the section itself, for these sizes.", shown="the section's"
-    )
-    recv_overhead_ps: int | None = option(
-        kinds.COST, "As in the section itself, for these sizes.", shown="the section's"
-    )
-    send_overhead_ps_per_byte: Fraction | None = option(
-        kinds.TIME_PER_BYTE,
-        "As in the section itself, for these sizes.",
-        shown="the section's",
-        key="send_overhead_per_byte",
-    )
-    recv_overhead_ps_per_byte: Fraction | None = option(
-        kinds.TIME_PER_BYTE,
-        "As in the section itself, for these sizes.",
-        shown="the section's",
-        key="recv_overhead_per_byte",
-    )
-    gap_ps: int | None = option(kinds.COST, "As in the section itself, for these sizes.", shown="the section's")
+    latency_ps: int | None = _own(kinds.COST)
+    ps_per_byte: Fraction | None = _own(kinds.BANDWIDTH, key="bandwidth")
+    send_overhead_ps: int | None = _own(kinds.COST)
+    recv_overhead_ps: int | None = _own(kinds.COST)
+    send_overhead_ps_per_byte: Fraction | None = _own(kinds.TIME_PER_BYTE, key="send_overhead_per_byte")
+    recv_overhead_ps_per_byte: Fraction | None = _own(kinds.TIME_PER_BYTE, key="recv_overhead_per_byte")
+    gap_ps: int | None = _own(kinds.COST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +96,63 @@ class LayerSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlacedLayerSpec(LayerSpec):
+    """One entry of ``layers``: what a message costs between ranks that are near each other."""
+
+    name: str = option(kinds.NAME, "What it is called, such as core, socket or cabinet.", default="", required=True)
+    cores: int | None = option(
+        integer(1, 2**31 - 1),
+        "How many cores of a node, one after the other, make one of these.",
+        shown="of a socket its part of the cores of a node",
+    )
+    nodes: int | None = option(
+        integer(1, 2**31 - 1), "How many nodes, one after the other, make one of these, if it is more than a node."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NicSpec:
+    """Section ``nic``: the network interfaces of a node, which its ranks share."""
+
+    ps_per_byte: Fraction | None = option(
+        kinds.BANDWIDTH, "Of each, one way.", shown="that of network", key="bandwidth"
+    )
+    latency_ps: int = option(kinds.COST, "What each of the two on the way adds.", default=0, shown="0s")
+    message_ps: int = option(
+        kinds.MESSAGE_RATE,
+        "How many messages it takes or gives in a second at most.",
+        default=0,
+        shown="unlimited",
+        key="message_rate",
+    )
+    duplex: str = option(
+        choice("full", "half"),
+        "full: as fast in both directions at a time; half: both share the bandwidth.",
+        default="full",
+    )
+    both_ways: float = option(
+        up_to(1),
+        "Which part of its bandwidth a full-duplex one has in each direction while both are busy, 0.5 to 1.",
+        default=1.0,
+        shown="1",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemorySpec:
+    """Section ``memory``: that of a socket (or of a node with one), which messages between ranks of a node share."""
+
+    ps_per_byte: Fraction = option(
+        kinds.BANDWIDTH,
+        "How fast messages go through it, all together.",
+        default=Fraction(0),
+        required=True,
+        key="bandwidth",
+    )
+    latency_ps: int = option(kinds.COST, "What it adds to the latency.", default=0, shown="0s")
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoiseSpec:
     """Section ``network.noise``: what is added to messages between nodes by chance, by lognormal laws."""
 
@@ -156,8 +203,8 @@ class NetworkSpec(LayerSpec):
         default="loggp",
     )
     contention: str = option(
-        choice("none", "links"),
-        "links: messages that meet on a link of the network wait for each other.",
+        choice("none", "links", "flows"),
+        "links: messages that meet on a link of the network wait for each other. flows: they share it max-min fairly.",
         default="none",
     )
     noise: NoiseSpec | None = option(

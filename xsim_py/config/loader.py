@@ -15,7 +15,7 @@ from typing import Any, Final
 from xsim_py.config.contradictions import contradictions
 from xsim_py.config.described import read_description
 from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
-from xsim_py.config.document import read_yaml_file
+from xsim_py.config.document import read_yaml_file, yaml_text
 from xsim_py.config.entries import Entry, Problem, from_python
 from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
 from xsim_py.errors import ConfigError, advice
@@ -84,6 +84,11 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
     )
 
 
+def description_text(source: str | Path | Mapping[str, Any], *, overrides: Mapping[str, Any] | None = None) -> str:
+    """Return a machine description as YAML, with the entries that `overrides` set; see `load_machine`."""
+    return yaml_text(load_machine(source, overrides=overrides).told)
+
+
 def machine_name(source: str | Path | Mapping[str, Any]) -> str:
     """Return what a machine is called: as its description says, or else as its file is; also of one that is wrong."""
     try:
@@ -149,6 +154,11 @@ def config_hash(spec: MachineSpec) -> str:
     for section, default in (("spawn", SpawnSpec()), ("process", ProcessSpec())):
         if getattr(spec, section) == default:
             del told[section]
+    told = {key: value for key, value in told.items() if value is not None or key not in ("layers", "nic", "memory")}
+    told["machine"] = dict(_plain(spec.machine))  # type: ignore[call-overload]
+    for key in ("sockets_per_node", "nics_per_node", "rank_file", "oversubscribe"):
+        if told["machine"][key] in (None, False):
+            del told["machine"][key]
     told["topology"] = dict(_plain(spec.topology))  # type: ignore[call-overload]
     old = {"type", "dims", "twist", "file", "edges", "hosts"}
     if spec.topology.type == "fattree":

@@ -29,21 +29,21 @@ class TwistSpec:
 TOPOLOGY_KEYS = {
     "single": (),
     "switch": ("duplex", "links"),
-    "torus": ("dims", "twist", "ties", "routing", "duplex", "links"),
+    "torus": ("dims", "twist", "ties", "routing", "links"),
     "fattree": (
         *("leaves", "nodes_per_leaf", "spines", "shape", "children", "parents", "parallel", "arity", "radix", "levels"),
-        *("taper", "cables", "routing", "duplex", "links"),
+        *("taper", "cables", "routing", "links"),
     ),
     "dragonfly": (
         *("hosts_per_router", "routers_per_group", "global_links_per_router", "groups", "links_between_groups"),
-        *("wiring", "routing", "duplex", "links"),
+        *("wiring", "routing", "links"),
     ),
     "cascade": (
         *("shape", "groups", "links_between_groups", "chassis", "links_between_chassis", "blades", "links_in_chassis"),
-        *("hosts_per_router", "routing", "duplex", "links"),
+        *("hosts_per_router", "routing", "links"),
     ),
-    "hyperx": ("dims", "hosts_per_router", "parallel", "routing", "duplex", "links"),
-    "graph": ("file", "edges", "hosts", "cables", "routing", "duplex", "links"),
+    "hyperx": ("dims", "hosts_per_router", "parallel", "routing", "links"),
+    "graph": ("file", "edges", "hosts", "cables", "routing", "links"),
 }
 """The keys of section ``topology`` that each type has besides ``type``; their classes are in `machine.topologies`."""
 
@@ -58,7 +58,7 @@ ROUTINGS = {
 """The values that ``topology.routing`` has on each type, the default first."""
 
 _LAYERS = (
-    *("every", "node", "backbone", "port", "memory", "host", "local", "global", "green", "black", "blue", "link"),
+    *("every", "node", "backbone", "host", "local", "global", "green", "black", "blue", "link"),
     *(f"level{level}" for level in range(1, 9)),
     *(f"dim{dimension}" for dimension in range(1, 7)),
     *kinds.DIMENSIONS,
@@ -73,7 +73,7 @@ class LinkSpec:
         kinds.BANDWIDTH, "Of a link, one way.", shown="that of network", key="bandwidth"
     )
     latency_ps: int | None = option(
-        kinds.COST, "What a link adds to the latency.", shown="network.per_hop; within a node and a switch 0s"
+        kinds.COST, "What a link adds to the latency.", shown="network.per_hop; within a switch 0s"
     )
 
 
@@ -217,13 +217,13 @@ class TopologySpec:
     )
     duplex: str | None = option(
         choice("full", "half"),
-        "half: what a node sends and what it receives share one link, that to its switch or its port.",
+        "half: what a node sends and what it receives share one link, that to its switch.",
         shown="full",
     )
     links: Mapping[str, LinkSpec] | None = option(
         SectionsOf(_LAYERS, Section(LinkSpec), "a section such as {host: {bandwidth: 10GB/s, latency: 100ns}}"),
-        "Bandwidth and latency by layer of links; every: of those without an entry; port, memory: gives each node such "
-        "a link; backbone: gives a switch one, which all messages share.",
+        "Bandwidth and latency by layer of links; every: of those without an entry; backbone: gives a switch one, "
+        "which all messages share.",
         shown="none",
     )
     file: Path | None = option(

@@ -1,34 +1,54 @@
-"""Links of the nodes themselves: a port between a node's ranks and the network, and its memory."""
+"""Links of the nodes themselves: network interfaces (NICs) that ranks share, and the memory of sockets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from xsim_py.config import MachineSpec
 from xsim_py.machine.topology import IN, MEMORY, OUT, PORT, Route, Topology, Wire
 
 
+class Seat(NamedTuple):
+    """The NIC and the socket of a rank, by their numbers within its node."""
+
+    nic: int = 0
+    socket: int = 0
+
+
+_FIRST = Seat()
+
+
 class Doors(Topology):
-    """A topology whose nodes have a port, which all messages of their ranks share, or a memory, or both.
+    """A topology whose nodes have NICs, which all messages of their ranks share, or memories, or both.
 
     Parameters
     ----------
     inner
         The topology itself.
-    port
-        ``full``: a link for each direction; ``half``: one for both; or no port.
-    memory
-        Whether messages within a node share a link.
+    nics
+        How many a node has; 0: messages share none.
+    duplex
+        ``full``: a NIC is a link for each direction; ``half``: one for both.
+    both_ways
+        Whether a full-duplex NIC is slower where both directions are busy: a third link, which both cross.
+    sockets
+        How many memories a node has; 0: messages share none.
     """
 
-    def __init__(self, inner: Topology, *, port: str | None, memory: bool) -> None:
-        self.inner, self._port, self._memory = inner, port, memory
-        self.layers = (*inner.layers, *(["port"] if port else []), *(["memory"] if memory else []))
-        self.widths = inner.widths and (*inner.widths, *[1] * (len(self.layers) - len(inner.layers)))
-        self.edge_figures = inner.edge_figures and inner.edge_figures + ((None, None),) * (
-            len(self.layers) - len(inner.layers)
-        )
-        self.closed_form = inner.closed_form
+    def __init__(
+        self, inner: Topology, *, nics: int = 0, duplex: str = "full", both_ways: bool = False, sockets: int = 0
+    ) -> None:
+        self.inner, self._nics, self._sockets = inner, nics, sockets
+        kinds = {"half": [PORT], "full": [OUT, PORT] if both_ways else [OUT]}[duplex] if nics else []
+        self._out: Sequence[int] = kinds
+        self._into: Sequence[int] = [IN if kind == OUT else kind for kind in reversed(kinds)]
+        added = [*(["nic", "nic both ways"] if len(kinds) == 2 else ["nic"] * len(kinds)), *["memory"] * bool(sockets)]
+        self.layers = (*inner.layers, *added)
+        self.doors = len(added)
+        self.widths = inner.widths and (*inner.widths, *[1] * self.doors)
+        self.edge_figures = inner.edge_figures and inner.edge_figures + ((None, None),) * self.doors
+        self.closed_form, self.one_way_out = inner.closed_form, inner.one_way_out or nics > 0
         self.grows, self.equally_far = inner.grows, inner.equally_far
         self.codes, self.switches, self.processor_name = inner.codes, inner.switches, inner.processor_name
         self.grow(inner.nodes)
@@ -39,13 +59,14 @@ class Doors(Topology):
         raise NotImplementedError
 
     @classmethod
-    def around(cls, inner: Topology, spec: MachineSpec) -> Topology:
-        """Return a topology with the ports and memories that a description asks for; itself if that is none."""
-        links = spec.topology.links or {}
-        if "port" not in links and "memory" not in links:
-            return inner
-        port = (spec.topology.duplex or "full") if "port" in links else None
-        return cls(inner, port=port, memory="memory" in links)
+    def around(cls, inner: Topology, spec: MachineSpec) -> Doors:
+        """Return a topology with the NICs and memories that a description asks for."""
+        nic, memory = spec.nic, spec.memory
+        nics = 0 if nic is None else spec.machine.nics_per_node or 1
+        sockets = 0 if memory is None else spec.machine.sockets_per_node or 1
+        if nic is None:
+            return cls(inner, sockets=sockets)
+        return cls(inner, nics=nics, duplex=nic.duplex, both_ways=nic.both_ways < 1, sockets=sockets)
 
     @property
     def seed(self) -> int:
@@ -60,40 +81,57 @@ class Doors(Topology):
         """Have room for that many nodes."""
         if nodes != self.inner.nodes:
             self.inner.grow(nodes)
-        self.nodes = nodes
-        self.least_hops = self.inner.least_hops + (2 if self._port and self.inner.least_hops else 0)
+        self.nodes, self.least_hops = nodes, self.inner.least_hops
+
+    def seat(self, core: int, cores: int) -> Seat:
+        """Return what a rank on that core of a node with so many cores uses: they are shared out evenly, in order."""
+        return Seat(core * max(self._nics, 1) // cores, core * max(self._sockets, 1) // cores)
+
+    def passage(self, a: int, b: int, origin: Seat, to: Seat, *, inner: bool) -> Route:
+        """Return the links from a rank to another one.
+
+        Parameters
+        ----------
+        a, b
+            Their nodes.
+        origin, to
+            Their seats there.
+        inner
+            Whether the links between nodes are among them.
+        """
+        at, there = self.inner.vertex_of(a), self.inner.vertex_of(b)
+        if at == there:
+            sockets = sorted({origin.socket, to.socket}) if self._sockets else []
+            return [_door(at, MEMORY, socket) for socket in sockets]
+        out = [_door(at, kind, origin.nic) for kind in self._out]
+        into = [_door(there, kind, to.nic) for kind in self._into]
+        return [*out, *(self.inner.route(a, b) if inner else ()), *into]
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return the way between two ports, or the memory of a node."""
-        way = self.inner.route(a, b)
-        a, b = self.inner.vertex_of(a), self.inner.vertex_of(b)
-        if a == b:
-            return [(a, a, MEMORY)] if self._memory else []
-        if self._port is None:
-            return way
-        out, into = (PORT, PORT) if self._port == "half" else (OUT, IN)
-        return [(a, a, out), *way, (b, b, into)]
+        """Return the way between the first cores of two nodes, or the memory of the first socket of one."""
+        return self.passage(a, b, _FIRST, _FIRST, inner=True)
 
     def vertex_of(self, node: int, /) -> int:
         """Return the vertex that a node is in the topology itself."""
         return self.inner.vertex_of(node)
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return the links of the route between two nodes, 0 within one."""
-        return self.inner.hops(a, b) + (2 if self._port and a != b else 0)
+        """Return the links between two nodes."""
+        return self.inner.hops(a, b)
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return how many links of each layer the route has; of port and memory, those that there are."""
-        ways = self.inner.ways(a, b)
-        if self._port:
-            ways = (*ways, 2 if a != b else 0)
-        return (*ways, int(a == b)) if self._memory else ways
+        """Return how many links of each layer the route has; of its NICs and memories, those that there are."""
+        doors = [2 if a != b else 0] * len(self._out) + [int(a == b)] * bool(self._sockets)
+        return (*self.inner.ways(a, b), *doors)
 
     def layer(self, link: Wire, /) -> int:
         """Return the place of a link's layer."""
-        if link[-1] == MEMORY:
+        kind = link[-1] if len(link) > 2 else 0
+        if kind == MEMORY:
             return len(self.layers) - 1
-        return len(self.inner.layers) if self._port and link[-1] in (PORT, OUT, IN) else self.inner.layer(link)
+        if self._nics and kind in (OUT, IN, PORT):
+            return len(self.inner.layers) + (kind == PORT and len(self._out) == 2)
+        return self.inner.layer(link)
 
     def name(self, node: int, /) -> str:
         """Return what a user calls that node."""
@@ -108,27 +146,30 @@ class Doors(Topology):
         return self.inner.wires()
 
     def diameter(self) -> int:
-        """Return the links of the longest way, ports counted."""
-        inner = self.inner.diameter()
-        return inner + (2 if self._port and inner else 0)
+        """Return the hops of the longest route between two nodes."""
+        return self.inner.diameter()
 
     def mean_distance(self) -> float:
-        """Return the mean over all pairs, ports counted."""
-        inner = self.inner.mean_distance()
-        return inner + (2 if self._port and inner else 0)
+        """Return the mean hops over all pairs."""
+        return self.inner.mean_distance()
 
     def router_hops(self) -> tuple[int, float] | None:
         """Return the hops between switches in the topology itself."""
         return self.inner.router_hops()
 
     def bisection(self, bandwidths: Sequence[float], /) -> float | None:
-        """Return what the network carries, or the ports of half of the nodes."""
+        """Return what the network carries, or the NICs of half of the nodes."""
         inner = self.inner.bisection(bandwidths[: len(self.inner.layers)])
-        if not self._port or inner is None:
+        if not self._nics or inner is None:
             return inner
-        return min(inner, self.nodes // 2 * bandwidths[len(self.inner.layers)])
+        return min(inner, self.nodes // 2 * self._nics * bandwidths[len(self.inner.layers)])
 
     def __str__(self) -> str:
-        port = f"{self._port}-duplex ports" if self._port else ""
-        memory = "memories" if self._memory else ""
-        return f"{self.inner} with {' and '.join(filter(None, (port, memory)))}"
+        counts = ((self._nics, "NIC", "NICs"), (self._sockets, "shared memory", "shared memories"))
+        words = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
+        return f"{self.inner} with {' and '.join(words)} a node"
+
+
+def _door(vertex: int, kind: int, number: int) -> Wire:
+    """Return a link within a node: of its first NIC or socket, or of one with a number."""
+    return (vertex, vertex, number, kind) if number else (vertex, vertex, kind)

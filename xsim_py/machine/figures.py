@@ -11,8 +11,6 @@ from xsim_py.machine.topology import Topology
 Figures = tuple[tuple[Fraction, int], ...]
 """Picoseconds of a byte (0: unlimited), and picoseconds that a link adds to the latency, of each layer."""
 
-_WITHIN = ("port", "memory", "backbone")  # no hops of the network: they add no latency that nobody asks for
-
 
 def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
     """Return the figures of the layers of a topology; None where all links are as section ``network`` says.
@@ -28,14 +26,22 @@ def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
             said = f"this topology has no such layer of links: {advice(name, ('every', *topology.layers))}"
             raise spec.error(f"topology.links.{name}", said)
     widths, edges = topology.widths, topology.edge_figures
-    if network is None or not (given or (widths and set(widths) != {1}) or set(edges) - {(None, None)}):
+    own = given or (widths and set(widths) != {1}) or set(edges) - {(None, None)}
+    if not topology.doors and (network is None or not own):
         return None
+    return (*_between_nodes(spec, topology), *_of_doors(spec, topology))
+
+
+def _between_nodes(spec: MachineSpec, topology: Topology) -> Figures:
+    network, given, widths, edges = spec.network, spec.topology.links or {}, topology.widths, topology.edge_figures
+    if network is None:
+        return ((Fraction(0), 0),) * (len(topology.layers) - topology.doors)
     found = []
-    for layer, name in enumerate(topology.layers):
+    for layer, name in enumerate(topology.layers[: len(topology.layers) - topology.doors]):
         # The layers of a graph are the figures of its edges; what these leave out is that of all links.
         told = given.get("link" if edges and name.startswith("link ") else name)
         if told is None:
-            told = LinkSpec() if name in _WITHIN else given.get("every", LinkSpec())
+            told = LinkSpec() if name == "backbone" else given.get("every", LinkSpec())
         if edges:
             ps_per_byte, latency_ps = edges[layer]
             told = LinkSpec(
@@ -45,9 +51,28 @@ def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
         ps_per_byte = network.ps_per_byte if told.ps_per_byte is None else told.ps_per_byte
         latency_ps = told.latency_ps
         if latency_ps is None:
-            latency_ps = 0 if name in _WITHIN else network.per_hop_ps
+            latency_ps = 0 if name == "backbone" else network.per_hop_ps
         found.append((ps_per_byte / (widths[layer] if widths else 1), latency_ps))
-    hops = [latency_ps for name, (_, latency_ps) in zip(topology.layers, found, strict=True) if name not in _WITHIN]
+    hops = [latency_ps for name, (_, latency_ps) in zip(topology.layers, found, strict=False) if name != "backbone"]
     if network.latency_ps == 0 and not network.segments and network.times is None and min(hops, default=0) == 0:
         raise spec.error("network.latency", "it is zero, and so is that of some links; a message needs some time")
+    return tuple(found)
+
+
+def _of_doors(spec: MachineSpec, topology: Topology) -> Figures:
+    """Return the figures of the links of the nodes themselves, see `xsim_py.machine.doors`."""
+    found = []
+    nic, memory = spec.nic, spec.memory
+    for name in topology.layers[len(topology.layers) - topology.doors :]:
+        if name == "memory":
+            assert memory is not None
+            found.append((memory.ps_per_byte, memory.latency_ps))
+            continue
+        assert nic is not None
+        assert spec.network is not None
+        ps_per_byte = spec.network.ps_per_byte if nic.ps_per_byte is None else nic.ps_per_byte
+        if name == "nic":
+            found.append((ps_per_byte, nic.latency_ps))
+        else:  # what both directions have together
+            found.append((ps_per_byte / (2 * Fraction(nic.both_ways).limit_denominator(10**6)), 0))
     return tuple(found)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from xsim_py.config import MachineSpec
 from xsim_py.config.contradictions import MOST_RANKS
 from xsim_py.errors import ConfigError
 from xsim_py.machine.shards import shard_blocks
 from xsim_py.machine.topologies import topology_class
+
+if TYPE_CHECKING:
+    from xsim_py.machine.doors import Doors
+    from xsim_py.machine.topology import Route
 
 
 class Machine:
@@ -52,26 +58,32 @@ class Machine:
         kind = topology_class(spec.topology.type)
         self.cores_per_node = spec.machine.cores_per_node or (places if kind.grows == "cores" else 1)
         self.topology = kind.of(spec, -(-places // self.cores_per_node))
-        if spec.topology.links:
+        if spec.nic is not None or spec.memory is not None:
             from xsim_py.machine.doors import Doors  # few nodes have any
 
             self.topology = Doors.around(self.topology, spec)
         self.topology.seed = seed
-        if spec.topology.links or self.topology.widths or self.topology.edge_figures:
+        if spec.topology.links or self.topology.doors or self.topology.widths or self.topology.edge_figures:
             from xsim_py.machine.figures import link_figures
 
             self.topology.figures = link_figures(spec, self.topology)
         cores = self.topology.nodes * self.cores_per_node
-        if cores < places:
+        if cores < places and not spec.machine.oversubscribe:
             raise spec.error(
                 "machine" if wanted is None else "spawn.universe",
                 f"machine {spec.name} has {cores} cores ({self.topology.nodes} nodes of {self.cores_per_node}), "
-                f"too few for {places} ranks",
+                f"too few for {places} ranks; with machine.oversubscribe ranks share cores",
             )
-        self.universe = wanted or cores
+        self.universe = wanted or max(cores, ranks)
         sizes = {"cores": spec.machine.cores_per_node, "nodes": spec.machine.nodes}
         self.open = wanted is None and bool(kind.grows) and sizes[kind.grows] is None
         self.node_of: Sequence[int] = self._place()
+        self._core_of = array("i")
+        if spec.machine.rank_file is not None:
+            from xsim_py.machine.rank_file import read_rank_file  # few machines have one
+
+            nodes, self._core_of = read_rank_file(spec, ranks, self.topology.nodes, self.cores_per_node)
+            self.node_of = nodes
         self.followers: list[Callable[[Sequence[int]], object]] = []
 
     def add_ranks(self, first: int, nodes: Sequence[int]) -> None:
@@ -80,6 +92,8 @@ class Machine:
             self.node_of = array("i", self.node_of)
         if len(self.node_of) == first:
             self.node_of.extend(nodes)
+            if self._core_of:
+                self._count_cores()
             self.topology.grow(max(self.topology.nodes, max(nodes) + 1))
             for follow in self.followers:
                 follow(self.node_of)
@@ -88,6 +102,58 @@ class Machine:
         """Forget all but the first ranks, as when the job starts."""
         if isinstance(self.node_of, array):
             del self.node_of[self.ranks :]
+            del self._core_of[self.ranks :]
+
+    @property
+    def core_of(self) -> Sequence[int]:
+        """The core of each rank: so many ranks, modulo the cores, have been placed on its node before."""
+        if not self._core_of:
+            self._count_cores()
+        return self._core_of
+
+    def _count_cores(self) -> None:
+        """Note the cores of the ranks that have been placed since this was last done."""
+        first = len(self._core_of)
+        before = Counter(self.node_of[:first])
+        shared = self.spec.machine.oversubscribe and self.spec.machine.placement == "block" and not first
+        on_node = Counter(self.node_of) if shared else {}
+        for node in self.node_of[first:]:
+            # Those who share a core are neighbours, so that they can be simulated together.
+            crowd = max(on_node.get(node, 0), self.cores_per_node)
+            core = before[node] * self.cores_per_node // crowd if shared else before[node] % self.cores_per_node
+            self._core_of.append(core)
+            before[node] += 1
+
+    @property
+    def crowded(self) -> bool:
+        """Tell whether ranks may share a core."""
+        return self.spec.machine.oversubscribe
+
+    @property
+    def shares(self) -> tuple[bool, bool]:
+        """Tell whether messages between nodes share any links, and whether those within a node do."""
+        network, across = self.spec.network, self.spec.nic is not None
+        return across or (network is not None and network.contention != "none"), self.spec.memory is not None
+
+    def way(self, origin: int, to: int) -> Route:
+        """Return all links from one rank to another one, also those that messages do not share."""
+        topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
+        if not topology.doors:
+            return topology.route(a, b) if a != b else []
+        doors = cast("Doors", topology)
+        seats = (doors.seat(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
+        return doors.passage(a, b, *seats, inner=True)
+
+    def shared_way(self, origin: int, to: int) -> list[Any]:
+        """Return the links from one rank to another that messages share, the last one first."""
+        topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
+        crossing = self.spec.network is not None and self.spec.network.contention != "none"
+        if not topology.doors:
+            # By their numbers, unless their layers differ: these go by what a link is.
+            return topology.links(a, b) if topology.figures is None else topology.route(a, b)[::-1]
+        doors = cast("Doors", topology)
+        seats = (doors.seat(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
+        return doors.passage(a, b, *seats, inner=crossing)[::-1]
 
     @property
     def nodes(self) -> int:
@@ -97,6 +163,9 @@ class Machine:
     def _place(self) -> Sequence[int]:
         if self.spec.machine.placement == "round_robin":
             return array("i", [rank % self.nodes for rank in range(self.ranks)])
+        cores = self.nodes * self.cores_per_node
+        if self.ranks > cores:
+            return array("i", [rank * cores // self.ranks // self.cores_per_node for rank in range(self.ranks)])
         if self.cores_per_node == 1:
             return range(self.ranks)
         return array("i", [rank // self.cores_per_node for rank in range(self.ranks)])
@@ -112,7 +181,19 @@ class Machine:
 
     def shard_blocks(self, shards: int) -> list[range]:
         """Return the ranks of each shard (see `xsim_py.machine.shard_blocks`)."""
-        return shard_blocks(self.node_of, shards=shards)
+        if not self.crowded:
+            return shard_blocks(self.node_of, shards=shards)
+        # Who shares a core has to be simulated together.
+        places = [node * self.cores_per_node + core for node, core in zip(self.node_of, self.core_of, strict=True)]
+        last = {place: rank for rank, place in enumerate(places)}
+        group, groups, until = 0, [], -1
+        for rank, place in enumerate(places):
+            group += rank > until
+            until = max(until, last[place])
+            groups.append(group)
+        return shard_blocks(groups, shards=min(shards, group)) + [range(self.ranks, self.ranks)] * max(
+            shards - group, 0
+        )
 
     def __str__(self) -> str:
         return f"{self.topology}; ranks a node: {self.cores_per_node}, placed {self.spec.machine.placement}"

@@ -13,7 +13,7 @@ from xsim_py.config import MachineSpec
 
 Wire = tuple[int, ...]
 """A directed link: the vertices that it leads from and to, and after them the number of one that is not the first of
-several side by side. One within a vertex has a number of `WITHIN`."""
+several side by side. One within a vertex has a number of `WITHIN`, before it perhaps that of a NIC or socket."""
 Route = list[Wire]
 
 PORT: Final = -1
@@ -52,8 +52,12 @@ class Topology(ABC):
         Picoseconds of a byte and of latency by layer, where they come with the links themselves; None: not told.
     figures : tuple of (picoseconds of a byte, picoseconds of latency) or None
         Those of each layer; None where all links are as section ``network`` says.
+    doors : int
+        How many of its layers, the last ones, are of links of the nodes themselves.
     switches : int
         How many of its vertices are no nodes.
+    one_way_out : bool
+        Whether all that a rank sends to other nodes goes over one link first.
     closed_form : bool
         Whether distances are quickly found, however many nodes there are.
     seed : int
@@ -66,7 +70,9 @@ class Topology(ABC):
     widths: tuple[int, ...] | None = None
     edge_figures: tuple[tuple[Fraction | None, int | None], ...] = ()
     figures: tuple[tuple[Fraction, int], ...] | None = None
+    doors = 0
     switches = 0
+    one_way_out = False
     closed_form = True
     seed = 0
     grows = ""
@@ -106,6 +112,10 @@ class Topology(ABC):
         """Return the place of a link's layer among `layers`."""
         return 0
 
+    def partner(self, link: Wire, /) -> Wire:
+        """Return the link of the other direction of a node's network interface."""
+        return (*link[:-1], OUT + IN - link[-1])
+
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return how many links of each layer `route` has."""
         counts = [0] * len(self.layers)
@@ -129,7 +139,7 @@ class Topology(ABC):
         """Return the name of a link, such as ``h0>s1.0``, ``a>b#1`` for a second one, or ``n0.mem`` within a node."""
         a, b, *number = link
         if a == b:
-            return self.vertex(a) + WITHIN[number[0]]
+            return self.vertex(a) + WITHIN[number[-1]] + "".join(map(str, number[:-1]))
         return f"{self.vertex(a)}>{self.vertex(b)}" + (f"#{number[0]}" if number else "")
 
     def wires(self) -> Iterator[Wire]:
@@ -221,6 +231,7 @@ class Switch(Topology):
 
     grows = "nodes"
     equally_far = True
+    one_way_out = True
     switches = 1
 
     def __init__(self, nodes: int, *, half: bool = False, backbone: bool = False) -> None:
@@ -258,6 +269,10 @@ class Switch(Topology):
     def vertex_of(self, node: int, /) -> int:
         """Return the vertex of a node; those that came later stand behind the switch."""
         return node + (node >= self._first)
+
+    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+        """Return two links of nodes, and perhaps the backbone; none within a node."""
+        return (2 * (a != b), int(a != b)) if self._backbone else (2 * (a != b),)
 
     def layer(self, link: Wire, /) -> int:
         """Return 0 for the link of a node, and 1 for the backbone."""

@@ -224,7 +224,7 @@ class Type:
         if self.is_contiguous:
             end = offset + nbytes
             if offset < 0 or end > len(memory):
-                self._outside(memory, offset, -(-nbytes // self.size))
+                self._outside(memory, offset, -(-nbytes // (self.size or 1)))
             memory[offset:end] = data
             return nbytes
         if not nbytes:
@@ -253,6 +253,8 @@ class Type:
 
     def _outside(self, memory: memoryview, offset: int, count: int) -> None:
         low, high = self.span(count)
+        if low == high:  # nothing is touched, wherever that is
+            return
         what = f"{count} x {self.name or 'a derived datatype'}"
         fail(
             c.ERR_BUFFER,

@@ -11,7 +11,7 @@ from xsim_py.mpi.calls import settle_all
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Patches
 
-from . import MPI, functions, options, rc
+from . import MPI, code_tables, functions, options, rc
 from .pickling import forget_changes
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience:
     real = _take_out()
     patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
     forget_changes()
+    code_tables.forget_changes()
     if namespace is not None and "mpi4py.MPI" in real:
         _substitute(patches, namespace, real)
     sys.modules["mpi4py"] = package = sys.modules[__package__]

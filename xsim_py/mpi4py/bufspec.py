@@ -25,6 +25,7 @@ from xsim_py.mpi.collectives.channel import EqualBlocks, VariedBlocks
 from xsim_py.mpi.datatype import NULL, Type
 from xsim_py.mpi.errors import Exception as MPIError
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi4py.code_tables import derived
 from xsim_py.mpi4py.datatype import TYPE_DICT, Datatype, core_of
 from xsim_py.mpi4py.dlpack import at_address, is_foreign
 from xsim_py.mpi4py.handle import int_list
@@ -62,7 +63,7 @@ FILL: dict[int, Callable[[Any, int, bytes], None]] = {}
 filler = FILL.get
 """Hot path: as ``FILL.get`` in a module that has imported `FILL`, Python makes an object of the method each time."""
 
-_FAST: dict[np.dtype[Any], Type] = {np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"}
+_FAST = derived({np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"})
 
 
 class UserBuffer:

@@ -13,6 +13,7 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.predefined import PREDEFINED
 from xsim_py.mpi4py.attribute_calls import Attributed
+from xsim_py.mpi4py.code_tables import CodeTable
 from xsim_py.mpi4py.handle import Handle, int_list
 from xsim_py.mpi4py.memory import flat_view
 
@@ -463,14 +464,15 @@ _CONSTANTS: dict[Type, Datatype] = {core: INSTANCES[name] for core, name in _nam
 _COMBINER_NAMES = {value: name[9:] for name, value in vars(c).items() if name.startswith("COMBINER_")}
 
 
-def _codes(table: str) -> dict[str, Datatype]:
+def _codes(table: str, items: str) -> CodeTable[Datatype]:
     """A table of ``CODE=NAME`` items; the last of equal codes counts, and nulls do not."""
-    pairs = (item.split("=") for item in table.split())
-    return {code: INSTANCES[name] for code, name in pairs if INSTANCES[name]}
+    pairs = (item.split("=") for item in items.split())
+    return CodeTable(table, {code: INSTANCES[name] for code, name in pairs if INSTANCES[name]})
 
 
 # What type strings and buffer formats mean; of several types that fit, mpi4py takes the C type with a size in its name.
 TYPE_DICT = _codes(
+    "_typedict",
     "?=C_BOOL b=SIGNED_CHAR h=SHORT i=INT l=LONG q=LONG_LONG B=UNSIGNED_CHAR H=UNSIGNED_SHORT I=UNSIGNED "
     "L=UNSIGNED_LONG Q=UNSIGNED_LONG_LONG e=FLOAT16_T f=FLOAT d=DOUBLE g=LONG_DOUBLE "
     "Zf=C_FLOAT_COMPLEX Zd=C_DOUBLE_COMPLEX Zg=C_LONG_DOUBLE_COMPLEX "
@@ -479,19 +481,21 @@ TYPE_DICT = _codes(
     "f2=FLOAT16_T f4=FLOAT f8=DOUBLE f16=LONG_DOUBLE "
     "c8=C_FLOAT_COMPLEX c16=C_DOUBLE_COMPLEX c32=C_LONG_DOUBLE_COMPLEX "
     "n=COUNT N=UNSIGNED_LONG p=AINT P=UNSIGNED_LONG c=CHAR a=CHAR S=CHAR S1=CHAR s=CHAR 1s=CHAR "
-    "U=WCHAR U1=WCHAR u=UINT16_T 1u=UINT16_T w=WCHAR 1w=WCHAR M=INT64_T M8=INT64_T m=INT64_T m8=INT64_T"
+    "U=WCHAR U1=WCHAR u=UINT16_T 1u=UINT16_T w=WCHAR 1w=WCHAR M=INT64_T M8=INT64_T m=INT64_T m8=INT64_T",
 )
 TYPE_DICT_C = _codes(
+    "_typedict_c",
     "?=C_BOOL b=SIGNED_CHAR h=SHORT i=INT l=LONG q=LONG_LONG B=UNSIGNED_CHAR H=UNSIGNED_SHORT I=UNSIGNED "
     "L=UNSIGNED_LONG Q=UNSIGNED_LONG_LONG f=FLOAT d=DOUBLE g=LONG_DOUBLE "
     "F=C_FLOAT_COMPLEX D=C_DOUBLE_COMPLEX G=C_LONG_DOUBLE_COMPLEX b1=C_BOOL "
     "i1=INT8_T i2=INT16_T i4=INT32_T i8=INT64_T u1=UINT8_T u2=UINT16_T u4=UINT32_T u8=UINT64_T f2=FLOAT16_T "
-    "f4=FLOAT c8=C_FLOAT_COMPLEX f8=DOUBLE c16=C_DOUBLE_COMPLEX f16=LONG_DOUBLE c32=C_LONG_DOUBLE_COMPLEX"
+    "f4=FLOAT c8=C_FLOAT_COMPLEX f8=DOUBLE c16=C_DOUBLE_COMPLEX f16=LONG_DOUBLE c32=C_LONG_DOUBLE_COMPLEX",
 )
 TYPE_DICT_F = _codes(
+    "_typedict_f",
     "l=LOGICAL i=INTEGER r=REAL s=REAL d=DOUBLE_PRECISION c=COMPLEX z=DOUBLE_COMPLEX "
     "i1=INTEGER1 i2=INTEGER2 i4=INTEGER4 i8=INTEGER8 r4=REAL4 r8=REAL8 r16=REAL16 "
-    "c8=COMPLEX8 c16=COMPLEX16 c32=COMPLEX32"
+    "c8=COMPLEX8 c16=COMPLEX16 c32=COMPLEX32",
 )
 
 

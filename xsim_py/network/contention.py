@@ -36,8 +36,6 @@ class LinkContention:
 
     Parameters
     ----------
-    link
-        The costs of the network; its latency is the part that does not depend on the hops.
     per_hop_ps
         What each hop takes.
 
@@ -47,13 +45,15 @@ class LinkContention:
         Told of each time at which `advance` has to be called; set by the caller.
     arrive : callable
         Told when the last byte of a message arrives, of its place and whose it is; set by the caller.
+    fifo : bool
+        Whether messages take a link one after the other.
     """
 
     wake: Callable[[int], None]
     arrive: Callable[[int, int, Any], None]
+    fifo = True
 
-    def __init__(self, link: Link, *, per_hop_ps: int) -> None:
-        self._link = link
+    def __init__(self, *, per_hop_ps: int) -> None:
         self._per_hop_ps = per_hop_ps
         self._free_ps: Any = _FreeSinceStart()
         self._at: dict[int, list[_Passage]] = {}
@@ -63,7 +63,7 @@ class LinkContention:
         if links:
             self._free_ps = [0] * links
 
-    def enter(self, time_ps: int, place: int, ahead: list[Any], size_bytes: int, message: Any) -> None:
+    def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Let a message come to the first link of its way.
 
         Parameters
@@ -74,12 +74,14 @@ class LinkContention:
             Its own place in the order of what happens at one time, the same for every number of shards.
         ahead
             Its route: one directed link or more, the last one first. The list belongs to the message from now on.
+        unshared
+            Its costs but for those links: see `Network.unshared`.
         size_bytes
             What it takes on the wire depends on that.
         message
             Whose it is, for `arrive`.
         """
-        cost = self._link.cost(size_bytes)
+        cost = unshared.cost(size_bytes)
         passage = (place, ahead, cost.wire_ps, cost.latency_ps + cost.wire_ps, message)
         there = self._at.get(time_ps)
         if there is not None:

@@ -1,4 +1,4 @@
-"""A network of two layers, one within a node and one between nodes, whose costs are those of LogGP.
+"""A network of layers (within a node, between nodes, and what is between them) whose costs are those of LogGP.
 
 See `link` for the closed form, and `network` for what a run asks a model.
 """
@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from xsim_py.config import MachineSpec
+from xsim_py.config import LayerSpec, MachineSpec
 from xsim_py.network.link import Cost, Link
 from xsim_py.network.network import Network, Places
 
 if TYPE_CHECKING:
     from xsim_py.network.contention import LinkContention
+    from xsim_py.network.fair_contention import FairContention
 
 _FEW_NODES: Final = 128
 
@@ -46,16 +47,30 @@ class LayeredNetwork(Network):
         self._way: Any = places.topology.hops if figures is None else places.topology.ways
         self._least_hops = places.topology.least_hops
         self._across: dict[Any, Link] = {}
-        self._shares_links = spec.network is not None and spec.network.contention == "links"
+        self._shares_links = spec.network is not None and spec.network.contention != "none"
+        self._flows = spec.network is not None and spec.network.contention == "flows"
+        self._between = len(figures or ()) - places.topology.doors  # layers of links that nodes have between them
+        self._nic = spec.nic
+        self._memory = places.topology.layers[-1:] == ("memory",)
+        self._beside: dict[Link, Link] = {}  # costs without the links that messages share
+        self._bare: dict[str, Link] = {}
         self.uniform: dict[int, Cost] = {}
         self.equally_far = False
-        if spec.same_node is not None:
-            slowest, memory_ps = figures[-1] if figures and places.topology.layers[-1] == "memory" else (Fraction(0), 0)
-            self._same = self.link_class(spec.same_node, layer="same_node", hops=0, way_ps=memory_ps, slowest=slowest)
-        else:  # no figures of its own: as between neighbours
-            self._same = self._nearest()
+        self._places = places
+        sockets = spec.machine.sockets_per_node or 1
+        near = [(each.nodes or 0, each.cores or places.cores_per_node // sockets, each) for each in spec.layers or ()]
+        self._around = [(nodes, each) for nodes, _, each in sorted(near, key=lambda one: one[0]) if nodes]
+        within = [(cores, each) for nodes, cores, each in sorted(near, key=lambda one: one[1]) if not nodes]
+        if self._flows and self._memory:
+            self._share_interfaces()
+        self._inside = [(cores, self._within(each, each.name)) for cores, each in within]
+        # Without figures of its own: as between neighbours.
+        self._same = self._nearest() if spec.same_node is None else self._within(spec.same_node, "same_node")
+        if self._flows and not self._memory:
+            self._share_interfaces()
+            self._across.clear()
         per_hop_ps = 0 if spec.network is None or figures is not None else spec.network.per_hop_ps
-        equally_far = places.topology.equally_far or (figures is None and per_hop_ps == 0)
+        equally_far = (places.topology.equally_far or (figures is None and per_hop_ps == 0)) and not self._around
         if isinstance(places.node_of, range) and spec.network is not None and equally_far:
             # Hot path: one rank a node, and any two nodes cost the same.
             self._only = self._nearest()
@@ -64,11 +79,18 @@ class LayeredNetwork(Network):
             self.equally_far = True
         self._by_code: dict[int, Link] = {}
         self._code_of: Sequence[int] | None = None
-        if not self.equally_far and (codes := places.topology.codes) is not None:
+        if not self.equally_far and not spec.layers and (codes := places.topology.codes) is not None:
             # Hot path: how far two nodes of a torus are apart depends on the difference of their codes only.
             self._codes = codes
             self._set_codes()
             self.link = self._coded_link  # type: ignore[method-assign]
+
+    def _share_interfaces(self) -> None:
+        """Have what a rank sends from now on share its interface, and not wait for it."""
+        from xsim_py.network.fair_contention import sharing_link  # few machines have any
+
+        self.link_class = sharing_link(self.link_class)
+        self._bare.clear()
 
     def _set_codes(self) -> None:
         ranks, codes = self._node_of, self._codes
@@ -103,35 +125,90 @@ class LayeredNetwork(Network):
         a = node_of[src_rank]
         b = node_of[dst_rank]
         if a == b:
+            if self._inside:
+                core_of = self._places.core_of
+                a, b = core_of[src_rank], core_of[dst_rank]
+                for cores, link in self._inside:
+                    if a // cores == b // cores:
+                        return link
             return self._same
         way = self._way(a, b)
+        for place, (nodes, _) in enumerate(self._around):
+            if a // nodes == b // nodes:
+                return self._across.get((place, way)) or self._make(way, place)
         return self._across.get(way) or self._make(way)
 
-    def _make(self, way: Any) -> Link:
-        """Make the costs of a way: so many hops or, where layers of links have figures, so many links of each."""
-        costs = self._across_costs
-        assert costs is not None  # the rules of the description see to that
-        if self._figures is None:
-            link = self.link_class(costs, layer="network", hops=way, way_ps=way * costs.per_hop_ps)
-        else:
-            way_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(way, self._figures, strict=True))
-            slowest = max([ps for links, (ps, _) in zip(way, self._figures, strict=True) if links], default=Fraction(0))
-            link = self.link_class(costs, layer="network", hops=sum(way), way_ps=way_ps, slowest=slowest)
-        self._across[way] = link
+    def _within(self, costs: LayerSpec, name: str) -> Link:
+        """Make the costs of messages within a node, by way of the memory that they share, if there is one."""
+        slowest, memory_ps = self._figures[-1] if self._memory and self._figures else (Fraction(0), 0)
+        link = self.link_class(costs, layer=name, hops=0, way_ps=memory_ps, slowest=slowest)
+        self._beside[link] = self.link_class(costs, layer=name, hops=0, way_ps=0)
         return link
+
+    def _make(self, way: Any, place: int | None = None) -> Link:
+        """Make the costs of a way: so many hops or, where layers of links have figures, so many links of each.
+
+        They are those of section ``network``, or of the layer of nodes at that place.
+        """
+        costs, name = self._figures_of(place)
+        if self._figures is None:
+            assert self._across_costs is not None
+            link = self.link_class(costs, layer=name, hops=way, way_ps=way * self._across_costs.per_hop_ps)
+        else:
+            link = self._over(costs, name, way)
+        if self._shares_links:
+            self._beside[link] = self._bare.get(name) or self.link_class(costs, layer=name, hops=0, way_ps=0)
+            self._bare[name] = self._beside[link]
+        elif self._topology.doors:
+            own = (0,) * self._topology.doors
+            self._beside[link] = self._over(costs, name, (*way[: self._between], *own))
+        self._across[way if place is None else (place, way)] = link
+        return link
+
+    def _figures_of(self, place: int | None) -> tuple[LayerSpec, str]:
+        """Return the costs between nodes, or of the layer of nodes at that place, and the name."""
+        if place is not None:
+            layer = self._around[place][1]
+            return layer, layer.name
+        assert self._across_costs is not None  # the rules of the description see to that
+        return self._across_costs, "network"
+
+    def _over(self, costs: LayerSpec, name: str, way: Sequence[int]) -> Link:
+        """Make costs with so many links of each layer on the way."""
+        assert self._figures is not None
+        way_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(way, self._figures, strict=True))
+        slowest = max([ps for links, (ps, _) in zip(way, self._figures, strict=True) if links], default=Fraction(0))
+        return self.link_class(costs, layer=name, hops=sum(way[: self._between]), way_ps=way_ps, slowest=slowest)
 
     def _nearest(self) -> Link:
         """Return the costs between the first two nodes, or the two nearest ones where all links are alike."""
-        if self._figures is None:
-            return self._make(self._least_hops)
-        way = (0,) * len(self._figures) if self._least_hops == 0 else self._way(0, 1)
+        way = self._nearest_way()
         return self._across.get(way) or self._make(way)
+
+    def _nearest_way(self) -> Any:
+        if self._figures is None:
+            return self._least_hops
+        return (0,) * len(self._figures) if self._least_hops == 0 else self._way(0, 1)
 
     @property
     def in_order(self) -> bool:
-        """True if no message can come before an earlier one of the same rank to the same one by itself."""
-        across = True if self._across_costs is None else self._nearest().in_order
-        return across and self._same.in_order
+        """True if no message can come before an earlier one of the same rank to the same one by itself.
+
+        Flows may; whoever follows them sees to that.
+        """
+        across = [] if self._flows else self._nearest_of_all()
+        within = [] if self._flows and self._memory else self._all_within()
+        return all(link.in_order for link in (*across, *within))
+
+    def _all_within(self) -> list[Link]:
+        return [self._same, *(link for _, link in self._inside)]
+
+    def _nearest_of_all(self) -> list[Link]:
+        """Return the costs between the nearest nodes, and what they would be in each layer of nodes."""
+        if self._across_costs is None:
+            return []
+        way = self._nearest_way()
+        return [self._nearest(), *(self._make(way, place) for place in range(len(self._around)))]
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
         """Return the smallest latency between ranks of different blocks; see `Network.min_latency_ps`.
@@ -149,8 +226,8 @@ class LayeredNetwork(Network):
             parts, counted = len(used), sum(map(len, used))
             nodes = len(set().union(*used))
         latencies = []
-        if counted > nodes or parts == 1:  # two blocks share a node (or nobody has to look ahead)
-            latencies.append(self._same.least_ps)
+        if counted > nodes or parts == 1 or self._memory:  # two blocks share a node (or nobody has to look ahead)
+            latencies.append(self._same_ps)
         if parts > 1 and nodes > 1:
             latencies.append(self.nearest_ps)
         return min(latencies)
@@ -160,29 +237,36 @@ class LayeredNetwork(Network):
 
         Blocks that share a node are as near as ranks on one node, others as the two nearest nodes.
         """
-        same_ps = self._same.least_ps
-        across_ps = self.nearest_ps
+        same_ps = self._same_ps
+        across_ps = min(self.nearest_ps, same_ps) if self._memory else self.nearest_ps
         nodes = [set(self._node_of[block.start : block.stop]) for block in blocks]
         return [[across_ps if a.isdisjoint(b) else same_ps for b in nodes] for a in nodes]
 
     @property
+    def _same_ps(self) -> int:
+        """The least time of a message within a node; links that it shares are all that comes before."""
+        return min((self._beside[link] if self._memory else link).least_ps for link in self._all_within())
+
+    @property
     def nearest_ps(self) -> int:
-        """The latency between the two nearest nodes."""
+        """The latency between the two nearest nodes, of the nearest layer that there is."""
         if self._across_costs is None:
-            return self._same.least_ps
+            return self._same_ps
+        one_by_one = self._shares_links and not self._flows
         if self._figures is None:
-            hops = 1 if self._shares_links else self._least_hops or 1
-            return (self._across.get(hops) or self._make(hops)).least_ps
-        # Nothing is faster than all links would be if they were as fast as the fastest hop.
-        layers = list(zip(self._topology.layers, self._figures, strict=True))
-        inside = [name for name, _ in layers if name in ("port", "memory", "backbone")]
-        least_ps = min(latency_ps for name, (_, latency_ps) in layers if name not in inside)
-        if self._shares_links:
-            hops = 0 if inside else 1
+            hops = 1 if one_by_one else self._least_hops or 1
+            least_ps = self._across_costs.per_hop_ps
         else:
-            hops = self._least_hops - 2 * ("port" in inside) - ("backbone" in inside)
-        link = self.link_class(self._across_costs, layer="network", hops=hops, way_ps=max(hops, 0) * least_ps)
-        return link.least_ps
+            # Nothing is faster than all links would be if they were as fast as the fastest hop.
+            layers = list(zip(self._topology.layers, self._figures, strict=True))[: self._between]
+            backbone = "backbone" in self._topology.layers
+            least_ps = min(latency_ps for name, (_, latency_ps) in layers if name != "backbone")
+            if one_by_one:
+                hops = 0 if backbone or self._topology.doors else 1
+            else:
+                hops = max(self._least_hops - backbone, 0)
+        costs = [self._across_costs, *(layer for _, layer in self._around)]
+        return min(self.link_class(each, layer="", hops=hops, way_ps=hops * least_ps).least_ps for each in costs)
 
     def longest(self) -> Link:
         """Return the costs between the two nodes that are farthest apart, or within one if that takes longer."""
@@ -193,7 +277,7 @@ class LayeredNetwork(Network):
             across = self._across.get(diameter) or self._make(diameter)
         else:
             across = max(map(self._make, self._some_ways()), key=lambda link: link.latency_ps)
-        return max(across, self._same, key=lambda link: link.latency_ps)
+        return max(across, *self._nearest_of_all(), *self._all_within(), key=lambda link: link.latency_ps)
 
     def _some_ways(self) -> set[tuple[int, ...]]:
         """Return the ways between all nodes, or from a few of many: these see about what the others see."""
@@ -201,16 +285,33 @@ class LayeredNetwork(Network):
         sources = range(nodes) if nodes <= _FEW_NODES else (0, nodes // 2, nodes - 1)
         return {self._way(a, b) for a in sources for b in range(nodes)}
 
-    def contention(self) -> LinkContention | None:
+    def contention(self) -> LinkContention | FairContention | None:
         """Return a fresh account of the links, or None if messages share none."""
         costs = self._across_costs
-        if costs is None or not self._shares_links:
+        if costs is not None and self._flows:
+            from xsim_py.network.fair_contention import fair_contention  # few machines have any
+
+            ahead_ps = min(self.nearest_ps, self._same_ps) if self._memory else self.nearest_ps
+            return fair_contention(self.link, costs, self._topology, ahead_ps=ahead_ps)
+        if not self._shares_links and not self._topology.doors:
             return None
         from xsim_py.network.contention import LinkContention  # most runs share none
 
-        link = self.link_class(costs, layer="network", hops=0, way_ps=0)
         if self._figures is None:
-            return LinkContention(link, per_hop_ps=costs.per_hop_ps)
-        from xsim_py.network.uneven import UnevenContention  # most machines have links that are all alike
+            assert costs is not None
+            return LinkContention(per_hop_ps=costs.per_hop_ps)
+        from xsim_py.network.uneven import LinkFigures, UnevenContention  # most machines have links that are all alike
 
-        return UnevenContention(link, layer_of=self._topology.layer, figures=self._figures)
+        figures = [LinkFigures(*each) for each in self._figures]
+        if self._nic is not None:
+            at = self._topology.layers.index("nic")
+            figures[at] = figures[at]._replace(least_ps=self._nic.message_ps)
+            if self._nic.both_ways < 1:
+                both = Fraction(self._nic.both_ways).limit_denominator(10**6)
+                figures[at] = figures[at]._replace(rest=2 * both - 1)
+                figures[at + 1] = figures[at + 1]._replace(counts=False)
+        return UnevenContention(layer_of=self._topology.layer, figures=figures, partner=self._topology.partner)
+
+    def unshared(self, src_rank: int, dst_rank: int) -> Link:
+        """Return the costs from one rank to another without the links that messages share."""
+        return self._beside[self.link(src_rank, dst_rank)]

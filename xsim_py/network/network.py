@@ -13,6 +13,7 @@ from xsim_py.network.link import Cost, Link
 
 if TYPE_CHECKING:
     from xsim_py.network.contention import LinkContention
+    from xsim_py.network.fair_contention import FairContention
     from xsim_py.network.noise import NoiseModel
 
 MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
@@ -43,6 +44,16 @@ class Distances(Protocol):
         ...
 
     @property
+    def doors(self) -> int:
+        """How many of the layers of links, the last ones, are of the nodes themselves."""
+        ...
+
+    @property
+    def one_way_out(self) -> bool:
+        """True if all that a rank sends to other nodes goes over one link first."""
+        ...
+
+    @property
     def layers(self) -> tuple[str, ...]:
         """The names of the layers of links."""
         ...
@@ -54,6 +65,10 @@ class Distances(Protocol):
 
     def layer(self, link: tuple[int, ...], /) -> int:
         """Return the place of a link's layer."""
+        ...
+
+    def partner(self, link: tuple[int, ...], /) -> tuple[int, ...]:
+        """Return the link of the other direction of a node's network interface."""
         ...
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
@@ -75,6 +90,16 @@ class Places(Protocol):
     @property
     def node_of(self) -> Sequence[int]:
         """The node of each rank."""
+        ...
+
+    @property
+    def core_of(self) -> Sequence[int]:
+        """The core of each rank in its node."""
+        ...
+
+    @property
+    def cores_per_node(self) -> int:
+        """How many ranks fit on a node."""
         ...
 
     @property
@@ -129,8 +154,12 @@ class Network(Protocol):
         """The smallest latency between two nodes, also those without ranks; within a node where there is but one."""
         ...
 
-    def contention(self) -> LinkContention | None:
+    def contention(self) -> LinkContention | FairContention | None:
         """Return a fresh account of who uses which link when, or None if messages share no links."""
+        ...
+
+    def unshared(self, source: int, dest: int, /) -> Link:
+        """Return the costs from one rank to another without the links that messages share, if they share any."""
         ...
 
     def follow(self, node_of: Sequence[int]) -> None:

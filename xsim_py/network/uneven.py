@@ -2,17 +2,32 @@
 
 Behind a slow link, the bytes of a message come no faster: so it holds each link for as long as its bytes take on the
 slowest of those that it has come over, and its last byte arrives so long after its head.
+
+A full-duplex interface that is slower while both of its directions are busy has twice ``both_ways`` of its bandwidth
+then. Who comes first has all of one direction, and who comes while that lasts the rest: ``2 * both_ways - 1``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from xsim_py.network.contention import LinkContention
 from xsim_py.network.link import Link
 from xsim_py.units import round_half_up
+
+
+class LinkFigures(NamedTuple):
+    """How long a message holds a link of one layer, and how much later it is at the next one."""
+
+    ps_per_byte: Fraction
+    latency_ps: int
+    least_ps: int = 0
+    rest: Fraction | None = None
+    """What is left of its bandwidth while its `partner` is busy; None: all."""
+    counts: bool = True
+    """Whether messages wait for it."""
 
 
 class UnevenContention(LinkContention):
@@ -20,37 +35,43 @@ class UnevenContention(LinkContention):
 
     Parameters
     ----------
-    link
-        The costs of the network without its links.
     layer_of
         The place of a link's layer.
     figures
-        Picoseconds of a byte and of latency of each layer.
+        Those of each layer.
+    partner
+        The link of the other direction of an interface.
     """
 
     def __init__(
-        self, link: Link, *, layer_of: Callable[[Any], int], figures: tuple[tuple[Fraction, int], ...]
+        self,
+        *,
+        layer_of: Callable[[Any], int],
+        figures: Sequence[LinkFigures],
+        partner: Callable[[Any], Any] | None = None,
     ) -> None:
-        super().__init__(link, per_hop_ps=0)
-        self._layer_of, self._figures = layer_of, figures
-        self._layers: dict[Any, int] = {}
+        super().__init__(per_hop_ps=0)
+        self._layer_of, self._figures, self._partner = layer_of, figures, partner
+        self._layers: dict[Any, LinkFigures] = {}
 
     def number(self, links: int) -> None:
         """Keep links by what they are: their numbers do not tell a layer."""
 
-    def enter(self, time_ps: int, place: int, ahead: list[Any], size_bytes: int, message: Any) -> None:
+    def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Let a message come to the first link of its way, as `LinkContention.enter`."""
-        cost = self._link.cost(size_bytes)
-        held_ps = cost.wire_ps
+        cost = unshared.cost(size_bytes)
         hops = []
-        for link in reversed(ahead):
-            layer = self._layers.get(link)
-            if layer is None:
-                layer = self._layers[link] = self._layer_of(link)
-            ps_per_byte, latency_ps = self._figures[layer]
-            held_ps = max(held_ps, round_half_up(size_bytes * ps_per_byte.numerator, ps_per_byte.denominator))
-            hops.append((link, held_ps, latency_ps))
-        passage = (place, hops[::-1], held_ps, cost.latency_ps + held_ps, message)
+        for link in ahead:
+            figures = self._layers.get(link)
+            if figures is None:
+                figures = self._layers[link] = self._figures[self._layer_of(link)]
+            if figures.counts:
+                ps_per_byte = figures.ps_per_byte
+                own_ps = round_half_up(size_bytes * ps_per_byte.numerator, ps_per_byte.denominator)
+                hops.append((link, own_ps, figures))
+        self._come(time_ps, (place, hops, cost.wire_ps, cost.latency_ps, message))
+
+    def _come(self, time_ps: int, passage: Any) -> None:
         there = self._at.get(time_ps)
         if there is not None:
             there.append(passage)
@@ -62,22 +83,30 @@ class UnevenContention(LinkContention):
         """Let all messages that are at a link at this time have it, as `LinkContention.advance`."""
         here = sorted(self._at.pop(now_ps), key=lambda passage: passage[0])
         movers = [passage[4] for passage in here]
-        for passage in here:
-            place, ahead, _, rest_ps, message = passage
+        for place, ahead, held_ps, latency_ps, message in here:
             while True:
-                link, held_ps, latency_ps = ahead.pop()
+                link, own_ps, figures = ahead.pop()
                 begin_ps = max(self._free_ps[link], now_ps)
-                self._free_ps[link] = begin_ps + held_ps
-                next_ps = begin_ps + latency_ps
+                if figures.rest is not None and self._partner is not None:
+                    own_ps = _beside(own_ps, self._free_ps[self._partner(link)] - begin_ps, figures.rest)
+                held_ps = max(held_ps, own_ps)
+                self._free_ps[link] = begin_ps + max(held_ps, figures.least_ps)
+                next_ps = begin_ps + figures.latency_ps
                 if not ahead:
-                    self.arrive(next_ps + rest_ps, place, message)
+                    self.arrive(next_ps + latency_ps + held_ps, place, message)
                 elif next_ps > now_ps:
-                    if next_ps not in self._at:
-                        self._at[next_ps] = []
-                        self.wake(next_ps)
-                    self._at[next_ps].append(passage)
+                    self._come(next_ps, (place, ahead, held_ps, latency_ps, message))
                 else:  # this hop takes no time: the next one is before all that is left here
                     movers.append(message)
                     continue
                 break
         return movers
+
+
+def _beside(alone_ps: int, busy_ps: int, rest: Fraction) -> int:
+    """Return how long a message takes whose link has only a part of its bandwidth for the first `busy_ps`."""
+    if busy_ps <= 0:
+        return alone_ps
+    if busy_ps * rest >= alone_ps:
+        return round_half_up(alone_ps * rest.denominator, rest.numerator)
+    return alone_ps + busy_ps - int(busy_ps * rest)

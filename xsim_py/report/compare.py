@@ -87,6 +87,22 @@ class Comparison:
             "digest": result.digest,
         }
 
+    def to_html(self, target: str | Path, *, command: str = "") -> None:
+        """Write a page for a browser that needs nothing else: see `report.page.comparison_pages`.
+
+        Raises
+        ------
+        ConfigError
+            When the name does not end with ``.html``, or plotly is not installed.
+        OSError
+            When the file cannot be written.
+        """
+        from xsim_py.report.page.comparison_pages import write_comparison_page
+        from xsim_py.report.page.document import check_page
+
+        check_page(target)
+        write_comparison_page(self, target, command=command)
+
     def to_png(self, path: str | Path) -> None:
         """Draw the comparison.
 

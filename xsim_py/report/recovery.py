@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,9 +24,11 @@ from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
 
-_COLOURS: Final = {
+PHASE_COLOURS: Final = {
     "collective": "#0072B2",
     "communication": "#0072B2",
     "agreement": "#F0E442",
@@ -40,6 +42,7 @@ _COLOURS: Final = {
     "recomputation": "#7A3DB8",
     "own work": "#F3F3F3",
 }
+"""The colour of each phase."""
 _MAY_BE_LONG: Final = ("detection", "restart delay", "recomputation", "own work")
 _MAY_BE_LONG_IN_JOBS: Final = (*_MAY_BE_LONG, "repair")  # new processes have to start
 _TIMES_LONGER: Final = 20  # than the longest other phase: then one of these is not drawn to scale
@@ -146,7 +149,8 @@ class RecoveryComparison:
         return self._by_case[case]
 
     @property
-    def _whole(self) -> bool:
+    def is_whole(self) -> bool:
+        """True if whole jobs were measured, and not one call."""
         return any(run.phases is not None and run.phases.whole for run in self.runs)
 
     # -------------------------------------------------------------------------------------------------- as tables
@@ -155,7 +159,7 @@ class RecoveryComparison:
         """Return a table for each scheme, with its own phases, and one that puts the schemes side by side."""
         texts = [f"{scheme}\n{self.shown(scheme).to_text(max_rows=None)}" for scheme in self.schemes]
         if len(self.schemes) > 1:
-            title = "time lost" if self._whole else "recovery, without detection"
+            title = "time lost" if self.is_whole else "recovery, without detection"
             texts.append(f"{title}\n{self.side_by_side().to_text(max_rows=None)}")
         return "\n\n".join(texts)
 
@@ -168,7 +172,7 @@ class RecoveryComparison:
         columns = self._keys(runs)
         columns["dead"] = [", ".join(run.victims) for run in runs]
         columns["total"] = [_shown(run, None) for run in runs]
-        if self._whole:
+        if self.is_whole:
             columns["lost"] = [_lost(run) for run in runs]
         for name in PHASES:
             if any(run.phases is not None and name in run.phases.times_ps() for run in runs):
@@ -217,6 +221,28 @@ class RecoveryComparison:
 
     # ------------------------------------------------------------------------------------------------ as pictures
 
+    def to_html(
+        self,
+        target: str | Path,
+        *,
+        facts: Mapping[str, str] | None = None,
+        descriptions: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write a page for a browser that needs nothing else: see `report.page.comparison_pages`.
+
+        Raises
+        ------
+        ConfigError
+            When the name does not end with ``.html``, or plotly is not installed.
+        OSError
+            When the file cannot be written.
+        """
+        from xsim_py.report.page.comparison_pages import write_recovery_page
+        from xsim_py.report.page.document import check_page
+
+        check_page(target)
+        write_recovery_page(self, target, facts=facts or {}, descriptions=descriptions or {})
+
     def draw(self, folder: str | Path) -> list[Path]:
         """Draw the timelines for each machine and number of ranks, and the recovery over the number of ranks, if any.
 
@@ -236,7 +262,7 @@ class RecoveryComparison:
             if runs:
                 written.append(Path(folder) / f"timelines-{machine}-{ranks}.png")
                 with atomic_path(written[-1], follow=False) as path:
-                    _Bars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip())
+                    PhaseBars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip())
         charts = [(code, self.chart(code)) for code in dict.fromkeys(run.case.failures for run in self.runs)]
         for code, chart in charts:
             if any(len(line.x) > 1 for line in chart.lines):
@@ -267,7 +293,7 @@ class RecoveryComparison:
         return Chart(
             title=f"{self.title}, {title}".strip(", "),
             x_label="ranks",
-            y_label=f"virtual time of the {'job' if self._whole else 'call and recovery'},\n"
+            y_label=f"virtual time of the {'job' if self.is_whole else 'call and recovery'},\n"
             "without detection and restart delay [us]",
             lines=lines,
             x_scale="log2",
@@ -325,7 +351,19 @@ def _row(run: RecoveryRun) -> dict[str, Any]:
     return row | {name: whole[name] for name in ("ended", "exit_status", "right", "data_lost", "digest")}
 
 
-class _Bars:
+class PhasePiece(NamedTuple):
+    """One phase in a bar."""
+
+    row: int
+    """The number of the bar."""
+    phase: Phase
+    left_ps: float
+    width_ps: float
+    is_long: bool
+    """Whether it is not to scale."""
+
+
+class PhaseBars:
     """Bars of phases, one below the other, some of them not to scale.
 
     Parameters
@@ -346,7 +384,16 @@ class _Bars:
             sum(phase.time_ps for phase in phases.phases if phase.time_ps < self._long_ps) for _, phases in self._bars
         ]
         self._long_width = max(*to_scale, 1) * _LONG_SHARE
-        self._width = max(sum(map(self._width_of, phases.phases)) for _, phases in self._bars)
+        self.width_ps = max(sum(map(self._width_of, phases.phases)) for _, phases in self._bars)
+
+    def pieces(self) -> Iterator[PhasePiece]:
+        """Yield the phases of all bars, with their places."""
+        for row, (_, phases) in enumerate(self._bars):
+            left = 0.0
+            for phase in phases.phases:
+                width = self._width_of(phase)
+                yield PhasePiece(row, phase, left, width, phase.time_ps >= self._long_ps)
+                left += width
 
     def _width_of(self, phase: Phase) -> float:
         """Return the width of a phase in picoseconds; if not to scale, twice as long a one is twice as wide."""
@@ -372,7 +419,7 @@ class _Bars:
             victims = next(run.victims for run, _ in self._bars if run.case.failures == code)
             self._name_group(axes, min(rows) - 0.62, code, victims)
         axes.set_ylim(at + 1.0, places[0] - 1.25)
-        axes.set_xlim(0, self._width * 1.16)
+        axes.set_xlim(0, self.width_ps * 1.16)
         axes.set_title(title, color=INK, fontsize=11, loc="left")
         axes.tick_params(colors=INK, length=0)
         axes.set_xticks([])
@@ -391,19 +438,19 @@ class _Bars:
                 width,
                 left=left,
                 height=0.74,
-                color=_COLOURS[phase.name],
+                color=PHASE_COLOURS[phase.name],
                 edgecolor="white",
                 linewidth=0.6,
                 hatch="////" if is_long else None,
             )
-            if is_long or width > _LABEL_SHARE * self._width:
-                ink = "white" if _is_dark(_COLOURS[phase.name]) and not is_long else INK
+            if is_long or width > _LABEL_SHARE * self.width_ps:
+                ink = "white" if _is_dark(PHASE_COLOURS[phase.name]) and not is_long else INK
                 backing = {"facecolor": "white", "edgecolor": "none", "pad": 1.2} if is_long else None
                 figure = format_time(phase.time_ps, digits=3)
                 axes.text(left + width / 2, at, figure, ha="center", va="center", fontsize=7.5, color=ink, bbox=backing)
             left += width
         total = format_time(phases.total_ps, digits=7)
-        axes.text(left + 0.01 * self._width, at, total, ha="left", va="center", fontsize=8.5, color=INK)
+        axes.text(left + 0.01 * self.width_ps, at, total, ha="left", va="center", fontsize=8.5, color=INK)
 
     def _name_group(self, axes: Axes, at: float, code: str, victims: Sequence[str]) -> None:
         if code == "none":
@@ -417,20 +464,20 @@ class _Bars:
         """Draw a stretch of the scale, with its length."""
         length_ps = next(
             factor * 10**power for power in range(15, -1, -1) for factor in (5, 2, 1)
-            if factor * 10**power <= 0.2 * self._width
+            if factor * 10**power <= 0.2 * self.width_ps
         )  # fmt: skip
-        right = self._width * 1.14
+        right = self.width_ps * 1.14
         axes.plot([right - length_ps, right], [at, at], color=INK, linewidth=2.4, solid_capstyle="butt")
         said = format_time(length_ps)
         if any(phase.time_ps >= self._long_ps for _, phases in self._bars for phase in phases.phases):
             said += " (hatched: not to scale)"
-        axes.text(right - length_ps - 0.01 * self._width, at, said, ha="right", va="center", fontsize=8.5, color=INK)
+        axes.text(right - length_ps - 0.01 * self.width_ps, at, said, ha="right", va="center", fontsize=8.5, color=INK)
 
     def _draw_legend(self, figure: Any) -> None:
         from matplotlib.patches import Patch
 
         there = {phase.name for _, phases in self._bars for phase in phases.phases}
-        keys = [Patch(facecolor=_COLOURS[name], label=name) for name in PHASES if name in there]
+        keys = [Patch(facecolor=PHASE_COLOURS[name], label=name) for name in PHASES if name in there]
         figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 8), frameon=False, fontsize=9)
 
 

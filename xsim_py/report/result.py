@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
-TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile", "waits")
+_OF_ALL = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage")
+TABLES = (*_OF_ALL, "profile", "waits", "links")
 """The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -58,6 +59,8 @@ class Result:
         The same with every digit, as a decimal number: a float is off by some picoseconds from 8,192 s on.
     virtual_time_ps : int
         The same in whole picoseconds, which the summary does not have.
+    ranks_end_s : dict
+        ``min``, ``mean`` and ``max`` of the times at which ranks ended or died, in seconds; empty where none has.
     ranks, shards, seed : int
         What was asked for; with ranks in processes of their own, `shards` is how many of these there were at first.
     isolation : str
@@ -97,6 +100,7 @@ class Result:
 
     virtual_time_s: float
     virtual_time_exact_s: str
+    ranks_end_s: dict[str, float]
     ranks: int
     shards: int
     isolation: str
@@ -141,6 +145,7 @@ class Result:
         self.program = program
         self.values: list[Any] = []
         self.trace: Trace | None = None
+        self._origin: dict[str, Any] = {}
         self.findings: tuple[Finding, ...] = ()
         self.is_checked = False
         self.choices: list[MadeChoice] = []
@@ -151,7 +156,20 @@ class Result:
         if trace is not None:
             from xsim_py.report.waits import waits_table  # not above: most runs are not traced
 
-            self.tables["waits"] = waits_table(trace, self._lives())
+            self.tables["waits"] = waits_table(trace, self.lives())
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Return what the run came from, as text: ``command``, and ``machine``, its description with what was set."""
+        from xsim_py.config.document import yaml_text
+
+        told = self._origin.items()
+        return {name: each if isinstance(each, str) else yaml_text(each) for name, each in told}
+
+    def take_origin(self, *, command: str | None = None, machine: Mapping[str, Any] | None = None) -> None:
+        """Take what the run came from, so far as it is given."""
+        given: dict[str, Any] = {"command": command, "machine": machine}
+        self._origin |= {name: each for name, each in given.items() if each is not None}
 
     def take_findings(self, findings: Iterable[Finding]) -> None:
         """Take what the checks have found: it comes before the program's own exit status, and that of a stall."""
@@ -189,6 +207,15 @@ class Result:
         """Return the virtual time exactly, to the picosecond, with its unit: ``34.914 us``."""
         return format_time(self.virtual_time_ps, digits=None)
 
+    def times(self) -> str:
+        """Return the virtual time, and the least and the mean of the times at which ranks ended."""
+        spread = {name: format_time(round(end_s * PS_PER_S)) for name, end_s in self.ranks_end_s.items()}
+        if self.ranks == 1 or not spread:
+            return self.virtual_time()
+        if spread["max"] == format_time(self.virtual_time_ps):
+            del spread["max"]
+        return f"{self.virtual_time()} ({', '.join(f'{name} {time}' for name, time in spread.items())})"
+
     def _title(self) -> str:
         where = f" on {self.machine}" if self.machine else ""
         return f"{self.program or 'program'}: {self.ranks:,} ranks{where}"
@@ -200,7 +227,7 @@ class Result:
         if self.isolation != "greenlets":
             apart = f"isolation {self.isolation}"
         return {
-            "virtual time": self.virtual_time(),
+            "virtual time": self.times(),
             "ended": f"{self.ended}, exit status {self.exit_status}",
             "simulated": f"{simulated}, {format_size(self.bytes)}",
             "cost here": f"{self.cpu_s:.3g} s CPU, {self.wall_s:.3g} s wall, {format_size(self.peak_rss_bytes)} memory",
@@ -220,6 +247,7 @@ class Result:
         if self.is_checked:
             whole["findings"] = [finding._asdict() for finding in self.findings]
         if tables:
+            whole["origin"] = self.origin
             whole["tables"] = {name: table.to_dict() for name, table in self.tables.items()}
         return whole
 
@@ -243,6 +271,22 @@ class Result:
             with atomic_file(path, follow=False) as file:
                 table.to_csv(file)
         return paths
+
+    def save(self, folder: str | Path) -> None:
+        """Write all of it into a folder, which is made if need be: tables, ``result.json``, and the trace if any.
+
+        Raises
+        ------
+        OSError
+            When one of the files cannot be written.
+        """
+        self.to_csv(folder)
+        with atomic_file(Path(folder) / "result.json", follow=False) as file:
+            self.to_json(file)
+        if self.trace is not None:
+            from xsim_py.trace.saved import NAME, save_trace
+
+            save_trace(self.trace, Path(folder) / NAME, digest=self.digest)
 
     def to_perfetto(self, target: str | Path | IO[str]) -> int:
         """Write the trace for ui.perfetto.dev, and return how many calls, messages and marks were too many for it.
@@ -306,6 +350,22 @@ class Result:
         ranks, chosen = len(node_of), node_of if nodes else None
         draw_pairs(self.tables["pairs"], target, ranks=ranks, of=of, node_of=chosen, title=self._title(), look=look)
 
+    def to_html(self, target: str | Path) -> None:
+        """Write a page about the run, for a browser, that needs nothing else: see `report.page.run_page`.
+
+        Raises
+        ------
+        ConfigError
+            When the name does not end with ``.html``, or plotly is not installed.
+        OSError
+            When the file cannot be written.
+        """
+        from xsim_py.report.page.document import check_page
+        from xsim_py.report.page.run_page import write_run_page
+
+        check_page(target)
+        write_run_page(self, target)
+
     def timeline_text(self, *, width: int = 100, view: PictureView | None = None) -> str:
         """Return the trace, or the part that `view` shows, as lines of text; see `Timeline.text`.
 
@@ -319,11 +379,17 @@ class Result:
     def _timeline(self, view: PictureView | None) -> Timeline:
         from xsim_py.report.timeline import Timeline
 
-        trace, lives = self._traced(), self._lives()
+        trace, lives = self._traced(), self.lives()
         return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title(), view=view)
 
-    def _lives(self) -> list[tuple[int, int, int]]:
-        """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end."""
+    def lives(self) -> list[tuple[int, int, int]]:
+        """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end.
+
+        Returns
+        -------
+        list of (int, int, int)
+            The rank, from when, until when, in picoseconds; as many entries as lives, by starts of the job.
+        """
         starts, failures = self.tables["starts"], self.tables["failures"]
         died = zip(failures["start"], failures["rank"], failures.picoseconds["time_s"], strict=True)
         until_ps = {(start, rank): died_ps for start, rank, died_ps in died}
@@ -354,27 +420,38 @@ class Result:
         found = [{**each, **{name: tuple(each[name]) for name in lists}} for each in listed]
         self.findings, self.is_checked = tuple(Finding(**each) for each in found), True
 
+    def _load_trace(self, folder: Path) -> None:
+        from xsim_py.trace.saved import NAME, load_trace
+
+        self.trace = load_trace(folder / NAME, digest=self.digest)
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a result that `to_json` wrote.
+        """Read a result that `to_json` wrote; or a folder that `save` wrote, with the trace that is in it.
 
         Raises
         ------
         ConfigError
             When the file is not there or is not a result.
         """
+        if is_folder := Path(path).is_dir():
+            path = Path(path) / "result.json"
         try:
             whole = json.loads(Path(path).read_text(encoding="utf-8"))
             if "virtual_time_exact_s" not in whole:  # which the first results of 0.1 do not have
                 whole["virtual_time_exact_s"] = exact_seconds(round(whole["virtual_time_s"] * PS_PER_S))
             whole.setdefault("isolation", "greenlets")  # which those do not have either
+            whole.setdefault("ranks_end_s", {})  # nor this
             summary = {name: whole[name] for name in SUMMARY}
             listed = whole.get("tables", {}).items()
             tables = [Table.from_dict(name, table) for name, table in listed]
             said = {name: whole[name] for name in ("report", "warnings", "machine", "program")}
             result = cls(summary, tables=tables, **said)
+            result._origin = {name: str(text) for name, text in whole.get("origin", {}).items()}
             if "findings" in whole:
                 result._load_findings(whole["findings"])
+            if is_folder:
+                result._load_trace(Path(path).parent)
             return result
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error

@@ -39,9 +39,11 @@ _MOST_MARKS_WRITTEN = 20
 _BINS_DRAWN = 1600
 _OTHER = "other calls"
 _OTHER_COLOUR = "#999999"
-_WORK_COLOUR = "#ececec"
-_IN_ROW = {"learned": "#CC0000", "revoked": "#7A3DB8", "checkpoint": "#009E73"}
-_ACROSS = {"aborted": "#CC0000", "restart": "#009E73"}
+WORK_COLOUR = "#ececec"
+"""The colour of a rank's own work."""
+IN_ROW = {"learned": "#CC0000", "revoked": "#7A3DB8", "checkpoint": "#009E73"}
+ACROSS = {"aborted": "#CC0000", "restart": "#009E73"}
+"""The colours of marks in the row of a rank, and of those that concern all rows."""
 
 
 class Timeline:
@@ -98,7 +100,7 @@ class Timeline:
         names = [listed[int(kind)] for kind in spans[:, 1]]
         self._ranks = spans[:, 0].astype(int)
         self._starts, self._stops = spans[:, 2], spans[:, 3]
-        self._calls = _longest(names, self._stops - self._starts)
+        self._calls = longest_calls(names, self._stops - self._starts)
         numbers = {name: number for number, name in enumerate(self._calls)}
         other = numbers.get(_OTHER, -1)
         self._kinds = np.array([numbers.get(name, other) for name in names], int)
@@ -205,7 +207,7 @@ class Timeline:
 
         shares = self._shares(each, rows, _BINS_DRAWN)
         chosen = shares.argmax(axis=0)
-        colours = [*self._colours(), _WORK_COLOUR, "white"]
+        colours = [*call_colours(self._calls), WORK_COLOUR, "white"]
         names = [*self._calls, "own work"]
         if rows <= _MOST_ROWS_APART:
             # Few rows stand apart: each is eight lines of the picture, of which the outer two are white.
@@ -229,13 +231,6 @@ class Timeline:
             places = range(0, self._size, rank_step(self._size))
             axes.set_yticks(places, [str(self._shown[place]) for place in places])
         return [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=False)]
-
-    def _colours(self) -> list[str]:
-        """Return the colour of each call; the last place is that of all the others, if there are any."""
-        colours = list(COLOURS[: len(self._calls)])
-        if self._calls and self._calls[-1] == _OTHER:
-            colours[-1] = _OTHER_COLOUR
-        return colours
 
     def _is_shown(self, message: Message) -> bool:
         """Return whether a message goes from one row to another in the range of time."""
@@ -264,11 +259,11 @@ class Timeline:
             drawn: Any
             if mark.kind == "failed":
                 (drawn,) = axes.plot([at], [self._row[mark.rank]], "kX", markeredgecolor="white", markersize=9)
-            elif mark.kind in _ACROSS:
-                drawn = axes.axvline(at, color=_ACROSS[mark.kind], linewidth=1.6)
+            elif mark.kind in ACROSS:
+                drawn = axes.axvline(at, color=ACROSS[mark.kind], linewidth=1.6)
             else:
                 ends = self._row[mark.rank] - tall, self._row[mark.rank] + tall
-                colour = _IN_ROW.get(mark.kind, INK)
+                colour = IN_ROW.get(mark.kind, INK)
                 (drawn,) = axes.plot([at, at], ends, color=colour, linestyle=(0, (2, 1)), linewidth=1.8)
             if mark.kind not in keys:
                 keys[mark.kind] = drawn
@@ -320,7 +315,15 @@ def check_picture(target: str | Path) -> None:
     new_figure(1, 1)  # now, and not after an hour's run
 
 
-def _longest(names: list[str], times: NDArray[np.float64]) -> list[str]:
+def call_colours(calls: Sequence[str]) -> list[str]:
+    """Return the colour of each call; the last place is that of all the others, if there are any."""
+    colours = list(COLOURS[: len(calls)])
+    if calls and calls[-1] == _OTHER:
+        colours[-1] = _OTHER_COLOUR
+    return colours
+
+
+def longest_calls(names: list[str], times: NDArray[np.float64]) -> list[str]:
     """Return the calls that took time, the longest first, and a place for those that are too many."""
     totals: dict[str, float] = {}
     for name, time in zip(names, times.tolist(), strict=True):

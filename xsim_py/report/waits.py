@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from xsim_py.trace import Entrance, Span, Trace, Wait
 
     AnyRecord = TypeVar("AnyRecord", Wait, Entrance)
@@ -28,10 +30,15 @@ PARTS: Final = ("computing", "transfer", "late_sender", "late_receiver", "imbala
 """The parts of a rank's time, in the order of the columns and of the bars."""
 
 _COMPUTING, _TRANSFER, _LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _OVERHEAD, _OTHER = range(len(PARTS))
-_COLOURS: Final = dict(
+PART_COLOURS: Final = dict(
     zip(PARTS, ("#d0d0d0", "#0072B2", "#D55E00", "#E69F00", "#CC79A7", "#009E73", "#000000"), strict=True)
 )
-_NAMES: Final = {"imbalance": "imbalance in collectives", "other": "calls that failed"}
+"""The colour of each of them."""
+PART_NAMES: Final = {name: name.replace("_", " ") for name in PARTS} | {
+    "imbalance": "imbalance in collectives",
+    "other": "calls that failed",
+}
+"""What each of them is called in pictures."""
 _MOST_BARS: Final = 256
 _MOST_BARS_APART: Final = 64
 _LATE: Final = (_LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _TRANSFER)  # by what a wait is for
@@ -110,6 +117,20 @@ def _call_parts(
         yield from enumerate(shares)
 
 
+def bars_of(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, NDArray[np.float64]]]:
+    """Return the bars of a picture of the table ``waits``: the first rank of each, how many it has, and its parts.
+
+    Returns
+    -------
+    tuple of (array of int, array of int, dict of str to array of float)
+        The parts by their names in `PARTS`, in seconds: the means over the ranks of each bar.
+    """
+    ranks = table["rank"]
+    begins = np.arange(0, len(ranks), max(-(-len(ranks) // _MOST_BARS), 1))
+    counts = np.diff(np.append(begins, len(ranks)))
+    return begins, counts, {name: np.add.reduceat(np.array(table[f"{name}_s"]), begins) / counts for name in PARTS}
+
+
 def draw_waits(table: Table, target: str | Path, *, title: str = "", look: Look | None = None) -> None:
     """Draw the table ``waits``: a bar for each rank, divided into the parts of its time.
 
@@ -134,9 +155,7 @@ def draw_waits(table: Table, target: str | Path, *, title: str = "", look: Look 
     from matplotlib.ticker import MultipleLocator
 
     ranks = table["rank"]
-    each = -(-len(ranks) // _MOST_BARS)
-    begins = np.arange(0, len(ranks), each)
-    counts = np.diff(np.append(begins, len(ranks)))
+    begins, counts, parts_s = bars_of(table)
     scale, unit = time_scale(max(table["total_s"], default=0.0))
     look = look or Look()
     with look.applied():
@@ -144,15 +163,15 @@ def draw_waits(table: Table, target: str | Path, *, title: str = "", look: Look 
         axes = figure.subplots()
         below = np.zeros(len(begins))
         for name in PARTS:
-            heights = np.add.reduceat(np.array(table[f"{name}_s"]), begins) / counts * scale
+            heights = parts_s[name] * scale
             if heights.any():
                 axes.bar(
                     begins + (counts - 1) / 2,
                     heights,
                     width=counts * (0.8 if len(begins) <= _MOST_BARS_APART else 1.0),
                     bottom=below,
-                    color=_COLOURS[name],
-                    label=_NAMES.get(name, name.replace("_", " ")),
+                    color=PART_COLOURS[name],
+                    label=PART_NAMES[name],
                     linewidth=0,
                 )
                 below += heights

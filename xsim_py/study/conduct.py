@@ -16,7 +16,7 @@ from xsim_py.study.condition import Condition
 from xsim_py.study.description import StudySpec
 from xsim_py.study.loader import load_study
 from xsim_py.study.plan import PlannedRun, plan_runs
-from xsim_py.study.results import FILES, StudyResults
+from xsim_py.study.results import FILES, StudyResults, tables_beside
 from xsim_py.study.store import NAME, Store
 from xsim_py.study.task import Outcome, StudyTask
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
@@ -72,7 +72,7 @@ def run_study(
         raise ConfigError(f"jobs: {jobs} is less than 1")
     planned = plan_runs(spec, only=conditions(only), overrides=overrides)
     folder = results_folder(spec, out)
-    names = [NAME, *FILES, *(plot.file for plot in spec.plots)]
+    names = [NAME, *FILES, *(name for plot in spec.plots for name in (plot.file, *tables_beside(plot)))]
     outputs = [OutputFile(str(folder / name), folder / name, follow=False) for name in names]
     refuse_clashes(outputs, lambda: _inputs(spec, planned))
     at_once = runs_at_once(jobs, [run.arguments for run in planned] if spec.command is None else [])

@@ -15,6 +15,7 @@ from xsim_py.errors import ConfigError
 from xsim_py.report import Table
 from xsim_py.report.chart import Chart, Series
 from xsim_py.report.ruler import PLAIN
+from xsim_py.report.scaling import LABELS, against_fewest, scaling_table
 from xsim_py.report.style import time_scale
 from xsim_py.study.capture import MOST_SEARCHED_S
 from xsim_py.study.columns import (
@@ -30,7 +31,6 @@ from xsim_py.study.description import PlotSpec, StudySpec
 from xsim_py.study.grouping import grouped, series_of
 from xsim_py.study.plan import PlannedRun
 from xsim_py.study.published import Published, read_published
-from xsim_py.study.scaling import LABELS, against_fewest
 from xsim_py.study.task import MEASURED, Outcome
 from xsim_py.study.template import is_number, text_of
 
@@ -223,7 +223,7 @@ class StudyResults:
                 if ruler:
                     points.sort(key=lambda row: place(row[plot.x]))
                 words = [text_of(rows[0][name]) for name in names]
-                words += [self._bare(y)] if len(plot.y) > 1 else []
+                words += [self._bare(y)] if len(plot.y) > 1 or (plot.show != "value" and not words) else []
                 line = Series(
                     label=", ".join(words),
                     x=[place(row[plot.x]) for row in points],
@@ -309,10 +309,28 @@ class StudyResults:
             ],
         }
 
+    def to_html(self, target: str | Path, *, command: str = "") -> None:
+        """Write a page for a browser that needs nothing else: see `study.page`.
+
+        Raises
+        ------
+        ConfigError
+            When the name does not end with ``.html``, or plotly is not installed.
+        OSError
+            When the file cannot be written.
+        """
+        from xsim_py.study.page import write_study_page
+
+        write_study_page(self, target, command=command)
+
     def draw(self, folder: Path) -> None:
         """Draw every plot of the study that has something to show; `not_drawn` says why if that cannot be."""
         for plot in self.spec.plots:
             chart = self.chart(plot)
+            for name in tables_beside(plot) if chart.lines else ():
+                with atomic_file(folder / name, follow=False) as file:
+                    scaling_table(chart.lines, plot.show).to_csv(file)
+                self.written.append(folder / name)
             try:
                 if chart.lines:
                     with atomic_path(folder / plot.file, follow=False) as path:
@@ -321,6 +339,11 @@ class StudyResults:
                     self.remarks += _remarks(plot.file, chart.without_place())
             except ConfigError as error:
                 self.not_drawn = str(error)
+
+
+def tables_beside(plot: PlotSpec) -> list[str]:
+    """Return the names of the tables that are written beside a picture: its figures, of speed-up and efficiency."""
+    return [] if plot.show == "value" else [f"{Path(plot.file).stem}.csv"]
 
 
 _SPREAD: Final = "+-"  # no column can have this name

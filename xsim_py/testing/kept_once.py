@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from _pytest.assertion import util
@@ -17,6 +16,7 @@ _KEPT: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (pytestPDB, ("_pluginmanager", "_config", "_saved", "_recursive_debug", "_wrapped_pdb_cls")),
     (MARK_GEN, ("_config", "_markers")),
 )
+_THERE = [(owner, name) for owner, names in _KEPT for name in names if hasattr(owner, name)]
 _NOT_THE_PROGRAM = ("_pytest", "_hypothesis_globals")
 
 
@@ -24,8 +24,13 @@ def own_state() -> None:
     """Give it to the running rank, and have no warnings of what else pytest sets, to the same on all ranks."""
     rank = current.rank()
     shared_state.leave_out(*_NOT_THE_PROGRAM)
-    for owner, names in _KEPT:
-        for name in names:
-            if hasattr(owner, name):
-                setting = private_state.Setting(partial(getattr, owner, name), partial(setattr, owner, name))
-                private_state.touch(rank, f"pytest's {owner!r}.{name}", setting)
+    private_state.touch(rank, "what pytest keeps", private_state.Setting(_get, _set))
+
+
+def _get() -> list[Any]:
+    return [getattr(owner, name) for owner, name in _THERE]
+
+
+def _set(values: list[Any]) -> None:
+    for (owner, name), value in zip(_THERE, values, strict=True):
+        setattr(owner, name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -89,7 +90,13 @@ class Member:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Tell what there is to do."""
-        self._job.collected(self._rank, [item.nodeid for item in session.items])
+        times = Counter[tuple[str, str]]()
+        tests = dict[str, str]()
+        for item in session.items:
+            file, _, name = item.location
+            times[file, name] += 1
+            tests[item.nodeid] = f"{file}::{name} {times[file, name]}"
+        self._job.collected(self._rank, tests)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Tell what could not be collected."""

@@ -8,10 +8,14 @@ A rank that has failed in a test waits until the others have left that test: on 
 calls would meet the wrong ones of the others. If then nobody can go on any more, or the job comes to an early end in
 another way, the test in which that happened has failed on those ranks, with the roll-call; and the tests that are left
 are run by ranks that are started anew.
+
+A suite may give a test another name on each rank, as ``test_it[Rank 3]``. It is known then by the place of its code:
+whoever is in it under another name is waited for, and all its names are told of together.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -68,17 +72,22 @@ class SessionJob:
         """When the time is over that pytest-timeout grants the test of a rank, and the switch that ends the run."""
         self._tests: dict[str, _Test] = {}
         self._order: dict[str, int] = {}
-        self._collected: dict[int, set[str]] = {}
+        self._collected: set[int] = set()
+        self._places: dict[str, str] = {}
+        self._names: dict[str, dict[int, str]] = {}
+        """For the place of each test, what it is called on each rank."""
         self._collect_reports: dict[str, dict[int, Any]] = {}
 
     def waits_for(self, rank: int, test: str) -> bool:
         """Return whether another rank is still to do, or in the middle of, a test that this one is done with."""
-        left = self._tests[test].left
-        return any(test in tests and other not in left for other, tests in self._collected.items() if other != rank)
+        return any(
+            other != rank and (name not in self._tests or other not in self._tests[name].left)
+            for other, name in self._names.get(self._place(test), {}).items()
+        )
 
     def is_inside(self, rank: int, test: str) -> bool:
         """Return whether another rank is in the middle of a test."""
-        return any(other != rank and at == test for other, at in self.at.items())
+        return any(other != rank and self._place(at) == self._place(test) for other, at in self.at.items())
 
     def limit(self, rank: int, seconds: float | None) -> None:
         """Grant the test that a rank is in so much time on the wall clock, or as much as it wants."""
@@ -95,11 +104,13 @@ class SessionJob:
 
     # ------------------------------------------------------------------------------------------ what members tell
 
-    def collected(self, rank: int, tests: list[str]) -> None:
-        """Take down the tests that a rank is going to do."""
-        self._collected[rank] = set(tests)
-        for test in tests:
+    def collected(self, rank: int, tests: dict[str, str]) -> None:
+        """Take down the tests that a rank is going to do, and the place of each."""
+        self._collected.add(rank)
+        self._places.update(tests)
+        for test, place in tests.items():
             self._order.setdefault(test, len(self._order))
+            self._names.setdefault(place, {})[rank] = test
         if len(self._collected) == self.ranks:
             self.controller.count(self._order, self.ranks)
             self._say_of_collection()
@@ -150,13 +161,19 @@ class SessionJob:
 
     def _blame(self, test: str, report: str) -> None:
         """Let a test have failed on the ranks that are in it; and on all, if it ended the job without."""
-        known = self._tests[test]
-        for rank in [rank for rank, at in self.at.items() if at == test]:
+        location, place = self._tests[test].location, self._place(test)
+        names = self._names.get(place, {}) | {rank: at for rank, at in self.at.items() if self._place(at) == place}
+        for rank, name in names.items():
+            known = self._tests.setdefault(name, _Test())
+            if self.at.get(rank) != name and (name == test or known.reports):
+                continue  # it is done with it, or others have it under the same name
             done = {each.when for each in known.reports.get(rank, ())}
             when = next((phase for phase in _PHASES if phase not in done), "teardown")
-            made = pytest.TestReport(test, known.location, {}, "failed", report, when)  # type: ignore[arg-type]
+            made = pytest.TestReport(name, location, {}, "failed", report, when)  # type: ignore[arg-type]
+            known.location = location
             known.reports.setdefault(rank, []).append(made)
-        self._tell(test)
+        for name in dict.fromkeys(names.values()):
+            self._tell(name)
 
     def _say_of_all(self, *, whole: bool = True) -> None:
         for test in sorted(self._tests, key=lambda test: self._order.get(test, -1)):
@@ -164,16 +181,20 @@ class SessionJob:
 
     def _say_of(self, test: str, *, whole: bool = True) -> None:
         """Tell of a test if all ranks that have it are done with it."""
-        known = self._tests[test]
-        if test in self.done or (whole and self.waits_for(-1, test)) or not known.left:
+        if whole and self.waits_for(-1, test):
             return
-        self._tell(test)
+        for name in dict.fromkeys([test, *self._names.get(self._place(test), {}).values()]):
+            if name not in self.done and name in self._tests and self._tests[name].left:
+                self._tell(name)
 
     def _tell(self, test: str) -> None:
         self.done.add(test)
         known = self._tests[test]
         self.controller.tell(test, known.location, merged(known.reports, self.ranks))
         self.stops = self.controller.stops
+
+    def _place(self, test: str) -> str:
+        return self._places.get(test, test)
 
     def _say_of_collection(self) -> None:
         reports, self._collect_reports = self._collect_reports, {}
@@ -320,6 +341,7 @@ class Controller:
             culprit = None if stopped else job.end("" if result.ended == "finished" else result.report)
             if culprit is None or self.stops:
                 break
+        gc.freeze()  # at its end pytest, and then Python, would look through all that ranks have left, again and again
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.engine import first_key
 
 if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-    from .message import Message
+    from .message import Message, Send
 
 _KEY = first_key(0)
-_ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
+ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
 
 
 class SharedLinks:
@@ -24,13 +25,20 @@ class SharedLinks:
     ----------
     machine : Machine
         Where the ranks are, and the routes between nodes.
+    network : Network
+        The costs of messages.
     account : LinkContention
         Who uses which link when.
     """
 
-    def __init__(self, machine: Any, account: Any) -> None:
+    fifo = True
+    """Whether what a rank sends leaves one after the other."""
+
+    def __init__(self, machine: Any, network: Any, account: Any) -> None:
         self._machine = machine
-        self._links = lru_cache(_ROUTES_KEPT)(_ways(machine.topology))
+        self._unshared = network.unshared
+        self._links = lru_cache(ROUTES_KEPT)(machine.shared_way)
+        self._across, self._within = machine.shares
         self._account = account
         if machine.topology.figures is None:
             account.number(machine.topology.many_links)
@@ -45,7 +53,8 @@ class SharedLinks:
     def between(self, origin: int, to: int) -> bool:
         """Return whether a message between these ranks uses links at all."""
         node_of = self._machine.node_of
-        return bool(node_of[origin] != node_of[to])
+        shares: bool = self._within if node_of[origin] == node_of[to] else self._across
+        return shares
 
     def enter(self, time_ps: int, key: int, way: tuple[int, int, int], message: Message | None) -> None:
         """Let a message enter the network.
@@ -62,8 +71,12 @@ class SharedLinks:
             Known in the receiver's shard only; the others follow it for the links that it takes.
         """
         origin, to, size_bytes = way
-        node_of = self._machine.node_of
-        self._account.enter(time_ps, key, self._links(node_of[origin], node_of[to]).copy(), size_bytes, message)
+        ahead = self._links(origin, to).copy()
+        self._account.enter(time_ps, key, ahead, self._unshared(origin, to), size_bytes, message)
+
+    def hold(self, rank: Rank, send: Send) -> bool:
+        """Return whether a send is complete only when the data that have just left are there, and see to it then."""
+        return False
 
     def _wake(self, time_ps: int) -> None:
         # One event of the queue for all hops of that time: they come after all else that happens then, and what
@@ -82,11 +95,3 @@ class SharedLinks:
         if message is not None:
             message.arrival_ps = time_ps
             self._shard.kernel.post(time_ps, key, self._deliver, message)
-
-
-def _ways(topology: Any) -> Callable[[int, int], list[Any]]:
-    """Return what tells the links of a way, the last one first; not by their numbers, where these have layers."""
-    if topology.figures is None:
-        found: Callable[[int, int], list[Any]] = topology.links
-        return found
-    return lambda a, b: topology.route(a, b)[::-1]

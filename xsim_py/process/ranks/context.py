@@ -50,7 +50,7 @@ def swap(rank: Rank) -> None:
                 # A program may have replaced its ``sys.modules["__main__"]`` while it ran.
                 previous.main = _modules.get("__main__")
         if previous.private_state is not None:
-            private_state.take_back(previous)
+            private_state.take_back(previous, rank.private_state)
     main = rank.main
     if main is not None:
         _modules["__main__"] = main

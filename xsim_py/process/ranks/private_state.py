@@ -61,10 +61,15 @@ def put(entries: dict[str, Any]) -> None:
         _set(name, value)
 
 
-def take_back(rank: Rank) -> None:
-    """Put what is shared in the place of what a rank has changed, and keep that for its next turn."""
+def take_back(rank: Rank, following: dict[str, Any] | None = None) -> None:
+    """Put what is shared in the place of what a rank has changed, and keep that for its next turn.
+
+    Where `following`, what is `put` next, has the same names, what is shared would be in place for no time: that costs
+    nothing then. In a whole session of pytest all ranks have changed twenty things.
+    """
     entries = rank.private_state
     assert entries is not None
+    is_replaced = following is not None and following.keys() == entries.keys()
     # A rank that has set something for a while only, as with ``warnings.catch_warnings``, is to cost nothing after
     # that.
     vain = []
@@ -75,7 +80,8 @@ def take_back(rank: Rank) -> None:
             entries[name] = value = setting.get() if setting.keep is None else setting.keep(value)
             if setting.passes and value == shared:
                 vain.append(name)
-        _set(name, shared)
+        if not is_replaced:
+            _set(name, shared)
     if vain:
         for name in vain:
             del entries[name]

@@ -1,7 +1,7 @@
 import pytest
 
 from xsim_py.report.chart import Series
-from xsim_py.study.scaling import against_fewest
+from xsim_py.report.scaling import against_fewest
 
 SERIAL_S, PARALLEL_S = 1.0, 8.0
 

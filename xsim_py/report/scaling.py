@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from xsim_py.report.chart import Series
+from xsim_py.report.table import Table
 
 LABELS: Final = {
     "speedup": "speed-up",
@@ -51,6 +52,26 @@ def against_fewest(lines: Sequence[Series], show: str) -> list[Series]:
     dashes = 1 + max(line.dashes for line in scaled)
     colour = 1 + max(line.colour for line in scaled)
     return [*scaled, Series("ideal", ranks, ideal, [0.0] * len(ranks), colour, dashes)]
+
+
+def scaling_table(lines: Sequence[Series], show: str) -> Table:
+    """Return those lines as a table: a row for each point, but for the ideal.
+
+    Parameters
+    ----------
+    lines : sequence of Series
+        What `against_fewest` returned.
+    show : str
+        A key of `LABELS`, and with underscores the name of the column.
+    """
+    rows = [(line.label, *point) for line in lines[:-1] for point in zip(line.x, line.y, line.errors, strict=True)]
+    names = ("line", "ranks", show.replace(" ", "_"), "stderr")
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
+    if not any(columns["stderr"]):
+        del columns["stderr"]
+    if not any(columns["line"]):
+        del columns["line"]
+    return Table(show, columns)
 
 
 def _scaled(line: Series, show: str) -> Series:

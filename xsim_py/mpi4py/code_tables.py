@@ -1,0 +1,79 @@
+"""The tables of codes that `mpi4py.MPI` shows: a program may change them, and then for its own process only.
+
+All processes share one table as long as none has changed it, so nobody who only reads gets a table of his own.
+"""
+
+from __future__ import annotations
+
+from collections import UserDict
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from xsim_py.mpi.per_process import of_process
+
+__all__ = ["CodeTable", "derived", "forget_changes"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_changed = False  # whether any process of this run has changed a table: until then nobody need be asked
+_derived: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+
+
+class CodeTable(UserDict[str, V]):
+    """A dictionary that each process changes for itself."""
+
+    def __init__(self, name: str, usual: dict[str, V]) -> None:
+        self._name = name
+        self._usual = usual
+
+    @property
+    def data(self) -> dict[str, V]:  # type: ignore[override]
+        """Hold what the current process has."""
+        return of_process(self._name, self._usual.copy) if _changed else self._usual
+
+    def __setitem__(self, code: str, value: V) -> None:
+        _note_change()
+        super().__setitem__(code, value)
+
+    def __delitem__(self, code: str) -> None:
+        _note_change()
+        super().__delitem__(code)
+
+    def __ior__(self, other: Any) -> CodeTable[V]:  # type: ignore[override]
+        self.update(other)
+        return self
+
+    def __or__(self, other: Any) -> Any:
+        return self.data | dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.data if isinstance(other, dict) else NotImplemented
+
+    def copy(self) -> Any:
+        return self.data.copy()
+
+    __copy__ = copy
+
+
+def derived(table: dict[K, V]) -> dict[K, V]:
+    """Let what was made from tables of codes be empty once a process has changed one, and return it."""
+    _derived.append((table, table.copy()))
+    return table
+
+
+def forget_changes() -> None:
+    """A run begins, and none of its processes has changed a table."""
+    global _changed
+    if _changed:
+        _changed = False
+        for table, usual in _derived:
+            table.update(usual)
+
+
+def _note_change() -> None:
+    global _changed
+    if not _changed:
+        _changed = True
+        for table, _ in _derived:
+            table.clear()

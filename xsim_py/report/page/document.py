@@ -1,0 +1,276 @@
+"""A page of HTML that needs nothing else: its style, its script and the library that draws are in it.
+
+Figures are drawn by plotly.js, which the Python package plotly brings along; it makes no connection. Everything that
+comes from a run is escaped, in HTML, in JSON and in the texts of figures, which know some tags. The same content gives
+the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from xsim_py.atomic_files import atomic_file
+from xsim_py.errors import ConfigError
+from xsim_py.report.style import INK, time_scale
+from xsim_py.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from xsim_py.report.table import Table
+
+ENDINGS: Final = (".html", ".htm")
+"""What the name of a page may end with."""
+
+MOST_ROWS: Final = 4_096
+"""The most rows of a table that a page shows."""
+
+_AXIS: Final = {"automargin": True, "linecolor": "#999999", "ticks": "outside", "tickcolor": "#999999"}
+_AXIS_GRID: Final = {**_AXIS, "gridcolor": "#e3e6ea", "zeroline": False}
+_FONT: Final = {"family": 'system-ui, "DejaVu Sans", Arial, sans-serif', "size": 13, "color": INK}
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+_WITHOUT_SCRIPT: Final = "Figures are drawn, and tables sorted, by JavaScript, which is switched off here."
+
+
+def check_page(target: str | Path) -> None:
+    """Find out whether a page can be made, under that name.
+
+    Raises
+    ------
+    ConfigError
+        When the name does not end with one of `ENDINGS`, or plotly is not installed.
+    """
+    if str(target) == "-":
+        raise ConfigError("-: a page goes to a file, not to standard output; name one that ends with .html")
+    if Path(target).suffix.lower() not in ENDINGS:
+        raise ConfigError(f"{target}: the name of a page ends with {' or '.join(ENDINGS)}")
+    _plotly_js()
+
+
+class HtmlPage:
+    """A page that grows section by section.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    subtitle : str, optional
+        A line below it.
+    """
+
+    def __init__(self, title: str, subtitle: str = "") -> None:
+        self._title = title
+        self._subtitle = subtitle
+        self._sections: list[tuple[str, str]] = []
+        self._drawn = 0
+
+    def add(self, heading: str, *parts: str) -> None:
+        """Add a section of HTML; one without any part is left out."""
+        if any(parts):
+            self._sections.append((heading, "\n".join(parts)))
+
+    def figure(self, told: Any, kind: str = "plain") -> str:
+        """Return a place for a figure, and what it shows.
+
+        Parameters
+        ----------
+        told : object
+            Plain data: a figure of `new_figure`, or what the script of the page draws.
+        kind : str, optional
+            ``plain`` for a figure; ``timeline`` or ``matrix``, as the script calls them.
+        """
+        self._drawn += 1
+        data = json.dumps(told, separators=(",", ":"), allow_nan=False).replace(
+            "<", "\\u003c"
+        )  # a script ends wherever its end tag stands
+        place = f'<div class="figure {kind}" id="figure-{self._drawn}"></div>'
+        return f'{place}<script type="application/json">{data}</script>'
+
+    def write(self, target: str | Path) -> None:
+        """Write the page, whole or not at all.
+
+        Raises
+        ------
+        ConfigError
+            When plotly is not installed.
+        OSError
+            When the file cannot be written.
+        """
+        here = files(__package__)
+        style, script = ((here / f"page.{end}").read_text(encoding="utf-8") for end in ("css", "js"))
+        library = _plotly_js()
+        names = [f"section-{number}" for number, _ in enumerate(self._sections, 1)]
+        links = [
+            f'<a href="#{name}">{escape(heading)}</a>' for name, (heading, _) in zip(names, self._sections, strict=True)
+        ]
+        body = [
+            f'<section id="{name}"><h2>{escape(heading)}</h2>\n{inside}\n</section>'
+            for name, (heading, inside) in zip(names, self._sections, strict=True)
+        ]
+        with atomic_file(target) as file:
+            file.write(
+                '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+                f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
+                '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+                f"<title>{escape(self._title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+                f"<header><h1>{escape(self._title)}</h1><p>{escape(self._subtitle)}</p><nav>{' '.join(links)}</nav>"
+                f"</header>\n<main>\n<noscript>{note(_WITHOUT_SCRIPT)}</noscript>\n"
+            )
+            file.write("\n".join(body))
+            file.write(f"\n</main>\n<script>{library}</script>\n<script>\n{script}</script>\n</body>\n</html>\n")
+
+
+def _plotly_js() -> str:
+    """Return the library that draws, or say how to install it."""
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ConfigError("a page needs plotly; install it with: pip install 'xsim-py[report]'") from error
+    return str(get_plotlyjs()).replace("</script", "<\\/script")
+
+
+# ------------------------------------------------------------------------------------------------- parts of a page
+
+
+def note(text: str) -> str:
+    """Return a paragraph that explains something."""
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def warning(text: str) -> str:
+    """Return a paragraph that nobody should overlook."""
+    return f'<p class="warning">{escape(text)}</p>'
+
+
+def verbatim(text: str) -> str:
+    """Return a text as it is, line by line; nothing of an empty one."""
+    return f"<pre>{escape(text)}</pre>" if text else ""
+
+
+def subheading(text: str) -> str:
+    """Return a heading inside a section."""
+    return f"<h3>{escape(text)}</h3>"
+
+
+def cards(facts: Mapping[str, str]) -> str:
+    """Return the figures that are looked at first, side by side."""
+    return (
+        '<dl class="cards">'
+        + "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
+        + "</dl>"
+    )
+
+
+def facts_table(facts: Mapping[str, str]) -> str:
+    """Return names and values below each other; those without a value are left out."""
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items() if value
+    )
+    return f'<table class="facts">{rows}</table>'
+
+
+def folded(summary: str, *parts: str) -> str:
+    """Return parts that are shown when somebody clicks on a line."""
+    return f"<details><summary>{escape(summary)}</summary>{''.join(parts)}</details>"
+
+
+def data_table(table: Table, *, by: str | None = None) -> str:
+    """Return a table that a click on a heading sorts; times in the unit that suits their column.
+
+    Parameters
+    ----------
+    table : Table
+        The table. Of a long one the first `MOST_ROWS` are shown, with a sentence that says so.
+    by : str, optional
+        A column of numbers: where rows have to be left out, those stay that have the most of it.
+    """
+    chosen: Sequence[int] = range(len(table))
+    said = ""
+    if len(table) > MOST_ROWS:
+        which = "first ones"
+        if by is not None:
+            cells = table[by]
+            chosen = sorted(chosen, key=lambda row: -(cells[row] or 0))
+            which = f"ones with the most {by.replace('_', ' ')}"
+        chosen = sorted(chosen[:MOST_ROWS])
+        said = note(f"Of {len(table):,} rows these are {MOST_ROWS:,}: the {which}. Files of --out have all of them.")
+    columns = [_column(table, name, chosen) for name in table]
+    head = "".join(f"<th{_aligned(right)}>{escape(name)}</th>" for name, right, _ in columns)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{_aligned(columns[at][1])}>{escape(cell)}</td>" for at, cell in enumerate(row))
+        + "</tr>\n"
+        for row in zip(*(cells for *_, cells in columns), strict=True)
+    )
+    whole = f'<table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'{said}<div class="scroll">{whole}</div>'
+
+
+def _aligned(right: bool) -> str:
+    return ' class="n"' if right else ""
+
+
+def _column(table: Table, name: str, chosen: Iterable[int]) -> tuple[str, bool, list[str]]:
+    """Return the heading of a column, whether it holds numbers, and its cells as text."""
+    unit = table.units.get(name, "")
+    cells = [table[name][row] for row in chosen]
+    numeric = any(cell is not None for cell in cells) and all(
+        cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool)) for cell in cells
+    )
+    bare = name.removesuffix(f"_{unit}").replace("_", " ") if unit else name.replace("_", " ")
+    if unit == "s" and numeric:
+        scale, unit = time_scale(max(cell for cell in cells if cell is not None))
+        if name in table.picoseconds:
+            factor = scale / PS_PER_S
+            cells = [None if (ps := table.picoseconds[name][row]) is None else ps * factor for row in chosen]
+        else:
+            cells = [None if cell is None else cell * scale for cell in cells]
+    return f"{bare} [{unit}]" if unit else bare, numeric, [_text(cell) for cell in cells]
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:,.6f}".rstrip("0").rstrip(".") if 1e-3 <= abs(cell) < 1e9 else f"{cell:.6g}"
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
+
+# ---------------------------------------------------------------------------------------------------------- figures
+
+
+def plain_text(text: str) -> str:
+    """Return a text for a figure, where plotly would take some tags for its own."""
+    return escape(text, quote=False)
+
+
+def new_figure(traces: Sequence[Any], *, x: str, y: str, height: int = 420, **layout: Any) -> dict[str, Any]:
+    """Return a figure for plotly.js, as plain data, in the style of the page.
+
+    Parameters
+    ----------
+    traces : sequence of dict
+        What is drawn.
+    x, y : str
+        The texts along the axes, with units.
+    height : int, optional
+        Height in pixels; the width is that of the page.
+    **layout
+        More of plotly's layout; ``xaxis`` and ``yaxis`` are added to the usual ones.
+    """
+    axes = {
+        name: {**_AXIS_GRID, "title": {"text": plain_text(text).replace("\n", "<br>")}, **layout.pop(name, {})}
+        for name, text in (("xaxis", x), ("yaxis", y))
+    }
+    usual = {
+        "height": height,
+        "font": _FONT,
+        "margin": {"l": 70, "r": 20, "t": 20, "b": 60},
+        "hovermode": "closest",
+        "legend": {"x": 1.01, "y": 1, "itemclick": "toggle"},
+    }
+    return {"data": list(traces), "layout": {**usual, **axes, **layout}}
