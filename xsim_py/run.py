@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py.config import load_machine
+from xsim_py.errors import ConfigError
 from xsim_py.job import Job
 from xsim_py.parameters import RunParameters, read
 from xsim_py.process.output.simulator_descriptors import kept_apart
@@ -45,6 +46,7 @@ def simulate(
     fail: str | Sequence[str] = (),
     ft: bool | None = None,
     restart: str | None = None,
+    clock_from: str | Path | Result | None = None,
     resilience: str | None = None,
     isolation: str = "greenlets",
     label: bool = False,
@@ -102,6 +104,9 @@ def simulate(
         says; else if failures are injected and the job is not to be started again.
     restart : str, optional
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
+    clock_from : Result or path, optional
+        The result of a run before this one, or the file or folder that it was written to: this one begins in virtual
+        time where that has ended, as a job that is submitted again. Failures at times before that are left out.
     resilience : str, optional
         ``"legio"``: a layer lets the program outlive failures as it is, by the options of ``mpi.resilience``.
     isolation : str
@@ -145,7 +150,8 @@ def simulate(
         The input is wrong; nothing was run.
     """
     told = dict(locals())
-    asked = read(told, wrong(program, ranks, wall_limit=wall_limit))
+    begin_ps = 0 if clock_from is None else _end_ps(clock_from)
+    asked = read(told, wrong(program, ranks, wall_limit=wall_limit), begin_ps=begin_ps)
     outside = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     once = partial(_once, asked, program, machine, background)
     if not asked.check:
@@ -156,6 +162,19 @@ def simulate(
         result = checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
     result.take_origin(command=_call(told))
     return result
+
+
+def _end_ps(result: str | Path | Result) -> int:
+    """Return when the run of a result has ended, in picoseconds of virtual time."""
+    if isinstance(result, str | Path):
+        from xsim_py.report.result import Result as Loaded  # few runs have one before them
+
+        path = Path(result)
+        try:
+            return Loaded.load(path / "result.json" if path.is_dir() else path).virtual_time_ps
+        except ConfigError as error:
+            raise ConfigError(f"clock_from: {error}") from None
+    return result.virtual_time_ps
 
 
 def _call(told: Mapping[str, Any]) -> str:
