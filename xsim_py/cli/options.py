@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -107,6 +106,8 @@ def repeated_by(command: str, own: Sequence[str], program: ProgramSpec | None = 
     program : ProgramSpec, optional
         The program, if it takes one.
     """
+    import shlex
+
     kept: list[str] = []
     words = iter(own)
     for word in words:
