@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
 _TO_STDOUT = ("json", "timeline", "waits")
-FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "report")
+FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "links", "report")
 """The options that name what is written."""
 
 _NOTES = """\
@@ -82,6 +82,11 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="write the summary as JSON; with - to standard output, and the program's output to standard error",
         ),
+        add(
+            "--clock-from",
+            metavar="RESULT",
+            help="begin in virtual time where a run before this one ended: its JSON file, or its --out folder",
+        ),
         add("--out", metavar="DIR", help="write result.json and a CSV file for each table into a folder"),
         add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev"),
         add(
@@ -99,6 +104,12 @@ def add_run_parser(commands: Any) -> list[Action]:
             "--pairs",
             metavar="FILE",
             help="draw how many bytes each rank sent to which other one (.png, .svg, .pdf); the table is in --out",
+        ),
+        add(
+            "--links",
+            metavar="FILE",
+            help="write how many bytes each link of the network has carried, as a CSV file; xsim models draw --loads"
+            " draws it",
         ),
         add(
             "--view",
@@ -141,6 +152,7 @@ def run(args: Namespace) -> int:
                 schedule=args.schedule,
                 trace=any(given is not None for given in (args.trace, args.timeline, args.waits, args.report)),
                 profile=args.profile,
+                links=args.links is not None,
                 stdout=stdout,
                 stderr=stderr,
                 progress=line.callback,
@@ -205,7 +217,7 @@ class _Reporter:
         if not self._args.quiet:
             counts = f"{result.events:,} events, {result.messages:,} messages, digest {result.digest}"
             again = f" after {result.restarts:,} restart{'s' * (result.restarts > 1)}" if result.restarts else ""
-            print(f"xsim: {result.ended}{again}: virtual time {result.virtual_time()}, {counts}", file=self._stderr)
+            print(f"xsim: {result.ended}{again}: virtual time {result.times()}, {counts}", file=self._stderr)
         if self._args.profile:
             print_profile(result, self._stderr)
         self._stderr.flush()
@@ -228,6 +240,8 @@ class _Reporter:
             result.timeline(self._args.timeline, view=self._view)
         if self._args.pairs is not None:
             result.draw_pairs(self._args.pairs, look=self._look())
+        if self._args.links is not None:
+            result.tables["links"].to_csv(self._args.links)
         if self._args.waits not in (None, "-"):
             result.draw_waits(self._args.waits, look=self._look())
         if self._args.report is not None:
@@ -328,7 +342,7 @@ def _check_outputs(args: Namespace) -> None:
         check_outputs(
             {
                 "compute": _recorded(args),
-                **{name: vars(args)[name] for name in ("trace", "pairs", "report")},
+                **{name: vars(args)[name] for name in ("trace", "pairs", "links", "report")},
                 **not_dash(args, *_TO_STDOUT),
             },
             folder=args.out,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
-TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile", "waits")
+_OF_ALL = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage")
+TABLES = (*_OF_ALL, "profile", "waits", "links")
 """The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -58,6 +59,8 @@ class Result:
         The same with every digit, as a decimal number: a float is off by some picoseconds from 8,192 s on.
     virtual_time_ps : int
         The same in whole picoseconds, which the summary does not have.
+    ranks_end_s : dict
+        ``min``, ``mean`` and ``max`` of the times at which ranks ended or died, in seconds; empty where none has.
     ranks, shards, seed : int
         What was asked for; with ranks in processes of their own, `shards` is how many of these there were at first.
     isolation : str
@@ -97,6 +100,7 @@ class Result:
 
     virtual_time_s: float
     virtual_time_exact_s: str
+    ranks_end_s: dict[str, float]
     ranks: int
     shards: int
     isolation: str
@@ -203,6 +207,15 @@ class Result:
         """Return the virtual time exactly, to the picosecond, with its unit: ``34.914 us``."""
         return format_time(self.virtual_time_ps, digits=None)
 
+    def times(self) -> str:
+        """Return the virtual time, and the least and the mean of the times at which ranks ended."""
+        spread = {name: format_time(round(end_s * PS_PER_S)) for name, end_s in self.ranks_end_s.items()}
+        if self.ranks == 1 or not spread:
+            return self.virtual_time()
+        if spread["max"] == format_time(self.virtual_time_ps):
+            del spread["max"]
+        return f"{self.virtual_time()} ({', '.join(f'{name} {time}' for name, time in spread.items())})"
+
     def _title(self) -> str:
         where = f" on {self.machine}" if self.machine else ""
         return f"{self.program or 'program'}: {self.ranks:,} ranks{where}"
@@ -214,7 +227,7 @@ class Result:
         if self.isolation != "greenlets":
             apart = f"isolation {self.isolation}"
         return {
-            "virtual time": self.virtual_time(),
+            "virtual time": self.times(),
             "ended": f"{self.ended}, exit status {self.exit_status}",
             "simulated": f"{simulated}, {format_size(self.bytes)}",
             "cost here": f"{self.cpu_s:.3g} s CPU, {self.wall_s:.3g} s wall, {format_size(self.peak_rss_bytes)} memory",
@@ -428,6 +441,7 @@ class Result:
             if "virtual_time_exact_s" not in whole:  # which the first results of 0.1 do not have
                 whole["virtual_time_exact_s"] = exact_seconds(round(whole["virtual_time_s"] * PS_PER_S))
             whole.setdefault("isolation", "greenlets")  # which those do not have either
+            whole.setdefault("ranks_end_s", {})  # nor this
             summary = {name: whole[name] for name in SUMMARY}
             listed = whole.get("tables", {}).items()
             tables = [Table.from_dict(name, table) for name, table in listed]
