@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
 
 _KINDS = {"-m": "module", "-c": "code"}
-_ABOUT_OUTPUT = ("--json", "--out", "--trace", "--timeline", "--waits", "--pairs", "--view", "--report", "--jobs", "-j")
+_FILES = ("--json", "--out", "--trace", "--timeline", "--waits", "--pairs", "--links", "--report")
+_ABOUT_OUTPUT = (*_FILES, "--view", "--jobs", "-j")
 _FLAGS_ABOUT_OUTPUT = ("--quiet", "--profile", "--fresh")
 _STATUS = {"stalled": 3, "wall limit": 4, "interrupted": 130}
 
