@@ -133,6 +133,8 @@ def _compare_roots(monitor: Monitor, core: Any, number: int, said: CollectiveCal
 
     The root says MPI.ROOT, the others of its group MPI.PROC_NULL, and the other group the root's rank.
     """
+    if _is_rank(said.root) and said.root not in range(len(core.remote)):
+        return  # the call itself will say so
     key = "roots", core.cid, number, *sorted((core.ranks[0], core.remote[0]))
     groups: dict[int, list[tuple[int, CollectiveCall]]] = monitor.signals.setdefault(key, {})
     for group, members in groups.items():
