@@ -228,7 +228,7 @@ class _Reporter:
             raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
 
     def _write(self, result: Result) -> None:
-        if self._args.command == "run":
+        if self._args.command == "run" and (self._args.report is not None or self._args.out is not None):
             result.take_origin(command=repeated_by("run", self._args.own, self._args.program))
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)
