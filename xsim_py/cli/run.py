@@ -108,8 +108,7 @@ def add_run_parser(commands: Any) -> list[Action]:
         add(
             "--links",
             metavar="FILE",
-            help="write how many bytes each link of the network has carried, as a CSV file; xsim models draw --loads"
-            " draws it",
+            help="write how many bytes each link has carried, as a CSV file; xsim models draw --loads draws it",
         ),
         add(
             "--view",
