@@ -12,8 +12,8 @@ const MOST_ROWS = 256;
 const MOST_BINS = 1100;
 const MOST_ARROWS = 400;
 const TEN = Math.log(10);
-const SECONDS = { ps: 1e-12, ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600 };
-const TIME = /^([0-9.]+) (ps|ns|us|ms|s|min|h)$/;
+const SECONDS = { ps: 1e-12, ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1 };
+const TIME = /^([0-9.]+) (ps|ns|us|ms|s)$/;
 
 const buffer = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)).buffer;
 const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
