@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.findings import CALL_ORDERING, INVALID_PARAMETER, PARAMETER_MATCHING
+from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi.failures.knowledge import is_revoked
 from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
@@ -24,8 +25,6 @@ from .sides import CollectiveCall
 from .signatures import Signature, described, of_buffer, of_elements, same
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.fiber import Fiber
-
     from .monitor import After, Monitor, MpiCall
 
 SUM = INSTANCES["SUM"]
@@ -43,12 +42,15 @@ class MembersCalls:
         What those have said that have come, by their ranks in the communicator.
     posted : int
         How many of them have begun where the calls are gone through again; see `ordering`.
+    clock : array or None
+        What is known once all of them have begun; see `clocks`.
     """
 
-    __slots__ = ("calls", "members", "posted")
+    __slots__ = ("calls", "clock", "members", "posted")
 
     def __init__(self, members: Any) -> None:
         self.members = members
+        self.clock: Any = None
         self.calls: dict[int, CollectiveCall] = {}
         self.posted = 0
 
@@ -80,6 +82,8 @@ def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall, reque
         _compare(monitor, core, first, said)
     meeting.calls[core.me] = said
     said.meeting = meeting
+    if core.local is not None and said.root is not None:
+        _compare_roots(monitor, core, number, said)
     if len(meeting.calls) == len(meeting.members):
         del monitor.members[key]
         if core.local is None and (said.gives is not None or said.takes is not None):
@@ -122,6 +126,42 @@ def _differ(
         text = f"{said.name} has {mine}, and {theirs}"
     other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
     monitor.note(category, said.place, text, said.rank, other)
+
+
+def _compare_roots(monitor: Monitor, core: Any, number: int, said: CollectiveCall) -> None:
+    """Compare whom a member of an intercommunicator names as the root with what both groups have said (MPI 4.1, 6.2.3).
+
+    The root says MPI.ROOT, the others of its group MPI.PROC_NULL, and the other group the root's rank.
+    """
+    if _is_rank(said.root) and said.root not in range(len(core.remote)):
+        return  # the call itself will say so
+    key = "roots", core.cid, number, *sorted((core.ranks[0], core.remote[0]))
+    groups: dict[int, list[tuple[int, CollectiveCall]]] = monitor.signals.setdefault(key, {})
+    for group, members in groups.items():
+        me, first = members[0]
+        if group == core.ranks[0]:
+            fits = said.root == first.root if _is_rank(said.root) else {ROOT, PROC_NULL} >= {said.root, first.root}
+            fits = fits and not said.root == first.root == ROOT
+        elif _is_rank(said.root):
+            fits = first.root == (ROOT if me == said.root else PROC_NULL)
+        else:
+            fits = _is_rank(first.root) and said.root == (ROOT if core.me == first.root else PROC_NULL)
+        if not fits and first.name == said.name:
+            here = "of its own group" if group == core.ranks[0] else "of the other group"
+            text = f"{_root(first.root)} at rank {first.rank} {here}"
+            _differ(monitor, PARAMETER_MATCHING, first, said, text, _root(said.root))
+            break
+    groups.setdefault(core.ranks[0], []).append((core.me, said))
+    if sum(map(len, groups.values())) == len(core.ranks) + len(core.remote):
+        del monitor.signals[key]
+
+
+def _is_rank(root: Any) -> bool:
+    return root not in (ROOT, PROC_NULL)
+
+
+def _root(root: Any) -> str:
+    return f"root {root}" if _is_rank(root) else f"root MPI.{'ROOT' if root == ROOT else 'PROC_NULL'}"
 
 
 def _compare_blocks(monitor: Monitor, meeting: MembersCalls) -> None:
@@ -409,7 +449,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a blocking collective."""
     spelled = "Barrier" if name == "barrier" else name
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> None:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         _check_in_place(monitor, call, comm, said, *args, **kwargs)
         enter(monitor, call, comm, said)
@@ -443,7 +483,7 @@ def _uses(
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a nonblocking collective."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         _check_in_place(monitor, call, comm, said, *args, **kwargs)
         enter(monitor, call, comm, said)
@@ -465,7 +505,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
 def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a persistent collective, which all members make in one order, and may start in another."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         enter(monitor, call, comm, said)
 
@@ -489,7 +529,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
     return follow
 
 
-def _create_group(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, group: Any, tag: int = 0) -> None:
+def _create_group(monitor: Monitor, call: MpiCall, comm: Any, group: Any, tag: int = 0) -> None:
     """Follow ``Create_group``, which only the members of the group make, and which says so where it hangs."""
     call.said = f"{_group(_members(comm, group)['group'])} and tag {tag}"
 
@@ -497,7 +537,6 @@ def _create_group(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, grou
 def _create_intercomm(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     comm: Any,
     local_leader: int,
     peer_comm: Any,
@@ -506,7 +545,7 @@ def _create_intercomm(
 ) -> None:
     """Follow ``Create_intercomm``, of whose two groups each has a collective of its own."""
     call.said = f"tag {args[1] if len(args) > 1 else named.get('tag', 0)}"
-    _follow("Create_intercomm", _led)(monitor, call, fiber, comm, local_leader, peer_comm)
+    _follow("Create_intercomm", _led)(monitor, call, comm, local_leader, peer_comm)
 
 
 ADVICE: dict[str, Callable[..., Any]] = {

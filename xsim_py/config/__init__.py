@@ -19,6 +19,7 @@ from xsim_py.config.description import (
     ProcessSpec,
     ResilienceSpec,
     SpawnSpec,
+    SpeedSpec,
     StorageSpec,
     UlfmSpec,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "ResilienceSpec",
     "SegmentSpec",
     "SpawnSpec",
+    "SpeedSpec",
     "StorageSpec",
     "TopologySpec",
     "TwistSpec",
