@@ -18,7 +18,7 @@ JOBS ?= 2
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
-.PHONY: help demo test bench bench-peers browser campaign ulfm conformance clients clean
+.PHONY: help demo test bench ftco-figures bench-peers browser campaign ulfm conformance clients clean
 
 help:
 	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
@@ -64,6 +64,14 @@ test: $(VENV)/installed-test $(SUITE)
 	@$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null & \
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo && wait $$!
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+# An hour or two, once; what is done is kept in build/, and the same command goes on with the rest.
+ftco-figures: $(VENV)/installed-test
+	@for name in ftco-fig8 ftco-fig10; do \
+	    $(BIN)/xsim study $$name --out build/$$name && \
+	    $(BIN)/python -m tests.ftco.computed build/$$name/results.json >build/$$name.csv && \
+	    mv build/$$name.csv models/studies/$$name-computed.csv || exit 1; \
+	done
 
 bench: $(VENV)/installed-test
 	@$(BIN)/python -m tests.bench

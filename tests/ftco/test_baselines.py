@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xsim_py.errors import ConfigError
-from xsim_py.ftco.baselines import Engine, run_baseline
+from xsim_py.ftco.baselines import StepEngine, run_baseline
 from xsim_py.ftco.baselines.doubling import recursive_doubling
 from xsim_py.ftco.baselines.gossip import corrected_gossip, gossip_steps
 from xsim_py.ftco.baselines.trees import tree_of_the_living
@@ -52,7 +52,7 @@ def test_recursive_doubling_gets_over_all_dead_nodes_there_can_be(nodes: int):
     made = Configuration(nodes=nodes, radix=2, algorithm="recursive_doubling")
     for count in range(nodes):
         for dead in combinations(range(nodes), count):
-            engine = Engine(made, dying(nodes, dict.fromkeys(dead, 0)), recursive_doubling)
+            engine = StepEngine(made, dying(nodes, dict.fromkeys(dead, 0)), recursive_doubling)
             assert not engine.run().hung
             living = [node for node in range(nodes) if node not in dead]
             assert engine.results == dict.fromkeys(living, bits(living)), dead
@@ -63,7 +63,7 @@ def test_recursive_doubling_gets_over_all_dead_nodes_there_can_be(nodes: int):
 def test_recursive_doubling_ends_with_every_survivor_whoever_dies_whenever(nodes: int, data: st.DataObject):
     victims = data.draw(st.lists(st.integers(0, nodes - 1), max_size=nodes - 1, unique=True))
     deaths = {node: data.draw(st.integers(0, 120)) for node in victims}
-    engine = Engine(
+    engine = StepEngine(
         Configuration(nodes=nodes, radix=2, algorithm="recursive_doubling"), dying(nodes, deaths), recursive_doubling
     )
     assert not engine.run().hung
@@ -74,7 +74,7 @@ def test_recursive_doubling_ends_with_every_survivor_whoever_dies_whenever(nodes
 
 def results_of(nodes: int, deaths: dict[int, int]) -> set[int]:
     made = Configuration(nodes=nodes, radix=2, algorithm="recursive_doubling")
-    engine = Engine(made, dying(nodes, deaths), recursive_doubling)
+    engine = StepEngine(made, dying(nodes, deaths), recursive_doubling)
     assert not engine.run().hung
     return {engine.results[node] for node in range(nodes) if node not in deaths}
 
@@ -97,7 +97,7 @@ def test_mended_trees_have_the_result_of_all_who_live(name: str, nodes: int):
     made = Configuration(nodes=nodes, radix=2, roots="single", algorithm=name)
     for count in range(nodes):
         for dead in combinations(range(nodes), count):
-            engine = Engine(made, dying(nodes, dict.fromkeys(dead, 0)), partial(tree_of_the_living, name))
+            engine = StepEngine(made, dying(nodes, dict.fromkeys(dead, 0)), partial(tree_of_the_living, name))
             assert not engine.run().hung
             living = [node for node in range(nodes) if node not in dead]
             assert engine.results == dict.fromkeys(living, bits(living)), dead
@@ -129,7 +129,7 @@ def test_gossip_reaches_all_who_live_whoever_is_dead(nodes: int):
     for count in range(nodes):
         for dead in combinations(range(1, nodes), count):
             for seed in range(3):
-                engine = Engine(made, dying(nodes, dict.fromkeys(dead, 0), seed), corrected_gossip)
+                engine = StepEngine(made, dying(nodes, dict.fromkeys(dead, 0), seed), corrected_gossip)
                 assert not engine.run().hung
                 assert sorted(engine.results) == [node for node in range(nodes) if node not in dead]
 
@@ -138,7 +138,7 @@ def test_gossip_reaches_all_who_live_whoever_is_dead(nodes: int):
 @given(st.integers(9, 80), st.integers(0, 2**32), st.floats(0, 0.5))
 def test_gossip_reaches_all_who_live_on_more_nodes(nodes: int, seed: int, share: float):
     made = Configuration(nodes=nodes, radix=2, algorithm="gossip", operation="bcast", inactive=int(nodes * share))
-    engine = Engine(made, drawn := plan(made, run_seed(seed, 0)), corrected_gossip)
+    engine = StepEngine(made, drawn := plan(made, run_seed(seed, 0)), corrected_gossip)
     assert not engine.run().hung
     assert sorted(engine.results) == np.flatnonzero(drawn.dead_step == NEVER).tolist()
 

@@ -22,6 +22,7 @@ from xsim_py.ftco.model import MOST_RUNS, Configuration
 from xsim_py.ftco.options import with_radix
 from xsim_py.ftco.strata import SAMPLINGS, Stratum, combine, strata
 from xsim_py.ftco.summary import Summary, summarise
+from xsim_py.rng import derive_seed
 from xsim_py.workers import Crash, cores, do_in_workers
 
 _NODES_A_CHUNK: Final = 1 << 18  # half a second or so
@@ -103,7 +104,7 @@ def run_ensemble(
 def _divide(configuration: Configuration, runs: int, sampling: str) -> list[Stratum]:
     if sampling == "strata" and configuration.inactive + configuration.failures:
         return strata(configuration, runs)
-    return [Stratum(configuration, 1.0, runs, False)]
+    return [Stratum(configuration, 1.0, runs, 0, False)]
 
 
 def _measure(
@@ -114,17 +115,18 @@ def _measure(
     progress: Callable[[int, int], None] | None,
 ) -> list[Summary]:
     """Do the runs of all parts, and those without faults that their penalties are counted from."""
-    tasks: dict[tuple[Configuration, int, bool], int] = {}  # each once, though strata share what is without faults
+    tasks: dict[tuple[Configuration, int, int, bool], int] = {}  # each once: strata share what is without faults
     places = []
     for part in parts:
         bare = replace(part.configuration, inactive=0, failures=0, topmost=None)
-        own = (part.configuration, part.runs if _is_random(part.configuration) else 1, part.in_turn)
-        without = (bare, part.runs if _is_random(bare) else 1, False)
+        own = (part.configuration, part.runs if _is_random(part.configuration) else 1, part.stream, part.in_turn)
+        without = (bare, part.runs, part.stream, False) if _is_random(bare) else (bare, 1, 0, False)
         places.append([tasks.setdefault(task, len(tasks)) for task in (own, without)])
-    plain = not is_worth_it([task[0] for task in tasks], max((count for _, count, _ in tasks), default=0))
+    plain = not is_worth_it([task[0] for task in tasks], max((task[1] for task in tasks), default=0))
     chunks: list[_Chunk] = []
-    for (configuration, count, in_turn), place in tasks.items():
-        chunks += _chunks(place, configuration, seed, range(count), plain, in_turn=in_turn)
+    for (configuration, count, stream, in_turn), place in tasks.items():
+        own_seed = derive_seed(seed, "stratum", stream) if stream else seed
+        chunks += _chunks(place, configuration, own_seed, range(count), plain, in_turn=in_turn)
     found = _collect(chunks, cores() if jobs is None else jobs, progress)
     summaries = []
     for part, (own_place, without_place) in zip(parts, places, strict=True):

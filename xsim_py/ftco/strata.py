@@ -34,6 +34,8 @@ class Stratum(NamedTuple):
     """The probability that a plain run belongs to it."""
     runs: int
     """How many runs are done."""
+    stream: int
+    """The seeds of its runs are those of this number, so that strata do not share their draws; 0 are the plain ones."""
     in_turn: bool
     """Whether run i hits the i-th node of ``topmost``, and no draw says who fails."""
 
@@ -70,12 +72,12 @@ def strata(configuration: Configuration, runs: int) -> list[Stratum]:
     after = [*(above for _, _, above in reach[1:]), 0.0]
     single = configuration.inactive + configuration.failures == 1
     made = []
-    for (first, end, above), below in zip(reach, after, strict=True):
+    for stream, ((first, end, above), below) in enumerate(zip(reach, after, strict=True), 1):
         weight = above - below
         share = max(2, round(runs * (1 / len(reach) + weight) / 2))
         in_turn = single and end - first <= max(share, runs * (end - first) // (configuration.nodes - 1))
         count = end - first if in_turn else share
-        made.append(Stratum(replace(configuration, topmost=(first, end)), weight, count, in_turn))
+        made.append(Stratum(replace(configuration, topmost=(first, end)), weight, count, stream, in_turn))
     return made
 
 

@@ -23,12 +23,12 @@ from typing import Final
 from xsim_py.ftco.model import Configuration, Outcome, Plan
 
 from .doubling import recursive_doubling
-from .engine import Engine, Process
+from .engine import Process, StepEngine
 from .gossip import corrected_gossip
 from .hierarchy import run_hierarchical
 from .trees import tree_of_the_living
 
-_ALGORITHMS: Final[dict[str, Callable[[int, Engine], Process]]] = {
+_ALGORITHMS: Final[dict[str, Callable[[int, StepEngine], Process]]] = {
     "recursive_doubling": recursive_doubling,
     "gossip": corrected_gossip,
     **{name: partial(tree_of_the_living, name) for name in ("rerouting", "lookup_avoiding", "rebalancing")},
@@ -39,7 +39,7 @@ def run_baseline(configuration: Configuration, plan: Plan) -> Outcome:
     """Run the configuration's algorithm once, whom chance hits being known."""
     if configuration.algorithm == "hierarchical":
         return run_hierarchical(configuration, plan)
-    return Engine(configuration, plan, _ALGORITHMS[configuration.algorithm]).run()
+    return StepEngine(configuration, plan, _ALGORITHMS[configuration.algorithm]).run()
 
 
-__all__ = ["Engine", "run_baseline"]
+__all__ = ["StepEngine", "run_baseline"]

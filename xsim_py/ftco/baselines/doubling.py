@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .engine import ASK, DATA, Death, Engine, Message, Process, Send, Take
+from .engine import ASK, DATA, NewsOfDeath, Process, SendWish, StepEngine, TakenMessage, TakeWish
 
 
-def recursive_doubling(me: int, engine: Engine) -> Process:
+def recursive_doubling(me: int, engine: StepEngine) -> Process:
     """Be one node of an Allreduce.
 
     In round r it exchanges with ``me ^ 2**r`` the combined values of their blocks of ``2**r`` nodes. If that one is
@@ -21,13 +21,13 @@ def recursive_doubling(me: int, engine: Engine) -> Process:
     rounds = (engine.size - 1).bit_length()
     dead: set[int] = set()
 
-    def keep(message: Message) -> Process:
+    def keep(message: TakenMessage) -> Process:
         """Remember a value, or answer a question when its time has come."""
         number, value = message.payload
         if message.kind == DATA:
             came.setdefault(number, value)
         elif number in of_round:
-            yield Send(message.source, DATA, (number, of_round[number]))
+            yield SendWish(message.source, DATA, (number, of_round[number]))
         else:
             waiting.append((number, message.source))
 
@@ -35,12 +35,12 @@ def recursive_doubling(me: int, engine: Engine) -> Process:
         of_round[number] = have
         for due in [each for each in waiting if each[0] == number]:
             waiting.remove(due)
-            yield Send(due[1], DATA, (number, have))
+            yield SendWish(due[1], DATA, (number, have))
         first = ((me >> number) ^ 1) << number
         block = range(first, min(first + (1 << number), engine.size))
         partner = me ^ (1 << number)
         if partner in block:
-            yield Send(partner, DATA, (number, have))
+            yield SendWish(partner, DATA, (number, have))
             order = [partner, *(node for node in block if node != partner)]
         else:
             order = [block[(me + place) % len(block)] for place in range(len(block))]
@@ -48,10 +48,10 @@ def recursive_doubling(me: int, engine: Engine) -> Process:
             if node in dead or number in came:
                 continue
             if node != partner:
-                yield Send(node, ASK, (number, None))
+                yield SendWish(node, ASK, (number, None))
             while number not in came and node not in dead:
-                event = yield Take(watched=(node,))
-                if isinstance(event, Death):
+                event = yield TakeWish(watched=(node,))
+                if isinstance(event, NewsOfDeath):
                     dead.add(event.node)
                 else:
                     yield from keep(event)
@@ -62,6 +62,6 @@ def recursive_doubling(me: int, engine: Engine) -> Process:
     engine.finish(me, have)
     while True:
         for number, source in waiting:
-            yield Send(source, DATA, (number, of_round[number]))
+            yield SendWish(source, DATA, (number, of_round[number]))
         waiting.clear()
-        yield from keep((yield Take()))
+        yield from keep((yield TakeWish()))

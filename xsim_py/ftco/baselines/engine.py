@@ -18,7 +18,7 @@ DATA: Final = "DATA"
 ASK: Final = "ASK"
 
 
-class Message(NamedTuple):
+class TakenMessage(NamedTuple):
     """A message as it is taken."""
 
     source: int
@@ -26,13 +26,13 @@ class Message(NamedTuple):
     payload: Any
 
 
-class Death(NamedTuple):
+class NewsOfDeath(NamedTuple):
     """The news that a node which was waited for is dead."""
 
     node: int
 
 
-class Send(NamedTuple):
+class SendWish(NamedTuple):
     """A wish: send a message, in one step."""
 
     dest: int
@@ -40,7 +40,7 @@ class Send(NamedTuple):
     payload: Any
 
 
-class Take(NamedTuple):
+class TakeWish(NamedTuple):
     """A wish: take the next message, in one step, or learn that one of `watched` is dead, in none.
 
     The answer is None when nothing has come before step `until`.
@@ -50,16 +50,16 @@ class Take(NamedTuple):
     until: int | None = None
 
 
-class Work(NamedTuple):
+class WorkWish(NamedTuple):
     """A wish: do something else for some steps."""
 
     steps: int
 
 
-Process = Generator[Send | Take | Work, Any, None]
+Process = Generator[SendWish | TakeWish | WorkWish, Any, None]
 
 
-class Engine:
+class StepEngine:
     """One run of an algorithm.
 
     Parameters
@@ -81,7 +81,9 @@ class Engine:
         What an algorithm has found out for all nodes.
     """
 
-    def __init__(self, configuration: Configuration, plan: Plan, algorithm: Callable[[int, Engine], Process]) -> None:
+    def __init__(
+        self, configuration: Configuration, plan: Plan, algorithm: Callable[[int, StepEngine], Process]
+    ) -> None:
         self.configuration = configuration
         self.plan = plan
         self.size = configuration.nodes
@@ -92,15 +94,15 @@ class Engine:
         self._limit = configuration.timeout or 2 * (configuration.latency + 2)
         self._dead = plan.dead_step.tolist()
         self._starts = plan.start_step.tolist()
-        self._queues: list[deque[Message]] = [deque() for _ in range(self.size)]
+        self._queues: list[deque[TakenMessage]] = [deque() for _ in range(self.size)]
         self._processes = [algorithm(node, self) for node in range(self.size)]
-        self._wishes: list[Send | Take | Work | None] = [None] * self.size
+        self._wishes: list[SendWish | TakeWish | WorkWish | None] = [None] * self.size
         self._since = [0] * self.size
         self._ready = list(self._starts)
         self._finish: dict[int, int] = {}
         self._sent = {DATA: 0, ASK: 0}
         self._longest = 0
-        self._events: list[tuple[int, int, int, Message | None]] = []
+        self._events: list[tuple[int, int, int, TakenMessage | None]] = []
         self._count = 0
 
     def finish(self, node: int, result: Any) -> None:
@@ -134,7 +136,7 @@ class Engine:
             living.pop()
         return bool(living)
 
-    def _post(self, step: int, node: int, message: Message | None = None) -> None:
+    def _post(self, step: int, node: int, message: TakenMessage | None = None) -> None:
         self._count += 1
         # Messages of a step are there before nodes act, and both come in the order in which they were made.
         heapq.heappush(self._events, (step, 2 * self._count + (message is None) * 2**60, node, message))
@@ -150,21 +152,21 @@ class Engine:
                     return
                 self._since[node] = self.now
             wish = self._wishes[node]
-            if isinstance(wish, Take):
+            if isinstance(wish, TakeWish):
                 found, answer = self._taken(node, wish)
                 if not found:
                     return
                 self._wishes[node] = None
-                if isinstance(answer, Message):
+                if isinstance(answer, TakenMessage):
                     self._resume_after(node, 1, answer)
                     return
                 continue
             self._wishes[node] = None
-            if isinstance(wish, Send):
+            if isinstance(wish, SendWish):
                 self._sent[wish.kind] += 1
-                message = Message(node, wish.kind, wish.payload)
+                message = TakenMessage(node, wish.kind, wish.payload)
                 self._post(self.now + self._latency + 1, wish.dest, message)
-            self._resume_after(node, wish.steps if isinstance(wish, Work) else 1, None)
+            self._resume_after(node, wish.steps if isinstance(wish, WorkWish) else 1, None)
             return
 
     def _resume_after(self, node: int, steps: int, answer: Any) -> None:
@@ -178,7 +180,7 @@ class Engine:
         self._since[node] = self.now + steps
         self._post(self.now + steps, node)
 
-    def _taken(self, node: int, wish: Take) -> tuple[bool, Message | Death | None]:
+    def _taken(self, node: int, wish: TakeWish) -> tuple[bool, TakenMessage | NewsOfDeath | None]:
         if self._queues[node]:
             return True, self._queues[node].popleft()
         news = [
@@ -187,7 +189,7 @@ class Engine:
             if self._dead[peer] < 2**62
         ]
         if news and min(news)[0] <= self.now:
-            return True, Death(min(news)[1])
+            return True, NewsOfDeath(min(news)[1])
         if wish.until is not None and wish.until <= self.now:
             return True, None
         times = [*(step for step, _ in news), *(() if wish.until is None else (wish.until,))]

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from xsim_py.ftco.model import SERVICE, mix
 
-from .engine import DATA, Engine, Message, Process, Send, Take
+from .engine import DATA, Process, SendWish, StepEngine, TakenMessage, TakeWish
 
 _GOSSIP = 0
 """The payload of a message of the first phase; those of the second have the side to which they go, 1 or -1."""
@@ -22,7 +22,7 @@ def gossip_steps(nodes: int, latency: int) -> int:
     return len(reached) - 1
 
 
-def corrected_gossip(me: int, engine: Engine) -> Process:
+def corrected_gossip(me: int, engine: StepEngine) -> Process:
     """Be one node of a Bcast from node 0, by checked corrected gossip (IPDPS 2017, section III).
 
     Who has the value sends it to a random node in each step until `gossip_steps` are over. When the last of these
@@ -34,23 +34,23 @@ def corrected_gossip(me: int, engine: Engine) -> Process:
     latency, size = engine.configuration.latency, engine.size
     end = gossip_steps(size, latency)
     if me:
-        first = yield Take()
-        assert isinstance(first, Message)
+        first = yield TakeWish()
+        assert isinstance(first, TakenMessage)
         if first.payload != _GOSSIP:
             engine.finish(me, True)
             return
     while size > 1 and (now := engine.step_of(me)) < end:
         dest = int(mix(engine.plan.seed, SERVICE, (now << 32) | me)) % (size - 1)
-        yield Send(dest + (dest >= me), DATA, _GOSSIP)
+        yield SendWish(dest + (dest >= me), DATA, _GOSSIP)
     open_sides = {1, -1}  # from which nobody has been heard
-    while (message := (yield Take(until=end + latency + 1))) is not None:
+    while (message := (yield TakeWish(until=end + latency + 1))) is not None:
         open_sides.discard(-message.payload)
     for distance in range(1, size):
         for side in (1, -1):
-            while (message := (yield Take(until=0))) is not None:
+            while (message := (yield TakeWish(until=0))) is not None:
                 open_sides.discard(-message.payload)
             if side in open_sides:
-                yield Send((me + side * distance) % size, DATA, side)
+                yield SendWish((me + side * distance) % size, DATA, side)
         if not open_sides:
             break
     engine.finish(me, True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from xsim_py.mpi.ftco.trees import tree
 
-from .engine import DATA, Engine, Process, Send, Take, Work
+from .engine import DATA, Process, SendWish, StepEngine, TakeWish, WorkWish
 
 _KEY: Final = "tree_of_the_living"
 
@@ -32,7 +32,7 @@ class MendedTree:
     below: dict[int, int]
 
 
-def mend(name: str, engine: Engine) -> MendedTree:
+def mend(name: str, engine: StepEngine) -> MendedTree:
     """Mend the tree.
 
     ``rebalancing`` makes the tree of as many nodes as live. Otherwise the children of a dead node become those of
@@ -72,7 +72,7 @@ def _with_children(
     return MendedTree(parent, children, above, below)
 
 
-def tree_of_the_living(name: str, me: int, engine: Engine) -> Process:
+def tree_of_the_living(name: str, me: int, engine: StepEngine) -> Process:
     """Be one node of a Reduce to the root and a Bcast from there, or of one of these."""
     if _KEY not in engine.shared:
         engine.shared[_KEY] = mend(name, engine)
@@ -82,22 +82,22 @@ def tree_of_the_living(name: str, me: int, engine: Engine) -> Process:
     above, below = mended.above.get(me, 0), mended.below.get(me, 0)
     if operation != "bcast":
         if below:
-            yield Work(below)
+            yield WorkWish(below)
         for _ in children:
-            value = (yield Take()).payload
+            value = (yield TakeWish()).payload
             assert have & value == 0, "a contribution would count twice"
             have |= value
         if parent is not None:
             if above:
-                yield Work(above)
-            yield Send(parent, DATA, have)
+                yield WorkWish(above)
+            yield SendWish(parent, DATA, have)
     if operation != "reduce":
         if parent is not None:
             if above:
-                yield Work(above)
-            have = (yield Take()).payload
+                yield WorkWish(above)
+            have = (yield TakeWish()).payload
         if children and below:
-            yield Work(below)
+            yield WorkWish(below)
         for child in children:
-            yield Send(child, DATA, have)
+            yield SendWish(child, DATA, have)
     engine.finish(me, have)
