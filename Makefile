@@ -24,6 +24,7 @@ help:
 	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
 	@echo 'make test      install, and run everything that must pass'
 	@echo 'make bench     measure speed and memory, against themselves'
+	@echo 'make ftco-figures  compute figures 8 to 10 of the FTCO paper again (an hour; goes on where it was interrupted)'
 	@echo 'make bench-peers  measure speed beside SimGrid (minutes; fetches it from Debian where apt is there)'
 	@echo 'make browser   look at pages (--report) in a real browser (fetches Chromium from Debian where apt is there)'
 	@echo 'make campaign  the property tests, and spoilt inputs, with many more random cases (an hour or so)'
