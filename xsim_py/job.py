@@ -69,7 +69,7 @@ from xsim_py.process.ranks.shard import Control, Shard
 
 if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
-    from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
+    from xsim_py.failure import CallSite, FailureModel, RestartPolicy, Schedule
     from xsim_py.isolation import Isolation
     from xsim_py.process.ranks.processor import Processor
     from xsim_py.process.ranks.stretches import Computed
@@ -237,7 +237,7 @@ class Job:
             raise ConfigError(
                 "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
             )
-        may_fail = self.failures is not None or self.spec.mpi.resilience is not None
+        may_fail = (self.failures is not None and self.failures.is_deadly) or self.spec.mpi.resilience is not None
         self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
             self.detector = detector_settings(self.spec, self.network)
@@ -323,30 +323,29 @@ class Job:
                 if self.host is not None:
                     self.host.begin()
                 with Patches() as calls:
-                    timed, sites = self._schedule(calls, start_ps, struck)
-                    work = partial(self._attempt, lookahead, timed, background, start_ps)
+                    met = self._schedule(calls, start_ps, struck)
+                    sites = () if met is None else met.sites
+                    work = partial(self._attempt, lookahead, met, background, start_ps)
                     parts = self.transport.simulate(work, self.host)
                 start = self.transport.broadcast(self._ended(start, sites, self.transport.gather(parts)))
         cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
         return self._result(cost)
 
-    def _schedule(
-        self, calls: Patches, start_ps: int, struck: frozenset[CallSite]
-    ) -> tuple[tuple[Failure, ...], tuple[CallSite, ...]]:
-        """Who is to fail from this start of the job on, at what times and at which calls."""
+    def _schedule(self, calls: Patches, start_ps: int, struck: frozenset[CallSite]) -> Schedule | None:
+        """Who is to fail from this start of the job on, at what times and at which calls, and what else goes wrong."""
         if self.failures is None:
-            return (), ()
+            return None
         from xsim_py.mpi4py.call_hooks import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
         install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
         self.written = schedule.written
-        return schedule.timed, schedule.sites
+        return schedule
 
     def _attempt(
         self,
         lookahead: Lookahead,
-        timed: tuple[Failure, ...],
+        met: Schedule | None,
         background: Sequence[Callable[[Any], Any]],
         start_ps: int,
         numbers: Sequence[int],
@@ -357,8 +356,10 @@ class Job:
         vitals.mine.running = 1
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
-                doom(fabric, timed)
-                may_be_doomed(fabric, () if self.failures is None else self.failures.struck_inside)
+                if met is not None and self.failures is not None:
+                    doom(fabric, met.timed)
+                    may_be_doomed(fabric, self.failures.struck_inside)
+                    fabric.await_flips(met.flips)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
@@ -444,7 +445,9 @@ class Job:
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
+            flipped = {each.cause for attempt in self.attempts for part in attempt.parts for each in part.flips}
             missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
+            missed += [] if self.failures is None else self.failures.never_flipped(flipped)
             unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]
             found = [] if self.host is None else self.host.warnings
             said = {"missed": missed, "unwritten": unwritten, "found": found}

@@ -112,6 +112,7 @@ def assemble(
             _learned_table(attempts),
             _starts_table(attempts),
             *_worlds_table(attempts),
+            *_flips_table(attempts),
             *_storage_table(parts),
             *_profile_table(parts),
         ],
@@ -477,6 +478,17 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
     ]
     columns = ("start", "world", "first_rank", "size", "born_s", "parent", "command")
     return [_table("worlds", columns, rows)] if rows else []
+
+
+def _flips_table(attempts: Sequence[Attempt]) -> list[Table]:
+    """Return every bit that has changed by a soft error; no table where none has."""
+    rows = [
+        (start, each.rank, each.time_ps, each.bit, each.size_bytes, each.dest, each.array, each.cause)
+        for start, attempt in enumerate(attempts)
+        for each in sorted(_flat(part.flips for part in attempt.parts))
+    ]
+    columns = ("start", "rank", "time_s", "bit", "size", "dest", "array", "cause")
+    return [_table("flips", columns, rows, units={"size": "B"})] if rows else []
 
 
 def _storage_table(parts: Sequence[ShardResult]) -> list[Table]:

@@ -159,6 +159,9 @@ def config_hash(spec: MachineSpec) -> str:
     for key in ("sockets_per_node", "nics_per_node"):
         if told["machine"][key] is None:
             del told["machine"][key]
+    told["failures"] = dict(_plain(spec.failures))  # type: ignore[call-overload]
+    if spec.failures.flips is None:
+        del told["failures"]["flips"]
     told["topology"] = dict(_plain(spec.topology))  # type: ignore[call-overload]
     old = {"type", "dims", "twist", "file", "edges", "hosts"}
     if spec.topology.type == "fattree":

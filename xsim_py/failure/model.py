@@ -11,7 +11,7 @@ from xsim_py.config import DrawSpec, MachineSpec
 from xsim_py.config.entries import raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
-from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
+from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Flip, Schedule
 from xsim_py.failure.sources import misfits, read_failures
 from xsim_py.failure.statements import Timed
 
@@ -83,6 +83,11 @@ class FailureModel:
         self._sites = tuple(what for what in explicit if isinstance(what, CallSite))
         self.struck_inside = frozenset(site.rank for site in self._sites if site.into_ps is not None)
         self._events = sorted(event for _, event in said.events)
+        flips = [
+            Flip(number, flip.rank, flip.at_ps, flip.target, flip.array, flip.bit)
+            for number, (_, flip) in enumerate(said.flips)
+        ]
+        self._flips = sorted(flips, key=lambda flip: (flip.time_ps, flip.rank))
         self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
 
     def _make_renewals(self, draws: Sequence[DrawSpec], seed: int) -> Iterator[Renewals]:
@@ -98,8 +103,17 @@ class FailureModel:
         return number < 0 or bool(self._components.members(level, number))
 
     @property
-    def any(self) -> bool:
-        """True if anything can fail."""
+    def flips_data(self) -> bool:
+        """True if bits of messages or arrays change."""
+        return bool(self._flips)
+
+    def never_flipped(self, flipped: Collection[str]) -> list[str]:
+        """Return the flips that are not among those that have come, all as they are written."""
+        return [str(flip) for flip in self._flips if str(flip) not in flipped]
+
+    @property
+    def is_deadly(self) -> bool:
+        """True if anybody can die."""
         return bool(self._timed or self._sites or self._events or self._renewals)
 
     def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:
@@ -135,7 +149,8 @@ class FailureModel:
         sites = tuple(site for site in self._sites if site not in struck)
         written = {f"{INJECTED}{what}": str(what) for what in self._timed}
         injected = {(rank, cause): written[cause] for rank, _, cause in timed if cause in written}
-        return Schedule(timed, sites, {**injected, **{(site.rank, site.cause): str(site) for site in sites}})
+        flips = tuple(flip for flip in self._flips if flip.time_ps > after_ps)
+        return Schedule(timed, sites, {**injected, **{(site.rank, site.cause): str(site) for site in sites}}, flips)
 
     def of_later(self, number: int, node: int, born_ps: int) -> Failure | None:
         """Return the failure that a rank meets which is started later, on a node; None if there is none."""

@@ -1,4 +1,4 @@
-"""The failures that one start of a job will meet: plain data, for whoever kills ranks and for whoever shows it."""
+"""The failures that one start of a job will meet: plain data, for whoever makes them and for whoever shows them."""
 
 from __future__ import annotations
 
@@ -52,6 +52,27 @@ class CallSite(NamedTuple):
         return f"{INJECTED}{self}"
 
 
+class Flip(NamedTuple):
+    """One bit that changes in a rank's data, from the time on that its own clock reaches."""
+
+    number: int
+    """Which of all flips it is, as they were written: it names the stream from which the rest is drawn."""
+    rank: int
+    time_ps: int
+    target: str
+    """``message``, the next one that leaves, or ``array``, one that the program has exposed."""
+    array: str | None = None
+    """The name of the array; None: drawn."""
+    bit: int | None = None
+    """Bit ``bit % 8`` of byte ``bit // 8``; None: drawn."""
+
+    def __str__(self) -> str:
+        """Return it as people write it."""
+        time = format_time(self.time_ps, digits=None).replace(" ", "")
+        more = [f",{key}={value}" for key, value in (("array", self.array), ("bit", self.bit)) if value is not None]
+        return f"flip:{self.target},rank={self.rank},at={time}{''.join(more)}"
+
+
 class Schedule(NamedTuple):
     """Every failure that one start of a job may meet."""
 
@@ -60,3 +81,5 @@ class Schedule(NamedTuple):
     sites: tuple[CallSite, ...]
     written: Mapping[tuple[int, str], str]
     """What was written down, not drawn or read from a trace: the statement, by the rank and cause of the death."""
+    flips: tuple[Flip, ...] = ()
+    """The bits that change, in the order of time and rank."""

@@ -7,13 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from xsim_py.config import DrawSpec, MachineSpec
+from xsim_py.config import DrawSpec, FlipSpec, MachineSpec
 from xsim_py.config.entries import Location, Problem
 from xsim_py.errors import advice
 from xsim_py.failure.components import Components, Level, component_problems, levels
 from xsim_py.failure.draws import draw_problem
 from xsim_py.failure.schedule import CallSite
-from xsim_py.failure.statements import Drawn, Timed, parse_statement, unknown_call
+from xsim_py.failure.statements import Drawn, Flipping, Timed, parse_statement, unknown_call
 from xsim_py.failure.trace import Event, read_trace
 
 _MOST_SHOWN: Final = 100
@@ -26,6 +26,7 @@ class FailureSources(NamedTuple):
     explicit: list[tuple[Location, Timed | CallSite]]
     events: list[tuple[Location, Event]]
     draws: list[tuple[Location, DrawSpec]]
+    flips: list[tuple[Location, FlipSpec]]
     problems: list[Problem]
 
     def trace(self, file: Path) -> None:
@@ -43,6 +44,14 @@ class FailureSources(NamedTuple):
         else:
             key, message = wrong
             self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
+
+    def flip(self, flip: FlipSpec, place: Location, path: str) -> None:
+        """Add a bit that changes."""
+        if flip.array is not None and flip.target != "array":
+            key = f"{path}.array" if path else "array"
+            self.problems.append(Problem(place, key, f"a {flip.target} is no array; write target: array"))
+        else:
+            self.flips.append((place, flip))
 
     def single(self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None) -> None:
         """Add a failure that is written down."""
@@ -63,13 +72,16 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
     `known_calls` are the names that a call can have, with the one for any; None: all names will do.
     """
     failures = spec.failures
-    said = FailureSources(levels(failures.components), [], [], [], [])
+    said = FailureSources(levels(failures.components), [], [], [], [], [])
     for index, message in component_problems(failures.components):
         path = f"failures.components[{index}]"
         said.problems.append(spec.problem(path, message))
     for index, draw in enumerate(failures.draws):
         path = f"failures.draws[{index}]"
         said.draw(draw, spec.place(path), path)
+    for index, flip in enumerate(failures.flips or ()):
+        path = f"failures.flips[{index}]"
+        said.flip(flip, spec.place(path), path)
     if failures.trace is not None:
         said.trace(failures.trace)
     paths = [f"failures.at[{index}]" for index in range(len(failures.at))]
@@ -81,6 +93,8 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
             said.problems.extend(what)
         elif isinstance(what, Drawn):
             said.draw(what.draw, place, path)
+        elif isinstance(what, Flipping):
+            said.flip(what.flip, place, path)
         elif isinstance(what, Timed | CallSite):
             said.single(what, place, path, known_calls)
         else:
@@ -103,6 +117,7 @@ def _strangers(said: FailureSources, components: Components) -> Iterator[Problem
         for place, what in said.explicit
     ]
     found += [(place, event.level, event.number) for place, event in said.events]
+    found += [(place, "rank", flip.rank) for place, flip in said.flips]
     for place, level, number in found:
         if not components.members(level, number):
             count = components.count(level)

@@ -78,7 +78,9 @@ def make_library(
         from .transport.shared_links import SharedLinks  # most runs share none
 
         links = SharedLinks(settings.machine, network, account)
-    fabric: Fabric = _kind_of_fabric(network, traced, observer, schedule, noise)(shard, network, links, settings)
+    flips = failures is not None and failures.flips_data
+    kind = _kind_of_fabric(network, traced, observer, schedule, noise, settings.seed if flips else None)
+    fabric: Fabric = kind(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:
@@ -100,9 +102,17 @@ def make_library(
 
 
 def _kind_of_fabric(
-    network: Any, traced: bool, observer: Observer | None, schedule: MatchSchedule | None, noise: NoiseModel | None
+    network: Any,
+    traced: bool,
+    observer: Observer | None,
+    schedule: MatchSchedule | None,
+    noise: NoiseModel | None,
+    flips: int | None,
 ) -> Any:
-    """Return what makes the fabric of a run; most have neither of these but a trace, and should start quickly."""
+    """Return what makes the fabric of a run; most have neither of these but a trace, and should start quickly.
+
+    `flips` is the seed of those, if there are any.
+    """
     kind: Any = TracingFabric if traced else Fabric
     more: dict[str, Any] = {}
     if schedule is not None:
@@ -119,6 +129,11 @@ def _kind_of_fabric(
 
         kind = noisy(kind)
         more["noise"] = noise
+    if flips is not None:
+        from .transport.flipping import flipping
+
+        kind = flipping(kind)
+        more["seed"] = flips
     if observer is not None:
         from .transport.observed import observed
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
-TABLES = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage", "profile", "waits")
+TABLES = (
+    *("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "flips", "storage", "profile"),
+    "waits",
+)
 """The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")

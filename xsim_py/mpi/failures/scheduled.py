@@ -6,13 +6,11 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.lifecycle import kill
-from xsim_py.process.ranks.fiber import MortalFiber
+from xsim_py.process.ranks.fiber import MortalFiber, stop_at
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.ranks.fiber import Fiber
-
-_NEVER_PS = 1 << 200
 
 
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
@@ -27,7 +25,7 @@ def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
         if time_ps <= shard.kernel.now_ps:
             kill((rank, cause))
             continue
-        rank.fiber = MortalFiber(rank, rank.fiber.clock_ps, time_ps)
+        stop_at(rank, time_ps)
         shard.kernel.post(time_ps, number, kill, (rank, cause))
 
 
@@ -38,9 +36,8 @@ def may_be_doomed(fabric: Fabric, numbers: Collection[int]) -> None:
     """
     shard = fabric.shard
     for number in numbers:
-        if shard.local(number) and type(shard.rank(number).fiber) is not MortalFiber:
-            rank = shard.rank(number)
-            rank.fiber = MortalFiber(rank, rank.fiber.clock_ps, _NEVER_PS)
+        if shard.local(number):
+            stop_at(shard.rank(number), None)
 
 
 def doom_later(fiber: Fiber, cause: str, delay_ps: int) -> None:

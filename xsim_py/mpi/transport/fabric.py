@@ -23,10 +23,11 @@ from xsim_py.mpi.constants import ANY_TAG
 from xsim_py.process.ranks.dead_objects import keep_for_ever
 
 from .mailbox import ClosedMailbox, Mailbox
-from .message import CONTROL, EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+from .message import CONTROL, EAGER, RENDEZVOUS, SYNCHRONOUS, FlippedData, Message, Operation, Receive, Send
 from .tally import Tally
 
 if TYPE_CHECKING:
+    from xsim_py.failure import Flip
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
     from xsim_py.process.ranks.rank import Rank
@@ -310,6 +311,13 @@ class Fabric(HotFabric):
 
     def choices(self) -> list[MadeChoice]:
         """Return what the ranks have chosen where MPI leaves that open; none where the run has no schedule."""
+        return []
+
+    def await_flips(self, flips: Iterable[Flip]) -> None:
+        """Have bits of messages and arrays change; only `flipping` fabrics are told of any."""
+
+    def flipped(self) -> list[FlippedData]:
+        """Return the bits of messages and arrays that have changed; none where the run has no soft errors."""
         return []
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:

@@ -56,6 +56,7 @@ class Until(Parked):
 
 
 UNTIL = Until()
+NEVER_PS = 1 << 200
 
 # Hot path: a store here is half of one by ``current.fiber = ...``, and a message needs three.
 _running = current.__dict__
@@ -197,6 +198,18 @@ class MortalFiber(Fiber):
         self._clock_ps = time_ps
         if time_ps >= self.death_ps and current.fiber is self:
             self.sync()
+
+
+def stop_at(rank: Rank, time_ps: int | None) -> None:
+    """Have a rank that has not begun stop when its clock gets to a time, as one that is to die (see `MortalFiber`).
+
+    None: it may, at a time that is told later.
+    """
+    fiber = rank.fiber
+    if type(fiber) is not MortalFiber:
+        rank.fiber = fiber = MortalFiber(rank, fiber.clock_ps, NEVER_PS)
+    if time_ps is not None and time_ps < fiber.death_ps:
+        fiber.death_ps = time_ps
 
 
 def _note_hub() -> greenlet:
