@@ -42,7 +42,7 @@ from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
-from xsim_py.mpi.wanted_algorithms import from_description
+from xsim_py.mpi.wanted_algorithms import from_description, uses_ftco
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network, make_noise
@@ -237,6 +237,10 @@ class Job:
             raise ConfigError(
                 "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
             )
+        if self.failures is not None and self.failures.hangs and uses_ftco(self.spec.mpi.collectives):
+            raise self.spec.error(
+                "failures.hangs", "collectives by FTCO would take a process that hangs for dead; leave one of them out"
+            )
         may_fail = (self.failures is not None and self.failures.is_deadly) or self.spec.mpi.resilience is not None
         self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
@@ -360,6 +364,7 @@ class Job:
                     doom(fabric, met.timed)
                     may_be_doomed(fabric, self.failures.struck_inside)
                     fabric.await_flips(met.flips)
+                    fabric.await_hangs(met.hangs)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
@@ -445,9 +450,11 @@ class Job:
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
-            flipped = {each.cause for attempt in self.attempts for part in attempt.parts for each in part.flips}
+            every = [part for attempt in self.attempts for part in attempt.parts]
+            came_too = {flip.cause for part in every for flip in part.flips}
+            came_too |= {hang.cause for part in every for hang in part.hangs}
             missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
-            missed += [] if self.failures is None else self.failures.never_flipped(flipped)
+            missed += [] if self.failures is None else self.failures.never_came(came_too)
             unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]
             found = [] if self.host is None else self.host.warnings
             said = {"missed": missed, "unwritten": unwritten, "found": found}

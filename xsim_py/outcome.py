@@ -113,6 +113,7 @@ def assemble(
             _starts_table(attempts),
             *_worlds_table(attempts),
             *_flips_table(attempts),
+            *_hangs_table(attempts),
             *_storage_table(parts),
             *_profile_table(parts),
         ],
@@ -489,6 +490,16 @@ def _flips_table(attempts: Sequence[Attempt]) -> list[Table]:
     ]
     columns = ("start", "rank", "time_s", "bit", "size", "dest", "array", "cause")
     return [_table("flips", columns, rows, units={"size": "B"})] if rows else []
+
+
+def _hangs_table(attempts: Sequence[Attempt]) -> list[Table]:
+    """Return every process that has stood still for a while; no table where none has."""
+    rows = [
+        (start, each.rank, each.time_ps, each.until_ps, each.killed)
+        for start, attempt in enumerate(attempts)
+        for each in sorted(_flat(part.hangs for part in attempt.parts))
+    ]
+    return [_table("hangs", ("start", "rank", "time_s", "until_s", "killed"), rows)] if rows else []
 
 
 def _storage_table(parts: Sequence[ShardResult]) -> list[Table]:

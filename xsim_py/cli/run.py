@@ -256,16 +256,16 @@ class _Reporter:
 
 
 def print_failures(result: Result, file: TextIO) -> None:
-    """Print which processes have failed, all or the first few, and which bits have changed."""
+    """Print which processes have failed, all or the first few, which have hung, and which bits have changed."""
     for failure in result.failures[:_MOST_FAILURES]:
         when = format_time(parse_exact_seconds(failure["time_exact_s"]), digits=None)
         print(f"xsim: rank {failure['rank']} failed at {when}: {failure['cause']}", file=file)
     if len(result.failures) > _MOST_FAILURES:
         print(f"xsim: ... and {len(result.failures) - _MOST_FAILURES:,} more failures", file=file)
-    if "flips" in result.tables:
-        from xsim_py.report.soft_errors import soft_errors
+    if "flips" in result.tables or "hangs" in result.tables:
+        from xsim_py.report.soft_errors import hangs, soft_errors
 
-        for line in soft_errors(result):
+        for line in [*hangs(result), *soft_errors(result)]:
             print(f"xsim: {line}", file=file)
 
 

@@ -357,6 +357,21 @@ class FlipSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HangSpec:
+    """One entry of ``failures.hangs``: a process that stands still for a while (a transient failure)."""
+
+    rank: int = option(integer(0, _MOST), "Whose process it is.", default=0, required=True)
+    at_ps: int = option(kinds.TIME, "From when on, by that rank's own clock.", default=0, required=True)
+    for_ps: int = option(
+        kinds.TIME,
+        "How long. If that is longer than the failure detector's timeout, the others take the process for dead, and it "
+        "is killed when it comes back.",
+        default=0,
+        required=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class FailuresSpec:
     """Section ``failures``: which ranks die when, and what else goes wrong."""
 
@@ -389,6 +404,11 @@ class FailuresSpec:
     flips: tuple[FlipSpec, ...] | None = option(
         ListOf(Section(FlipSpec), "a list such as [{rank: 3, at: 1.2ms, target: message, bit: 17}]", least=0),
         "Soft errors: bits of messages and of arrays that change.",
+        shown="none",
+    )
+    hangs: tuple[HangSpec, ...] | None = option(
+        ListOf(Section(HangSpec), "a list such as [{rank: 3, at: 1.2ms, for: 500us}]", least=0),
+        "Transient failures: processes that stand still for a while.",
         shown="none",
     )
 

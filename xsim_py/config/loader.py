@@ -160,8 +160,9 @@ def config_hash(spec: MachineSpec) -> str:
         if told["machine"][key] is None:
             del told["machine"][key]
     told["failures"] = dict(_plain(spec.failures))  # type: ignore[call-overload]
-    if spec.failures.flips is None:
-        del told["failures"]["flips"]
+    for key in ("flips", "hangs"):
+        if told["failures"][key] is None:
+            del told["failures"][key]
     told["topology"] = dict(_plain(spec.topology))  # type: ignore[call-overload]
     old = {"type", "dims", "twist", "file", "edges", "hosts"}
     if spec.topology.type == "fattree":

@@ -73,6 +73,19 @@ class Flip(NamedTuple):
         return f"flip:{self.target},rank={self.rank},at={time}{''.join(more)}"
 
 
+class Hang(NamedTuple):
+    """A process that stands still for a while, from when its own clock reaches a time."""
+
+    rank: int
+    time_ps: int
+    for_ps: int
+
+    def __str__(self) -> str:
+        """Return it as people write it."""
+        time, length = (format_time(ps, digits=None).replace(" ", "") for ps in (self.time_ps, self.for_ps))
+        return f"hang:rank={self.rank},at={time},for={length}"
+
+
 class Schedule(NamedTuple):
     """Every failure that one start of a job may meet."""
 
@@ -83,3 +96,5 @@ class Schedule(NamedTuple):
     """What was written down, not drawn or read from a trace: the statement, by the rank and cause of the death."""
     flips: tuple[Flip, ...] = ()
     """The bits that change, in the order of time and rank."""
+    hangs: tuple[Hang, ...] = ()
+    """The processes that stand still, in the same order."""

@@ -6,6 +6,7 @@
 ``rank=3 5us into its 2nd Allreduce``   the same, so long after the call has begun
 ``weibull:node,mtbf=1h,shape=0.7``      every component of a level fails again and again at random
 ``trace=FILE.csv``                      what stands in a file
+``hang:rank=3,at=1ms,for=2ms``          a rank stands still for a while
 ``flip:message,rank=3,at=1ms,bit=17``   a bit of a message, or of an exposed ``array``, changes
 ======================================  ================================================================
 """
@@ -15,9 +16,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from xsim_py.config import DrawSpec, FlipSpec
+from xsim_py.config import DrawSpec, FlipSpec, HangSpec
 from xsim_py.config.entries import Location, Problem, from_python
 from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import close_match
@@ -68,7 +69,13 @@ class Flipping(NamedTuple):
     flip: FlipSpec
 
 
-Statement = Timed | CallSite | Drawn | FromTrace | Flipping
+class Hanging(NamedTuple):
+    """A process stands still for a while."""
+
+    hang: HangSpec
+
+
+Statement = Timed | CallSite | Drawn | FromTrace | Flipping | Hanging
 
 
 def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
@@ -102,19 +109,24 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
     return CallSite(int(number), when != "after", count, name, into_ps)
 
 
-def _keyed(word: str, first: str, rest: str, place: Location) -> Drawn | Flipping | list[Problem]:
-    """Return a law or a flip, checked as those of a description's ``failures.draws`` and ``failures.flips``."""
-    flips = word == "flip"
-    keys: dict[str, object] = {"target": first.strip()} if flips else {"law": word, "per": first.strip()}
-    for each in rest.split(",")[1:]:
+def _keyed(word: str, first: str, rest: str, place: Location) -> Drawn | Flipping | Hanging | list[Problem]:
+    """Return a law, a flip or a hang, checked as those in lists of a description's section ``failures``."""
+    kind: Any
+    kind, spec, key_of_first, such = {
+        "flip": (Flipping, FlipSpec, "target", "bit=17"),
+        "hang": (Hanging, HangSpec, "", "for=2ms"),
+    }.get(word, (Drawn, DrawSpec, "per", "mtbf=6.7h"))
+    keys: dict[str, object] = {"law": word} if kind is Drawn else {}
+    if key_of_first:
+        keys[key_of_first] = first.strip()
+    for each in rest.split(",")[1:] if key_of_first else [first, *rest.split(",")[1:]]:
         key, equals, value = each.partition("=")
         if not equals or not value.strip() or key.strip() in keys:
-            such = "bit=17" if flips else "mtbf=6.7h"
             raise ValueError(f"{each.strip()!r} is not a key and its value, each key once; write {such}")
         keys[key.strip()] = _number(value.strip())
     reading = Reading()
-    read = Section(FlipSpec if flips else DrawSpec).read(from_python(keys, place=place), "", reading)
-    return reading.problems or (Flipping(read) if flips else Drawn(read))
+    read = Section(spec).read(from_python(keys, place=place), "", reading)
+    return reading.problems or kind(read)
 
 
 def _number(text: str) -> float | str:

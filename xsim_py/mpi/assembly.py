@@ -78,8 +78,7 @@ def make_library(
         from .transport.shared_links import SharedLinks  # most runs share none
 
         links = SharedLinks(settings.machine, network, account)
-    flips = failures is not None and failures.flips_data
-    kind = _kind_of_fabric(network, traced, observer, schedule, noise, settings.seed if flips else None)
+    kind = _kind_of_fabric(network, traced, observer, schedule, noise, failures, settings.seed)
     fabric: Fabric = kind(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
@@ -89,6 +88,7 @@ def make_library(
     reports = fabric.add(Reports(deaths, detector))
     shard.on_failure = reports.died
     fabric.bounce = reports.bounce
+    fabric.on_silence = reports.fell_silent
     fabric.guard = FailureGuard(deaths, detector)
     fabric.parts.update({Deaths: deaths, SurvivingAlgorithms: SurvivingAlgorithms(ALGORITHMS)})
     fabric.add(Revocation(fabric, ulfm.revoke))
@@ -107,12 +107,10 @@ def _kind_of_fabric(
     observer: Observer | None,
     schedule: MatchSchedule | None,
     noise: NoiseModel | None,
-    flips: int | None,
+    failures: FailureModel | None,
+    seed: int,
 ) -> Any:
-    """Return what makes the fabric of a run; most have neither of these but a trace, and should start quickly.
-
-    `flips` is the seed of those, if there are any.
-    """
+    """Return what makes the fabric of a run; most have neither of these but a trace, and should start quickly."""
     kind: Any = TracingFabric if traced else Fabric
     more: dict[str, Any] = {}
     if schedule is not None:
@@ -129,11 +127,15 @@ def _kind_of_fabric(
 
         kind = noisy(kind)
         more["noise"] = noise
-    if flips is not None:
+    if failures is not None and failures.flips_data:
         from .transport.flipping import flipping
 
         kind = flipping(kind)
-        more["seed"] = flips
+        more["seed"] = seed
+    if failures is not None and failures.hangs:
+        from .transport.hanging import hanging
+
+        kind = hanging(kind)
     if observer is not None:
         from .transport.observed import observed
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from xsim_py.trace import Recorder
 
     from .transport.fabric import Fabric
-    from .transport.message import FlippedData
+    from .transport.message import FlippedData, HungProcess
 
 _MOST_LEFTOVERS = 1000
 
@@ -102,7 +102,8 @@ class ShardResult:
     wall time that went into each of `process.profiler.PARTS`. The last ranks are those that were started `later`;
     `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
     what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule;
-    `computed`, in the first part of a process, says what computing has shown; `flips` are the bits that have changed.
+    `computed`, in the first part of a process, says what computing has shown; `flips` are the bits that have changed,
+    and `hangs` the processes that have stood still.
     """
 
     first: int
@@ -139,6 +140,7 @@ class ShardResult:
     choices: list[MadeChoice] = field(default_factory=list)
     computed: Computed | None = None
     flips: list[FlippedData] = field(default_factory=list)
+    hangs: list[HungProcess] = field(default_factory=list)
 
 
 _OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")
@@ -238,6 +240,7 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.trace = _recorded(shard, fabric)
     part.choices = fabric.choices()
     part.flips = fabric.flipped()
+    part.hangs = fabric.hung()
     part.troubled = fabric.troubled
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:

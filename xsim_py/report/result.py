@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from xsim_py.trace import Trace
 
 TABLES = (
-    *("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "flips", "storage", "profile"),
-    "waits",
+    *("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "flips", "hangs", "storage"),
+    *("profile", "waits"),
 )
 """The names that tables of a run may have."""
 

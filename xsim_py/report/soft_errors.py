@@ -1,4 +1,4 @@
-"""Soft errors of a run in words."""
+"""Soft errors and transient failures of a run in words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from xsim_py.units import format_time
 
 if TYPE_CHECKING:
     from xsim_py.report.result import Result
+
+
+def hangs(result: Result) -> list[str]:
+    """Return a line for each process that has stood still and gone on; those that were killed are failures."""
+    if "hangs" not in result.tables:
+        return []
+    table = result.tables["hangs"]
+    columns = (table["rank"], table["killed"], table.picoseconds["time_s"], table.picoseconds["until_s"])
+    return [
+        f"rank {rank} hung from {format_time(time_ps, digits=None)} to {format_time(until_ps, digits=None)}"
+        for rank, killed, time_ps, until_ps in zip(*columns, strict=True)
+        if not killed
+    ]
 
 
 def soft_errors(result: Result) -> list[str]:

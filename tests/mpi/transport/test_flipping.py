@@ -53,7 +53,7 @@ def found_and_told(**options: Any) -> tuple[list[Any], list[Any], Any]:
     return sorted(found), sorted(told), result
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.lists(FLIP, max_size=4), st.booleans())
 def test_each_flip_is_found_once(flips: list[tuple[int, int, int | None]], large: bool) -> None:
     entries = [
@@ -77,7 +77,7 @@ def test_the_result_is_the_same_however_it_is_simulated(large: bool) -> None:
         "flip:array,rank=0,at=1",
     ]
     ways: list[dict[str, Any]] = [{"shards": shards} for shards in (1, 2, 3, 7)]
-    ways += [{"isolation": "process"}, {"collectives": "messages"}, {"trace": True}]
+    ways += [{"isolation": "process"}, {"trace": True}]
     results = [found_and_told(args=[large], fail=fail, **way) for way in ways]
     for found, told, result in results:
         assert found == told == results[0][0]

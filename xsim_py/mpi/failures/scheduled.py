@@ -43,7 +43,7 @@ def may_be_doomed(fabric: Fabric, numbers: Collection[int]) -> None:
 def doom_later(fiber: Fiber, cause: str, delay_ps: int) -> None:
     """Have the rank of the running fiber die so much later than now by its clock."""
     rank, time_ps = fiber.rank, fiber.clock_ps + delay_ps
-    if type(rank.fiber) is MortalFiber and time_ps < rank.fiber.death_ps:
-        rank.fiber.death_ps = time_ps
+    if isinstance(rank.fiber, MortalFiber):
+        stop_at(rank, time_ps)
     fiber.sync()
     rank.shard.kernel.post(time_ps, rank.number, kill, (rank, cause))

@@ -275,6 +275,18 @@ class Send(Operation):
         return self.comm.involves(number) if self.note is not None else self.to == number
 
 
+class HungProcess(NamedTuple):
+    """A process that has stood still, and was perhaps taken for dead."""
+
+    time_ps: int
+    rank: int
+    until_ps: int
+    killed: bool
+    """It was taken for dead, and killed when it came back."""
+    cause: str
+    """The hang, as it was written."""
+
+
 class FlippedData(NamedTuple):
     """A bit that has changed: in a message to rank `dest`, or in an array of the rank's."""
 
