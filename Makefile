@@ -18,13 +18,14 @@ JOBS ?= 2
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
-.PHONY: help demo test bench bench-peers campaign ulfm conformance clients clean
+.PHONY: help demo test bench bench-peers browser campaign ulfm conformance clients clean
 
 help:
 	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
 	@echo 'make test      install, and run everything that must pass'
 	@echo 'make bench     measure speed and memory, against themselves'
 	@echo 'make bench-peers  measure speed beside SimGrid (minutes; fetches it from Debian where apt is there)'
+	@echo 'make browser   look at pages (--report) in a real browser (fetches Chromium from Debian where apt is there)'
 	@echo 'make campaign  the property tests, and spoilt inputs, with many more random cases (an hour or so)'
 	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
 	@echo "make conformance  mpi4py's own tests on virtual ranks, beside the real MPIs that are there (hours)"
@@ -74,6 +75,14 @@ bench-peers: $(VENV)/installed-test
 	    $$([ "$$(id -u)" = 0 ] || echo sudo -n) apt-get install -qq -y --no-install-recommends libsimgrid-dev >/dev/null || true; \
 	fi
 	@$(BIN)/python -m tests.bench.peers
+
+# Where it cannot be installed, the test says that it is skipped.
+browser: $(VENV)/installed-test
+	@if ! command -v chromium >/dev/null && command -v apt-get >/dev/null; then \
+	    echo 'installing chromium'; \
+	    $$([ "$$(id -u)" = 0 ] || echo sudo -n) apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null || true; \
+	fi
+	@$(BIN)/python -m tests.browser
 
 campaign: $(VENV)/installed-test
 	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

@@ -180,7 +180,6 @@ def program(name: str, ranks: int, *args: str, **what: Any) -> Sweep:
 
 
 FACTORS = ("--block", "2", "--groups", "1")
-LATTICE = ("--columns", "16", "--steps", "6", "--every", "2")
 
 
 def both_copies(dead: frozenset[int]) -> bool:

@@ -17,6 +17,7 @@ from xsim_py.cli.calibrate import add_calibrate_parser
 from xsim_py.cli.check import add_check_parser
 from xsim_py.cli.compare import add_compare_parser
 from xsim_py.cli.compare_recovery import add_compare_recovery_parser
+from xsim_py.cli.draw import add_draw_parser
 from xsim_py.cli.explore import add_explore_parser
 from xsim_py.cli.failures import add_failures_parser
 from xsim_py.cli.ftco import add_ftco_parser
@@ -131,6 +132,7 @@ def add_to(add_parser) -> argparse.ArgumentParser:
         ("failures", add_failures_parser),
         ("ftco", add_ftco_parser),
         ("study", add_study_parser),
+        ("draw", add_draw_parser),
         ("calibrate", add_calibrate_parser),
     ],
 )

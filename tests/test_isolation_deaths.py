@@ -134,6 +134,7 @@ def test_others_survive_it_and_a_rank_in_the_same_process_does_not():
 
 
 LINKS = {"network.contention": "links"}
+FLOWS = {"network.contention": "flows"}
 STORAGE = {"storage.latency": "3us"}
 
 
@@ -168,7 +169,7 @@ def go_on(folder: str) -> tuple[bool, bytes, list[str]]:
         return failed, again.read(), homes
 
 
-@pytest.mark.parametrize("overrides", [{}, LINKS, STORAGE], ids=["plain", "links", "storage"])
+@pytest.mark.parametrize("overrides", [{}, LINKS, FLOWS, STORAGE], ids=["plain", "links", "flows", "storage"])
 def test_others_go_on_with_windows_files_and_places_of_the_dead(tmp_path: Path, overrides: dict[str, str]):
     options: dict[str, Any] = {"ranks": 3, "args": [str(tmp_path)], "isolation": "process", "ft": True}
     result = simulate(go_on, set=overrides, **options)

@@ -431,3 +431,44 @@ json.dump(told, open(sys.argv[1] + f"/{results[0].summary['shards']}-" + __impor
         done = mpiexec(2, "-c", f"from xsim_py import simulate\n{text}")
         assert done.returncode != 0
         assert "lost" in done.stderr
+
+
+def resumed(folder: str, work_s: float) -> float:
+    """Work on until as many steps as there are in a file are done, and return when that is."""
+    from time import sleep
+
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    file = Path(folder) / "steps"
+    done = int(file.read_text()) if file.exists() else 0
+    for step in range(comm.bcast(done), 5):
+        sleep(work_s)
+        comm.Barrier()
+        if comm.rank == 0:
+            file.write_text(str(step + 1))
+    return MPI.Wtime()
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_job_goes_on_in_a_second_run_at_the_time_at_which_the_first_has_ended(tmp_path, written):
+    asked = {"ranks": 4, "machine": "gige", "fail": "rank=2@3.5s"}
+    for name in ("once", "twice"):
+        (tmp_path / name).mkdir()
+    once = simulate(resumed, args=[str(tmp_path / "once"), 1.0], restart="on-abort", **asked)
+    first = simulate(resumed, args=[str(tmp_path / "twice"), 1.0], ft=False, **asked)
+    assert (first.ended, first.virtual_time_ps) == ("aborted", 3_500_020_000_000)
+    before = first
+    if written:
+        before = tmp_path / "first.json"
+        first.to_json(before)
+    second = simulate(resumed, args=[str(tmp_path / "twice"), 1.0], ft=False, clock_from=before, **asked)
+    assert (once.restarts, second.ended, second.failures) == (1, "finished", [])
+    assert (second.virtual_time_ps, second.values) == (once.virtual_time_ps, once.values)
+
+
+def test_a_clock_needs_the_result_of_a_run(tmp_path):
+    (tmp_path / "other.json").write_text("{}")
+    for name, message in (("none.json", "cannot be read"), ("other.json", "not a result"), ("", "result.json")):
+        with pytest.raises(ConfigError, match=rf"clock_from: .*{message}"):
+            simulate(resumed, ranks=1, clock_from=tmp_path / name)

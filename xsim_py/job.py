@@ -37,12 +37,12 @@ from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
 from xsim_py.mpi.failures.scheduled import doom, may_be_doomed
-from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
+from xsim_py.mpi.failures.settings import NO_DETECTION, check_hangs, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
-from xsim_py.mpi.wanted_algorithms import from_description, uses_ftco
+from xsim_py.mpi.wanted_algorithms import from_description
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network, make_noise
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from xsim_py.failure import CallSite, FailureModel, RestartPolicy, Schedule
     from xsim_py.isolation import Isolation
     from xsim_py.process.ranks.processor import Processor
+    from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.stretches import Computed
     from xsim_py.report import Result
     from xsim_py.schedules import MatchSchedule
@@ -87,6 +88,7 @@ class Job:
         self.program = program
         self.ranks = ranks = asked.ranks
         self.seed = asked.seed
+        self.begin_ps = asked.begin_ps
         self.compute = asked.compute or str(spec.compute.times or spec.compute.mode)
         self.machine = Machine(spec, ranks=ranks, seed=asked.seed)
         self.network = make_network(spec, places=self.machine)
@@ -102,6 +104,7 @@ class Job:
         self.label = self.traced = False
         self.schedule: MatchSchedule | None = None
         self.profile: Profile | None = None
+        self.links = False
         self.monitor: Monitor | None = None
         self.cpu_limit_s: float | None = None
         self.control = Control()
@@ -133,7 +136,7 @@ class Job:
         with current.outside():
             from xsim_py.process.ranks.processor import Processor
 
-        made = Processor(self.spec.compute, seed=self.seed, node_of=self.machine.node_of)
+        made = Processor(self.spec.compute, seed=self.seed, places=self.machine)
         self.machine.followers.append(made.follow)
         return made
 
@@ -185,6 +188,8 @@ class Job:
             if problem := problem_of_shards(len(transport.local), self.ranks):
                 raise ConfigError(f"shards: {problem}")
             return transport, self.machine.shard_blocks(transport.size)
+        if self.machine.crowded:
+            raise ConfigError("isolation: ranks that share a core are simulated in one process")
         if shards != 1:
             raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
         if launched_by_mpiexec() > 1:
@@ -237,10 +242,8 @@ class Job:
             raise ConfigError(
                 "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
             )
-        if self.failures is not None and self.failures.hangs and uses_ftco(self.spec.mpi.collectives):
-            raise self.spec.error(
-                "failures.hangs", "collectives by FTCO would take a process that hangs for dead; leave one of them out"
-            )
+        if self.failures is not None and self.failures.hangs:
+            check_hangs(self.spec)
         may_fail = (self.failures is not None and self.failures.is_deadly) or self.spec.mpi.resilience is not None
         self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
@@ -314,7 +317,7 @@ class Job:
         if started is not None and 0 in self.transport.local:
             started(self.provenance())
         cpu_s, wall_s = time.process_time(), time.perf_counter()
-        start: tuple[int, frozenset[CallSite]] | None = (0, frozenset())
+        start: tuple[int, frozenset[CallSite]] | None = (self.begin_ps, frozenset())
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
         watched = interruption.watched(self.control, self.shards, wall_limit_s, progress, self.cpu_limit_s)
         exits = interruption.c_exit_watched(self.shards, self.sinks[1], self.transport.leave)
@@ -460,6 +463,13 @@ class Job:
             said = {"missed": missed, "unwritten": unwritten, "found": found}
             compute = "measured" if self.compute.startswith(("measured", RECORD)) else "none"
             result = assemble(self.attempts, facts, left=left, compute=compute, **said)
+            if self.links:
+                from xsim_py.link_loads import links_table  # few runs are asked for them
+
+                nodes, time_ps = result.tables["ranks"]["node"], result.virtual_time_ps
+                result.tables["links"] = links_table(
+                    result.tables["pairs"], nodes, self.machine, virtual_time_ps=time_ps
+                )
             if self.monitor is not None:
                 result.take_findings(self.monitor.findings())
             self.attempts.clear()  # there are cycles above it, and Python looks for those late
@@ -470,6 +480,8 @@ class Job:
     def make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
         """Everything anew, as a launcher would start it."""
         self.machine.clear()
+        if "processor" in vars(self):
+            self.processor.clear()
         self.variables = Variables(self.machine, self.ranks)
         self.shards.clear()
         self.fabrics.clear()
@@ -478,7 +490,7 @@ class Job:
             ranks=self.ranks,
             collectives=from_description(self.spec.mpi.collectives),
             poll_ps=self.spec.mpi.poll_time_ps,
-            pairs=self.ranks <= _PAIRS_UP_TO_RANKS,
+            pairs=self.links or self.ranks <= _PAIRS_UP_TO_RANKS,
             machine=self.machine,
             firsts=self.program.firsts,
             discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
@@ -522,6 +534,8 @@ class Job:
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
             failures=self.failures, schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
+        if self.machine.crowded:
+            self._leave_cores(shard)
         if self.host is not None:
             self.host.attach(shard, fabric.part(Launcher))
         self.fabrics.append(fabric)
@@ -530,6 +544,16 @@ class Job:
         os_calls.attach(shard)
         self.shards.append(shard)
         return shard
+
+    def _leave_cores(self, shard: Shard) -> None:
+        """Have those who die leave their core to the others."""
+        told = shard.on_failure
+
+        def on_failure(rank: Rank, cause: str, survivable: bool) -> None:
+            self.processor.release(rank, shard.kernel.now_ps)
+            told(rank, cause, survivable)
+
+        shard.on_failure = on_failure
 
     def _meet_in_arrays(self) -> bool:
         """Return whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.

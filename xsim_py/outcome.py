@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -91,6 +92,7 @@ def assemble(
     summary = {
         "virtual_time_s": virtual_ps / PS_PER_S,
         "virtual_time_exact_s": exact_seconds(virtual_ps),
+        "ranks_end_s": _spread_s(ended_ps),
         "digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
         "events": sum(part.events for part in every),
         "messages": sum(sum(part.messages) for part in every),
@@ -126,6 +128,15 @@ def assemble(
     result.take_trace(_trace(attempts))
     result.choices = _flat(part.choices for part in parts)
     return result
+
+
+def _spread_s(ended_ps: Sequence[int | None]) -> dict[str, float]:
+    """Return the least, the mean and the greatest of the times at which ranks ended, in seconds; empty for none."""
+    times = [time_ps for time_ps in ended_ps if time_ps is not None]
+    if not times:
+        return {}
+    mean_s = float(Fraction(sum(times), len(times) * PS_PER_S))
+    return {"min": min(times) / PS_PER_S, "mean": mean_s, "max": max(times) / PS_PER_S}
 
 
 def _trace(attempts: Sequence[Attempt]) -> Trace | None:

@@ -160,11 +160,14 @@ class RunParameters(NamedTuple):
     fail: tuple[str, ...]
     ft: bool | None
     restart: str | None
+    begin_ps: int
+    """When the ranks begin."""
     isolation: int
     """How many ranks live in each process; 0: all in one, as greenlets."""
     label: bool
     trace: bool
     profile: bool
+    links: bool
     check: bool | str
     private: tuple[str, ...]
     share: tuple[str, ...]
@@ -172,7 +175,7 @@ class RunParameters(NamedTuple):
     schedule: MatchSchedule | None = None
 
 
-def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters:
+def read(told: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int = 0) -> RunParameters:
     """Read the parameters of `simulate`, by their names.
 
     Raises
@@ -195,7 +198,7 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = ()) -> RunParameters
     options = [("mpi.collectives", word) for word in words if word in ALGORITHMS]
     options += [] if layer is None else [("mpi.resilience.type", layer)]
     way = next((word for word in reversed(words) if word in WAYS), "auto")
-    return RunParameters(**found, overrides=dict(options) | entries, wall_limit_s=limit_s, way=way)
+    return RunParameters(**found, begin_ps=begin_ps, overrides=dict(options) | entries, wall_limit_s=limit_s, way=way)
 
 
 def schedule(value: Any) -> MatchSchedule | None:
@@ -278,6 +281,7 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "label": _flag,
     "trace": _flag,
     "profile": _flag,
+    "links": _flag,
     "check": _check,
     "private": packages,
     "schedule": schedule,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py.config import load_machine
+from xsim_py.errors import ConfigError
 from xsim_py.job import Job
 from xsim_py.parameters import RunParameters, read
 from xsim_py.process.output.simulator_descriptors import kept_apart
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MatchSchedule
 
 _PLAIN = (str, int, float, Path, None.__class__)
-_BESIDES = ("program", "trace", "profile", "label", "background", "stdout", "stderr", "progress", "started")
+_BESIDES = ("program", "trace", "profile", "links", "label", "background", "stdout", "stderr", "progress", "started")
 """The parameters of `simulate` that do not change what is simulated, or cannot be written down."""
 
 
@@ -45,11 +46,13 @@ def simulate(
     fail: str | Sequence[str] = (),
     ft: bool | None = None,
     restart: str | None = None,
+    clock_from: str | Path | Result | None = None,
     resilience: str | None = None,
     isolation: str = "greenlets",
     label: bool = False,
     trace: bool = False,
     profile: bool = False,
+    links: bool = False,
     check: bool | str = False,
     private: str | Sequence[str] = (),
     share: str | Sequence[str] = (),
@@ -101,6 +104,9 @@ def simulate(
         says; else if failures are injected and the job is not to be started again.
     restart : str, optional
         ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
+    clock_from : Result or path, optional
+        The result of a run before this one, or the file or folder that it was written to: this one begins in virtual
+        time where that has ended, as a job that is submitted again. Failures at times before that are left out.
     resilience : str, optional
         ``"legio"``: a layer lets the program outlive failures as it is, by the options of ``mpi.resilience``.
     isolation : str
@@ -113,6 +119,8 @@ def simulate(
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     profile : bool
         Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profiler`).
+    links : bool
+        Find out what each link of the network has carried: the table ``links``, see `link_loads.links_table`.
     check : bool or str
         Look for mistakes in the use of MPI: `Result.findings`, and status 5 where there are some. ``"races"`` also
         lists the races of messages that change nothing. All ranks are in one shard, as greenlets.
@@ -142,7 +150,8 @@ def simulate(
         The input is wrong; nothing was run.
     """
     told = dict(locals())
-    asked = read(told, wrong(program, ranks, wall_limit=wall_limit))
+    begin_ps = 0 if clock_from is None else _end_ps(clock_from)
+    asked = read(told, wrong(program, ranks, wall_limit=wall_limit), begin_ps=begin_ps)
     outside = (sys.stdout if stdout is None else stdout, sys.stderr if stderr is None else stderr)
     once = partial(_once, asked, program, machine, background)
     if not asked.check:
@@ -153,6 +162,19 @@ def simulate(
         result = checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
     result.take_origin(command=_call(told))
     return result
+
+
+def _end_ps(result: str | Path | Result) -> int:
+    """Return when the run of a result has ended, in picoseconds of virtual time."""
+    if isinstance(result, str | Path):
+        from xsim_py.report.result import Result as Loaded  # few runs have one before them
+
+        path = Path(result)
+        try:
+            return Loaded.load(path / "result.json" if path.is_dir() else path).virtual_time_ps
+        except ConfigError as error:
+            raise ConfigError(f"clock_from: {error}") from None
+    return result.virtual_time_ps
 
 
 def _call(told: Mapping[str, Any]) -> str:
@@ -193,7 +215,7 @@ def _once(
     job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
     job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
     job.watch(monitor)
-    job.cpu_limit_s = cpu_limit_s
+    job.cpu_limit_s, job.links = cpu_limit_s, asked.links
     job.profile = Profile(job.transport.local[0]) if asked.profile else None
     job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
     with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():

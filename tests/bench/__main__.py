@@ -232,6 +232,8 @@ def main() -> int:
         failures.append("the formal model of FTCO is not as it must be")
     if subprocess.run([sys.executable, "-m", "tests.bench.packing"], check=False).returncode:
         failures.append("datatypes are not packed as they must be")
+    if subprocess.run([sys.executable, "-m", "tests.bench.fabrics"], check=False).returncode:
+        failures.append("fat trees do not cost what they may")
     if subprocess.run([sys.executable, "-m", "tests.bench.checked"], check=False).returncode:
         failures.append("checks do not cost what they may")
     if options.record:

@@ -1,5 +1,7 @@
 """Fitted costs: errors on sizes that were not fitted, thresholds that the measurers know, and known machines."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -68,6 +70,44 @@ def test_the_written_figures_reproduce_the_ping_pong(file: str):
         parts = (each.latency_s, each.s_per_byte, each.send_s, each.receive_s, each.send_s_per_byte, each.gap_s)
         assert min(parts) >= 0
     assert fitted.figures[0].latency_s > 0
+
+
+def unknown_machine(chance: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """One-way times of a machine with one to seven segments, steps up and down, perhaps a rendezvous; and sizes."""
+    largest = 2.0 ** chance.integers(20, 27)
+    breaks = np.unique(np.round(np.exp(chance.uniform(np.log(16), np.log(largest / 2), chance.integers(0, 7)))))
+    rate = 10 ** chance.uniform(-10.5, -8.5)
+    constants = [10 ** chance.uniform(-6.3, -4.5)]
+    slopes = [rate * 10 ** chance.uniform(0, 1.2)]
+    for at in breaks:
+        before_s = constants[-1] + slopes[-1] * at
+        after_s = before_s * np.exp(chance.choice([0, chance.uniform(0.1, 0.6), -chance.uniform(0.1, 0.4)]))
+        slope = min(rate * 10 ** chance.uniform(-0.1, 0.6), 0.8 * after_s / at)
+        constants.append(after_s - slope * at)
+        slopes.append(slope)
+    threshold = chance.choice([np.inf, *(2.0 ** np.arange(10, 18))])
+    asking_s = constants[0] * chance.uniform(0.8, 2.2)
+
+    def seconds(sizes: np.ndarray) -> np.ndarray:
+        which = np.searchsorted(breaks, sizes)
+        found: Any = np.array(constants)[which] + np.array(slopes)[which] * sizes + asking_s * (sizes > threshold)
+        return found
+
+    return seconds, np.unique(np.round(np.exp(chance.uniform(0, np.log(largest), 490))))
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+def test_half_of_the_sizes_of_any_machine_predicts_the_others_nearly_to_the_noise(noise: float):
+    chance, more = np.random.default_rng(21), list[float]()
+    for _ in range(8):
+        seconds, sizes = unknown_machine(chance)
+        measured = seconds(sizes) * np.exp(noise * chance.standard_normal(len(sizes)))
+        times = dict(zip(map(int, sizes[::2]), measured[::2], strict=True))
+        spec = made(network=fit_layer([Measured(PINGPONG, times, "half")]))
+        errors = np.abs(predicted_s(spec, map(int, sizes[1::2])) / measured[1::2] - 1).mean()
+        more.append(errors - np.abs(seconds(sizes[1::2]) / measured[1::2] - 1).mean())
+    assert np.median(more) < 0.0015 + noise / 25
+    assert max(more) < 0.008
 
 
 def test_overheads_are_those_that_were_measured_where_they_fit():

@@ -96,6 +96,23 @@ def test_many_sizes_are_fitted_as_groups():
     )
 
 
+def test_far_sizes_with_a_step_between_them_are_joined():
+    """Half of a step is less of an error than a whole one on the wrong side."""
+    sizes = np.array([4.0**power for power in range(12)])
+    seconds = np.where(sizes <= 1024, 2e-6, 6e-6) + 1e-9 * sizes
+    *_, lower, bridge, upper = fitted_pieces(sizes, seconds, bridged=True)
+    assert (bridge.from_bytes, upper.from_bytes) == (1025, 4096)
+    assert "somewhere between 1,024 and 4,096 B" in bridge.why
+    middle = time_at([lower, bridge, upper], 2560)
+    assert middle == pytest.approx((seconds[5] + seconds[6]) / 2, rel=1e-3)
+    near = fitted_pieces(
+        sizes := np.array([2.0**power for power in range(20)]), np.where(sizes <= 1024, 2e-6, 6e-6), bridged=True
+    )
+    assert [piece.from_bytes for piece in near] == [0, 1025]
+    falling = fitted_pieces(np.array([4.0**power for power in range(12)]), seconds[::-1].copy(), bridged=True)
+    assert not [piece for piece in falling if "joins" in piece.why]
+
+
 def test_a_least_time_is_kept():
     sizes = np.arange(1.0, 60.0)
     assert min(piece.seconds for piece in fitted_pieces(sizes, 1e-6 * sizes, least_s=5e-7)) >= 5e-7

@@ -55,7 +55,10 @@ def test_begins_with_what_repeats_the_run_and_ends_with_what_came_of_it(simulato
     assert out == "from the program\n"
     assert err.splitlines() == [
         "xsim: version 0.1.0, seed 7, config 0123456789ab, 1,024 ranks on gige: 1,024 nodes",
-        "xsim: finished: virtual time 34.914 us, 12,345 events, 4,096 messages, digest feedface",
+        (
+            "xsim: finished: virtual time 34.914 us (min 1.5 us, mean 12.8 us), "
+            "12,345 events, 4,096 messages, digest feedface"
+        ),
     ]
 
 

@@ -68,7 +68,8 @@ class Client:
     """A public package whose own tests are run.
 
     They are in its source distribution (``sdist``), at a tag of its public repository (``checkout: URL TAG``), or where
-    it is installed.
+    it is installed. ``leaves`` are patterns of files on the machine that a run which was ended leaves behind, and over
+    which the next one would stumble.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Client:
     keep: tuple[str, ...] = ("*",)
     config: str = "pytest.ini"
     xsim: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
     without_dependencies: tuple[str, ...] = ()
     expected: tuple[Expected, ...] = field(default=())
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from glob import glob
 from pathlib import Path
 
 from tests.clients.description import MANY, PROGRAMS, Runs
@@ -125,6 +126,9 @@ def run(environment: Environment, one: Run, ranks: int, way: str) -> Result:
     """Run it in a fresh copy of the tests: what an earlier run has left behind is not there."""
     place = environment.folder / "running"
     shutil.rmtree(place, ignore_errors=True)
+    for pattern in environment.client.leaves:
+        for left in glob(pattern):
+            os.unlink(left)
     _copy(environment, place / "tests")
     (place / "outcomes").mkdir()
     limit_s = one.limit_s(ranks)

@@ -37,11 +37,13 @@ def test_skipped():
 def test_each_rank_says_what_became_of_each_test(tmp_path: Path):
     options = "[-q, -p, xsim_py.testing.plugin]"
     said = f"requires: []\ncheckout: it\nruns:\n  - {{pytest: tests/test_*.py, options: {options}}}\n"
-    environment = Environment(read("one", said), tmp_path)
+    (tmp_path / "left").touch()
+    environment = Environment(read("one", f"leaves: ['{tmp_path}/le*t']\n{said}"), tmp_path)
     environment.bin = Path(sys.executable).parent
     (tmp_path / "checkouts" / "one" / "tests").mkdir(parents=True)
     (tmp_path / "checkouts" / "one" / "tests" / "test_it.py").write_text(TESTS)
     result = run(environment, *all_runs(environment), ranks=2, way="greenlets")
+    assert not (tmp_path / "left").exists()
     shared = {"passes": "passed", "error": "error", "stalls": "passed", "skipped": "skipped"}
     for rank, other in ((0, "passed"), (1, "failed")):
         expected = {f"tests/test_it.py::test_{test}": outcome for test, outcome in shared.items()}

@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from xsim_py.config.document import read_yaml
+from xsim_py.config.document import plain_values, read_yaml, yaml_text
 from xsim_py.config.entries import Entry, Problem, from_python
 from xsim_py.errors import ConfigError
 
@@ -93,3 +95,15 @@ def test_python_values_have_the_same_limits() -> None:
         from_python(inside_itself)
     with pytest.raises(ConfigError, match="a number of more than a hundred digits"):
         from_python({"a": [10**6000]})
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | st.text()
+
+
+@given(st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)))
+def test_what_is_written_as_yaml_is_read_as_the_same(value):
+    problems: list[Problem] = []
+    written = yaml_text({"entry": plain_values(from_python(value))})
+    again = read_yaml(written, name="", folder=Path(), problems=problems)
+    assert not problems
+    assert plain_values(again) == {"entry": value}

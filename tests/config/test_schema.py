@@ -109,7 +109,9 @@ VALUES = {
         },
     ),
     "network": st.none()
-    | st.fixed_dictionaries({}, optional=LAYER | BY_SIZE | {"per_hop": QUANTITIES, "contention": st.just("links")}),
+    | st.fixed_dictionaries(
+        {}, optional=LAYER | BY_SIZE | {"per_hop": QUANTITIES, "contention": st.sampled_from(["links", "flows"])}
+    ),
     "same_node": st.none() | st.fixed_dictionaries({}, optional=LAYER | BY_SIZE | {"per_hop": QUANTITIES}),
     "mpi": st.fixed_dictionaries(
         {},

@@ -35,6 +35,10 @@ MACHINES: dict[str, dict[str, Any]] = {
         "topology": TORUS,
         "network": {**LAYER, **OVERHEADS, "latency": "500ns", "per_hop": "500ns", "contention": "links"},
     },
+    "fair shares": {
+        "topology": TORUS,
+        "network": {**LAYER, **OVERHEADS, "latency": "500ns", "per_hop": "500ns", "contention": "flows"},
+    },
 }
 LEAST_LATENCY = 1_000_000  # of all of them
 

@@ -179,7 +179,7 @@ def test_the_order_in_which_flows_are_told_does_not_matter(flows: list[Any], ran
 
 @given(st.lists(FLOW, min_size=1, max_size=20), st.integers(0, 2**70))
 @settings(max_examples=40)
-def test_whole_times_are_the_next_ones_wherever_the_clock_stands(flows: list[Any], start: int) -> None:
+def test_whole_times_are_the_nearest_ones_wherever_the_clock_stands(flows: list[Any], start: int) -> None:
     step = 10**9
     capacities = [capacity / step for capacity in CAPACITIES]
     account, links = with_links(capacities, whole_times=True)
@@ -213,3 +213,24 @@ def test_a_link_without_a_limit_slows_nobody_and_one_without_capacity_is_refused
     assert account.advance(5.0) == [(0.0, 1), (3.0, 0)]
     with pytest.raises(ValueError, match="a capacity of 0 carries nothing"):
         account.add_link(0)
+
+
+MOST = st.sampled_from([0.25, 0.5, 1.0, 4.0, math.inf])
+
+
+@given(st.lists(st.tuples(WAY, MOST), min_size=1, max_size=60))
+@settings(max_examples=60)
+def test_a_rate_that_a_flow_does_not_exceed_is_a_link_of_its_own(flows: list[tuple[list[int], float]]) -> None:
+    capacities = np.array([math.inf, *CAPACITIES])
+    own = np.array([*capacities, *(most for _, most in flows)])
+    ways = [[link + 1 for link in way] for way, _ in flows]
+    most = [each for _, each in flows]
+    wanted = filled_by_hand([[*way, len(capacities) + number] for number, way in enumerate(ways)], own)
+    assert filled_by_hand(ways, capacities, most) == wanted
+    routes = np.array([[*way, *[0] * (4 - len(way))] for way in ways])
+    assert filled(routes, capacities, np.array(most)).tolist() == wanted
+    account, links = with_links(CAPACITIES)
+    for number, (way, rate) in enumerate(flows):
+        account.add(number, 0.0, 1.0, [links[link] for link in way], rate)
+    account.advance(0.0)
+    assert [account.rates[number] for number in range(len(flows))] == wanted

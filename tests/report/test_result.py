@@ -20,7 +20,7 @@ def test_every_entry_of_the_summary_is_an_attribute():
 def test_prints_what_a_person_wants_to_know():
     assert str(make_result()).splitlines() == [
         "prog.py: 1,024 ranks on gige: 1,024 nodes",
-        "  virtual time  34.914 us",
+        "  virtual time  34.914 us (min 1.5 us, mean 12.8 us)",
         "  ended         finished, exit status 0",
         "  simulated     12,345 events, 4,096 messages, 1.5 MiB",
         "  cost here     0.25 s CPU, 0.5 s wall, 64 MiB memory",
@@ -114,7 +114,8 @@ def test_a_summary_has_all_its_entries_and_no_other():
 
 def test_loads_what_was_written_before_virtual_time_was_exact(tmp_path):
     whole = make_result().to_dict()
-    del whole["virtual_time_exact_s"], whole["isolation"]
+    del whole["virtual_time_exact_s"], whole["isolation"], whole["ranks_end_s"]
     (tmp_path / "r.json").write_text(json.dumps(whole))
     loaded = Result.load(tmp_path / "r.json")
     assert (loaded.virtual_time_exact_s, loaded.isolation) == ("0.000034914", "greenlets")
+    assert (loaded.ranks_end_s, loaded.times()) == ({}, "34.914 us")

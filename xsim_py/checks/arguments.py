@@ -10,8 +10,6 @@ from xsim_py.mpi4py.bufspec import message
 from .signatures import LIKE_BYTES, described, of_elements, same
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.fiber import Fiber
-
     from .monitor import Monitor, MpiCall
 
 
@@ -35,7 +33,6 @@ def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
 def subarray(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     datatype: Any,
     sizes: Any,
     subsizes: Any,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall, RankState
     from .requests import RequestRecord
 
+_ndarray, _LISTS = np.ndarray, (list, tuple)
 _first_byte, _addressof = ctypes.c_char.from_buffer, ctypes.addressof
 
 _POISON = 0xA5
@@ -319,8 +320,9 @@ def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = Fals
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
     if not call.rank.buffers and not call.rank.exposed:
-        mine, theirs = (buf[0] if isinstance(buf, list | tuple) and buf else buf for buf in (sendbuf, recvbuf))
-        if type(mine) is type(theirs) is np.ndarray and _are_apart(mine, theirs):
+        mine = sendbuf[0] if type(sendbuf) in _LISTS and sendbuf else sendbuf
+        theirs = recvbuf[0] if type(recvbuf) in _LISTS and recvbuf else recvbuf
+        if type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs):
             return  # hot path
     sent, received = _parsed(sendbuf, writable=False), _parsed(recvbuf, writable=True)
     if sent is None or received is None:

@@ -22,7 +22,7 @@ from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
 from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
-from .monitor import MANY_STEPS, Monitor, MpiCall, RankState, watched
+from .monitor import MANY_STEPS, Hooks, Monitor, MpiCall, RankState, watched
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -100,30 +100,27 @@ def install(patches: Patches, monitor: Monitor) -> None:
             _family(owner),
             name,
             getattr(owner, _SYNCHRONOUS[name]) if monitor.synchronous and name in _SYNCHRONOUS else function,
-            _advice(owner, name),
-            _ended,
-            _failed,
-            _tidy,
+            Hooks(_advice(owner, name), _ended, _failed, _tidy),
         ),
     )
     for name in _FUNCTIONS:
-        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), None, _ended, _failed, _tidy))
+        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), Hooks(None, _ended, _failed, _tidy)))
     patches.at_end(monitor.lines.pause)
     _collect_seldom(patches)
     completed = Request._completed
 
     def complete(handle: Request, status: Any) -> Any:
         task = handle._task()
+        operation = task.operation
         try:
             return completed(handle, status)
         finally:
             fiber = current.here()
             if fiber is not None:
                 call = monitor.calls.get(fiber)
-                if call is None:
-                    requests.completed(monitor.rank(fiber.rank.number), task, None)
-                else:
-                    requests.completed(call.rank, task, call if call.is_open else None)
+                state = monitor.rank(fiber.rank.number) if call is None else call.rank
+                inside = call if call is not None and call.is_open else None
+                requests.completed(monitor, state, task, operation, inside)
 
     patches.set(Request, "_completed", complete)
 
@@ -227,6 +224,8 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     """
     if ended not in ("finished", "stalled", "aborted") or troubled:
         return
+    monitor.lines.pause()  # the last rank has ended outside of a call
+    requests.in_progress(monitor)
     rma.conflicting(monitor)
     if ended != "stalled":
         monitor.is_doubtful = ordering.buffered(monitor) is None

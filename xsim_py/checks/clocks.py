@@ -17,6 +17,7 @@ from .sides import Access, CollectiveCall, MessageSide, Signal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .collectives import MembersCalls
     from .monitor import RankState
 
 MOST_RANKS = 512
@@ -49,6 +50,7 @@ class Clocks:
         self._clocks = {number: np.zeros(len(ranks), np.int64) for number in ranks}
         self._waiters: dict[int, list[int]] = {}
         self._ready = deque(sorted(ranks))
+        self._coming: dict[int, list[Clock]] = {}  # of the members of collectives that not all have begun
 
     def compute(self) -> None:
         """Compute all clocks."""
@@ -81,6 +83,16 @@ class Clocks:
             self._tick(number)
             each.clock = self._clocks[number].copy()
             self._ready += self._waiters.pop(id(each), ())
+            if isinstance(each, CollectiveCall) and each.meeting is not None:
+                self._join(each.meeting, each.clock)
+
+    def _join(self, meeting: MembersCalls, clock: Clock) -> None:
+        """Have one more member begin a collective; once all have, it has the clock of who has heard from all."""
+        coming = self._coming.setdefault(id(meeting), [])
+        coming.append(clock)
+        if len(coming) == len(meeting.calls):
+            meeting.clock = np.maximum.reduce(self._coming.pop(id(meeting)))
+            self._ready += self._waiters.pop(id(meeting), ())
 
     def _end(self, number: int, waited: list[Any]) -> None:
         clock: NDArray[np.int64] = self._clocks[number]
@@ -108,14 +120,13 @@ class Clocks:
         return found
 
 
-def _heard(said: CollectiveCall) -> list[CollectiveCall]:
-    """Return the members of a collective from which this one has certainly heard when its call ends."""
+def _heard(said: CollectiveCall) -> list[Any]:
+    """Return the member of a collective from which this one has certainly heard when its call ends, or all together."""
     if said.meeting is None:
         return []
-    calls = said.meeting.calls
     if said.root is None or said.name not in _FROM_ROOT | _TO_ROOT:
-        return [other for other in calls.values() if other is not said]
-    root = calls.get(said.root)
+        return [said.meeting]
+    root = said.meeting.calls.get(said.root)
     if said.name in _FROM_ROOT:
         return [] if root is None or root is said else [root]
-    return [other for other in calls.values() if other is not said] if root is said else []
+    return [said.meeting] if root is said else []

@@ -24,8 +24,6 @@ from .sides import CollectiveCall
 from .signatures import Signature, described, of_buffer, of_elements, same
 
 if TYPE_CHECKING:
-    from xsim_py.process.ranks.fiber import Fiber
-
     from .monitor import After, Monitor, MpiCall
 
 SUM = INSTANCES["SUM"]
@@ -43,12 +41,15 @@ class MembersCalls:
         What those have said that have come, by their ranks in the communicator.
     posted : int
         How many of them have begun where the calls are gone through again; see `ordering`.
+    clock : array or None
+        What is known once all of them have begun; see `clocks`.
     """
 
-    __slots__ = ("calls", "members", "posted")
+    __slots__ = ("calls", "clock", "members", "posted")
 
     def __init__(self, members: Any) -> None:
         self.members = members
+        self.clock: Any = None
         self.calls: dict[int, CollectiveCall] = {}
         self.posted = 0
 
@@ -409,7 +410,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a blocking collective."""
     spelled = "Barrier" if name == "barrier" else name
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> None:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         _check_in_place(monitor, call, comm, said, *args, **kwargs)
         enter(monitor, call, comm, said)
@@ -443,7 +444,7 @@ def _uses(
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a nonblocking collective."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         _check_in_place(monitor, call, comm, said, *args, **kwargs)
         enter(monitor, call, comm, said)
@@ -465,7 +466,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
 def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a persistent collective, which all members make in one order, and may start in another."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, *args: Any, **kwargs: Any) -> After:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         enter(monitor, call, comm, said)
 
@@ -489,7 +490,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
     return follow
 
 
-def _create_group(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, group: Any, tag: int = 0) -> None:
+def _create_group(monitor: Monitor, call: MpiCall, comm: Any, group: Any, tag: int = 0) -> None:
     """Follow ``Create_group``, which only the members of the group make, and which says so where it hangs."""
     call.said = f"{_group(_members(comm, group)['group'])} and tag {tag}"
 
@@ -497,7 +498,6 @@ def _create_group(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, grou
 def _create_intercomm(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     comm: Any,
     local_leader: int,
     peer_comm: Any,
@@ -506,7 +506,7 @@ def _create_intercomm(
 ) -> None:
     """Follow ``Create_intercomm``, of whose two groups each has a collective of its own."""
     call.said = f"tag {args[1] if len(args) > 1 else named.get('tag', 0)}"
-    _follow("Create_intercomm", _led)(monitor, call, fiber, comm, local_leader, peer_comm)
+    _follow("Create_intercomm", _led)(monitor, call, comm, local_leader, peer_comm)
 
 
 ADVICE: dict[str, Callable[..., Any]] = {

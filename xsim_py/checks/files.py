@@ -15,8 +15,6 @@ from .sides import CollectiveCall
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xsim_py.process.ranks.fiber import Fiber
-
     from .monitor import After, Monitor, MpiCall
 
 _TOGETHER = (
@@ -28,7 +26,6 @@ _TOGETHER = (
 def _open(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     cls: Any,
     comm: Any,
     filename: Any,
@@ -43,7 +40,7 @@ def _open(
     call.rank.steps.append(([said], [said], True))
 
 
-def _together(monitor: Monitor, call: MpiCall, fiber: Fiber, file: Any, *args: Any, **kwargs: Any) -> None:
+def _together(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> None:
     """Follow a call that all who have opened the file make."""
     opened = file._impl
     if opened is file._null or opened.closed:
@@ -56,7 +53,7 @@ def _together(monitor: Monitor, call: MpiCall, fiber: Fiber, file: Any, *args: A
 def _begins(*, reads: bool) -> Callable[..., After | None]:
     """Return what follows a call that begins to write what it reads, or to read into what it writes."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, file: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
         buf = kwargs["buf"] if "buf" in kwargs else args[-1]
         used = (buffers.lent if reads else buffers.awaited)(monitor, call, buf)
 
@@ -73,7 +70,7 @@ def _begins(*, reads: bool) -> Callable[..., After | None]:
     return follow
 
 
-def _ends(monitor: Monitor, call: MpiCall, fiber: Fiber, file: Any, *args: Any, **kwargs: Any) -> After | None:
+def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
     """Follow the second half of a split call, after which the buffer is free again."""
     used = monitor.signals.pop((call.rank.number, "split", id(file._impl)), None)
     return None if used is None else lambda _: used.end()

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.code_origin import is_installed, of_program, program_frame, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
@@ -21,8 +21,10 @@ from .touches import LineWatch
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-    from xsim_py.mpi.transport.message import Message, Receive
+    from xsim_py.mpi.transport.message import Message
     from xsim_py.process.ranks.fiber import Fiber
+
+    from .requests import RequestRecord
 
 After = Callable[[Any], bool | None]
 """Takes the result of a call that a check has followed, and returns whether no more is to be done about that."""
@@ -35,7 +37,6 @@ _POLLS = frozenset(
 )
 """The calls after which a program may do one thing or another, as things stand."""
 _NOTHING: list[Any] = []
-_NOT_KNOWN = (False, None)
 MANY_STEPS = 500
 
 _MOST_DETAILS = 8
@@ -66,12 +67,15 @@ class MpiCall:
         The messages that it waits for.
     said : str
         Those of its arguments, in words, that are the same in the calls of other ranks with which it ends.
+    outer : MpiCall or None
+        The call that has called back the function of the program which makes this one.
     """
 
-    __slots__ = ("is_open", "name", "place", "rank", "receiving", "said", "sending", "title", "waits_for")
+    __slots__ = ("is_open", "name", "outer", "place", "rank", "receiving", "said", "sending", "title", "waits_for")
 
-    def __init__(self, rank: RankState) -> None:
+    def __init__(self, rank: RankState, outer: MpiCall | None = None) -> None:
         self.rank = rank
+        self.outer = outer
         self.is_open = False
         self.name = self.title = ""
         self.place: Place = ("", 0)
@@ -173,16 +177,16 @@ class Monitor:
         self.polls = False
         self.ranks: dict[int, RankState] = {}
         self.calls: dict[Fiber | None, MpiCall] = {}
-        self.under_way: dict[Message, MessageSide] = {}
-        self.kept: dict[Message, MessageSide] = {}  # taken by a probe, and to be received
-        self.posts: dict[Receive, MessageSide] = {}
+        self.under_way: dict[Message, MessageSide] = {}  # what no rank has seen to be received
+        self.freed: list[RequestRecord] = []  # in progress
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
         self.stuck: dict[int, list[Any]] = {}  # what ranks wait for in their first step; see `ordering`
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
-        # Whether code is the program's own, by its address: to hash a code object takes microseconds.
-        self.frames: dict[int, tuple[bool, CodeType]] = {}
+        # Code of the program, and other code, by its address: to hash a code object takes microseconds.
+        self.frames: dict[int, CodeType] = {}
+        self._others: dict[int, CodeType] = {}
         self.lines = LineWatch(self)
 
     # ------------------------------------------------------------------------------------------------ findings
@@ -224,13 +228,10 @@ class Monitor:
 
     def place_of(self, frame: FrameType) -> Place:
         """Return the place of the program that has made a call, which came from this frame."""
-        code = frame.f_code
-        known = self.frames.get(id(code))
-        if known is None:
-            known = self.frames[id(code)] = program_frame(frame) is frame, code
-        if not known[0]:
-            frame = program_frame(frame)
-        return frame.f_code, frame.f_lasti
+        outer = program_frame(frame)
+        if outer is frame:
+            self.frames[id(frame.f_code)] = frame.f_code
+        return outer.f_code, outer.f_lasti
 
     def rank(self, number: int) -> RankState:
         """Return what is kept for a rank."""
@@ -239,14 +240,30 @@ class Monitor:
             state = self.ranks[number] = RankState(number)
         return state
 
-    def calls_of(self, fiber: Fiber) -> MpiCall:
-        """Return what is kept for a thread of the program, made where it has called nothing yet."""
-        call = self.calls.get(fiber)
-        if call is None:
+    def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType) -> MpiCall | None:
+        """Return what follows a call that a frame makes: of a thread in its first one, or inside of another call.
+
+        Returns
+        -------
+        MpiCall or None
+            None where it is not the program that calls.
+        """
+        if inside is None:
+            if fiber is None or not is_program(fiber):
+                return None
             state = self.rank(fiber.rank.number)
             state.threads += 1
-            call = self.calls[fiber] = MpiCall(state)
-        return call
+            made = MpiCall(state)
+        else:
+            code = frame.f_code
+            if id(code) in self._others:
+                return None
+            if not of_program(code.co_filename):
+                self._others[id(code)] = code
+                return None
+            made = MpiCall(inside.rank, inside)  # the outer one has called back a function of the program
+        self.calls[fiber] = made
+        return made
 
     def open_calls(self) -> list[MpiCall]:
         """Return the calls that have not returned."""
@@ -260,40 +277,25 @@ class Monitor:
         if call is not None and call.sending:
             self.under_way[message] = call.sending.pop(0)
 
-    def posted(self, operation: Receive, fiber: Fiber) -> None:
-        """Take note of a receive that this fiber has posted."""
-        call = self.calls.get(fiber)
-        if call is not None and call.receiving:
-            self.posts[operation] = call.receiving.pop(0)
+    def seen(self, what: Any) -> None:
+        """Take note of a message that the running fiber has received; those of requests come by `received`."""
+        send = self.under_way.pop(what, None)
+        if send is not None:
+            call = self.calls.get(current.fiber)
+            if call is not None and call.receiving:
+                self._matched(send, call.receiving.pop(0))
 
-    def met(self, message: Message, operation: Receive) -> None:
-        """Take note of a message that has met a posted receive."""
-        receive = self.posts.pop(operation, None)
-        send = self.under_way.pop(message, None)
-        if send is not None and receive is not None:
-            self._matched(send, receive)
-
-    def taken(self, message: Message, fiber: Fiber) -> None:
-        """Take note of a message that had arrived before this fiber asked for it."""
-        send = self.under_way.pop(message, None)
-        if send is None:
-            return
-        call = self.calls.get(fiber)
-        if call is not None and call.receiving:
-            self._matched(send, call.receiving.pop(0))
-        else:
-            self.kept[message] = send
-
-    def received(self, message: Message, receive: MessageSide) -> None:
-        """Take note that a message is received which a probe has taken."""
-        send = self.kept.pop(message, None)
+    def received(self, message: Message | None, receive: MessageSide) -> None:
+        """Take note that a message is received, which this side has waited for."""
+        send = self.under_way.pop(message, None) if message is not None else None
         if send is not None:
             self._matched(send, receive)
 
     def _matched(self, send: MessageSide, receive: MessageSide) -> None:
         send.partner = receive
         receive.partner = send
-        self.compare_types(send, receive)
+        if send.signature != receive.signature:
+            self.compare_types(send, receive)
 
     def compare_types(self, send: MessageSide, receive: MessageSide) -> None:
         """Find a message whose elements are not those that its receive expects."""
@@ -312,34 +314,31 @@ class Monitor:
 # ------------------------------------------------------------------------------------------------ around the calls
 
 
-def watched(
-    monitor: Monitor,
-    owner: str,
-    name: str,
-    function: Callable[..., Any],
-    advice: Callable[..., After | None] | None,
-    ended: Callable[[Monitor, MpiCall, Any, Any], None],
-    failed: Callable[[Monitor, MpiCall, BaseException], None],
-    tidy: Callable[[Monitor, RankState], None],
-) -> Callable[..., Any]:
-    """Return a method that tells the monitor of each call of the program.
+class Hooks(NamedTuple):
+    """The functions that a monitor calls around each call of one method.
 
-    Parameters
+    Attributes
     ----------
-    owner, name : str
-        Its class and name.
-    function : callable
-        The method.
-    advice : callable, optional
+    advice : callable or None
         Takes the monitor, the call, and the arguments of the method, before the method is called; it returns what takes
         the result, and returns whether no more is to be done about that.
     ended, failed : callable
-        Called after a call with its first argument and its result, where that is one, or with what it has raised.
+        Called after a call with its arguments and its result, where that is one, or with what it has raised.
     tidy : callable
         Called when a rank has taken many steps.
     """
+
+    advice: Callable[..., After | None] | None
+    ended: Callable[[Monitor, MpiCall, Any, Any], None]
+    failed: Callable[[Monitor, MpiCall, BaseException], None]
+    tidy: Callable[[Monitor, RankState], None]
+
+
+def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any], hooks: Hooks) -> Callable[..., Any]:
+    """Return a method, of a class and with a name, that tells the monitor of each call of the program."""
     calls, lines, own, place_of = monitor.calls, monitor.lines, monitor.frames, monitor.place_of
     here, frame_of = current.here, sys._getframe
+    advice, ended, failed, tidy = hooks
     title = f"{owner}.{name}"
     polls = name in _POLLS
 
@@ -348,22 +347,16 @@ def watched(
     def call(*args: Any, **kwargs: Any) -> Any:
         fiber = here()
         made = calls.get(fiber)
-        outer = None
-        if made is None:
-            if fiber is None or not is_program(fiber):
-                return function(*args, **kwargs)
-            made = monitor.calls_of(fiber)
-        elif made.is_open:
-            if not of_program(frame_of(1).f_code.co_filename):
-                return function(*args, **kwargs)
-            outer = made  # it has called back a function of the program
-            made = calls[fiber] = MpiCall(outer.rank)
         frame = frame_of(1)
+        if made is None or made.is_open:
+            made = monitor.outermost(fiber, made, frame)
+            if made is None:
+                return function(*args, **kwargs)
         state = made.rank
         if state.buffers or state.exposed:
             lines.pause()
         code = frame.f_code
-        made.place = (code, frame.f_lasti) if own.get(id(code), _NOT_KNOWN)[0] else place_of(frame)
+        made.place = (code, frame.f_lasti) if id(code) in own else place_of(frame)
         made.name = name
         made.title = title
         made.is_open = True
@@ -371,7 +364,7 @@ def watched(
         try:
             if advice is not None:
                 try:
-                    after = advice(monitor, made, fiber, *args, **kwargs)
+                    after = advice(monitor, made, *args, **kwargs)
                 except TypeError as error:
                     if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                         raise
@@ -383,12 +376,11 @@ def watched(
         finally:
             made.is_open = False
             made.waits_for = _NOTHING
-            if made.sending:
+            if made.sending or made.receiving:
                 made.sending.clear()
-            if made.receiving:
                 made.receiving.clear()
-            if outer is not None:
-                calls[fiber] = outer
+            if made.outer is not None:
+                calls[fiber] = made.outer
         if polls:
             monitor.polls = True
         if (after is None or not after(result)) and result is not None:

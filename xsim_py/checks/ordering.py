@@ -133,7 +133,7 @@ def incomplete(monitor: Monitor) -> None:
 
 def unreceived(monitor: Monitor) -> None:
     """Find the messages that nobody has received."""
-    for send in (*monitor.under_way.values(), *monitor.kept.values()):
+    for send in monitor.under_way.values():
         text = f"a message of {send.name} is never received"
         monitor.note(CALL_ORDERING, send.place, text, send.rank, f"to rank {send.peer}, tag {send.tag}")
 
@@ -152,16 +152,21 @@ def go_through(monitor: Monitor, *, is_over: bool) -> dict[int, list[Any]]:
         What the ranks wait for that have not come to their end.
     """
     ranks, stuck = monitor.ranks, monitor.stuck
-    at = dict.fromkeys(ranks, 0)
+    ahead = {number: iter(state.steps) for number, state in ranks.items()}
+    for number in stuck:
+        next(ahead[number])  # it has come to this step before
+    passed = dict.fromkeys(ranks, 0)
     waiters: dict[int, list[int]] = {}
     ready = deque(ranks)
     while ready:
         number = ready.popleft()
-        steps, place = ranks[number].steps, at[number]
-        begun = place if stuck.pop(number, None) is not None else -1  # it has come to this one before
-        while place < len(steps):
-            posted, waited, hard = steps[place]
-            for each in posted if begun < place else ():
+        count, missing = passed[number], None
+        waited = stuck.pop(number, None)
+        if waited is not None:
+            missing = _missing(waited, is_over)
+            count += missing is None
+        for posted, waited, hard in ahead[number] if missing is None else ():
+            for each in posted:
                 each.posted = True
                 if type(each) is CollectiveCall and each.meeting is not None:
                     each = each.meeting
@@ -170,50 +175,57 @@ def go_through(monitor: Monitor, *, is_over: bool) -> dict[int, list[Any]]:
                         continue
                 if waiters:
                     ready += waiters.pop(id(each), ())
-            missing = _missing(waited, is_over) if hard and waited else None
-            if missing is not None:
-                waiters.setdefault(id(missing), []).append(number)
-                stuck[number] = waited
-                break
-            if not is_over:
-                _forget(waited)
-            place += 1
-        at[number] = place
+            if hard:
+                missing = _missing(waited, is_over)
+                if missing is not None:
+                    break
+            else:
+                _let_go(waited)
+            count += 1
+        passed[number] = count
+        if missing is not None and waited is not None:
+            waiters.setdefault(id(missing), []).append(number)
+            stuck[number] = waited
     if not is_over:
-        for number, place in at.items():
-            del ranks[number].steps[:place]
+        for number, count in passed.items():
+            del ranks[number].steps[:count]
     return stuck
 
 
 def _missing(waited: list[Any], is_over: bool) -> Any:
-    """Return what a step waits for that has not begun, or None; of a collective its members."""
+    """Return what a step waits for that has not begun, or None; of a collective its members.
+
+    What has begun is let go of: nobody else keeps it, and it keeps this.
+    """
     for each in waited:
         if type(each) is MessageSide:
             other = each.partner
             if other is None:
                 if not is_over:
                     return each
-            elif not other.posted and not (each.sends and each.buffered):
+            elif other.posted or (each.sends and each.buffered):
+                each.partner = _BEGUN
+            else:
                 return other
-        elif type(each) is CollectiveCall:
-            meeting = each.meeting
-            if meeting is not None and meeting.posted < len(meeting.calls if is_over else meeting.members):
+        elif type(each) is CollectiveCall and (meeting := each.meeting) is not None:
+            if meeting.posted < len(meeting.calls if is_over else meeting.members):
                 return meeting
+            each.meeting = None
     return None
 
 
-def _forget(waited: list[Any]) -> None:
-    """Let go of the other sides of what has been waited for: nobody else keeps them, and they keep these."""
+def _let_go(waited: list[Any]) -> None:
+    """Let go of the other sides of what a rank has got without having to wait for just that."""
     for each in waited:
-        if type(each) is MessageSide:
-            if each.partner is not None:
-                each.partner = _FORGOTTEN
+        if type(each) is MessageSide and each.partner is not None:
+            each.partner = _BEGUN
         elif type(each) is CollectiveCall:
             each.meeting = None
 
 
-_FORGOTTEN = MessageSide(0, "", ("", 0), None, 0, 0, None, True)
-_FORGOTTEN.posted, _FORGOTTEN.clock = True, 0
+_BEGUN = MessageSide(0, "", ("", 0), None, 0, 0, None, True)
+"""Stands for the other side of each message whose two sides have begun."""
+_BEGUN.posted, _BEGUN.clock = True, 0
 
 
 def buffered(monitor: Monitor) -> bool | None:

@@ -15,8 +15,6 @@ from .sides import MessageSide
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from xsim_py.process.ranks.fiber import Fiber
-
     from .monitor import After, Monitor, MpiCall
 
 
@@ -26,7 +24,6 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
     def follow(
         monitor: Monitor,
         call: MpiCall,
-        fiber: Fiber,
         comm: Any,
         buf: Any,
         partitions: int,
@@ -91,7 +88,7 @@ def started(monitor: Monitor, call: MpiCall, record: RequestRecord) -> None:
 def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
     """Return what follows ``Pready`` and its relatives."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, request: Any, *args: Any, **kwargs: Any) -> After | None:
         record = call.rank.requests.get(id(request._impl))
         if record is None or not record.active:
             return None
@@ -101,7 +98,7 @@ def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
     return follow
 
 
-def _arrived(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any, partition: int) -> After | None:
+def _arrived(monitor: Monitor, call: MpiCall, request: Any, partition: int) -> After | None:
     """Follow ``Parrived``, after which the partition may be read."""
     record: RequestRecord | None = call.rank.requests.get(id(request._impl))
     if record is None or not record.used:

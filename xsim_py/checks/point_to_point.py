@@ -1,7 +1,7 @@
 """Checks of point-to-point calls: what is sent and expected, and which buffers are in use meanwhile.
 
-Each function here has the parameters of a method of mpi4py, after the monitor, the call and the fiber. It returns what
-takes the result of the method, or None.
+Each function here has the parameters of a method of mpi4py, after the monitor and the call. It returns what takes the
+result of the method, or None.
 """
 
 from __future__ import annotations
@@ -22,34 +22,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xsim_py.mpi.transport.message import Message
-    from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Monitor, MpiCall
 
 
-def _send(
-    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, signature: Signature | None, dest: Any, tag: Any
-) -> MessageSide | None:
-    """Begin to follow a message; None for one to PROC_NULL."""
+def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag: Any) -> list[MessageSide]:
+    """Begin to follow a message; nothing of one to PROC_NULL."""
     if dest == PROC_NULL:
-        return None
+        return []
     # Hot path: arguments without names, which Python passes in half the time.
-    transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), dest, tag, signature, True)
-    call.sending.append(transfer)
-    return transfer
+    side = MessageSide(call.rank.number, call.title, call.place, core, dest, tag, signature, True)
+    call.sending.append(side)
+    return [side]
 
 
 def _receive(
-    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, signature: Signature | None, source: Any, tag: Any
-) -> MessageSide | None:
-    """Begin to follow a receive; None for one from PROC_NULL."""
+    monitor: Monitor, call: MpiCall, core: Any, signature: Signature | None, source: Any, tag: Any
+) -> list[MessageSide]:
+    """Begin to follow a receive; nothing of one from PROC_NULL."""
     if source == PROC_NULL:
-        return None
-    transfer = MessageSide(call.rank.number, call.title, call.place, core_of(comm), source, tag, signature, False)
+        return []
+    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, signature, False)
     if source == ANY_SOURCE:
         monitor.wildcards = True
-    call.receiving.append(transfer)
-    return transfer
+    call.receiving.append(side)
+    return [side]
 
 
 def core_of(comm: Any) -> Any:
@@ -60,32 +57,28 @@ def core_of(comm: Any) -> Any:
         return None
 
 
-def _waits(call: MpiCall, one: MessageSide | None, other: MessageSide | None = None) -> None:
+def _waits(call: MpiCall, sides: list[MessageSide]) -> None:
     """Take down that the call waits for these messages, which it has just begun."""
-    known = [] if one is None else [one]
-    if other is not None:
-        known.append(other)
-    call.waits_for = known
-    call.rank.steps.append((known, known, True))
+    call.waits_for = sides
+    call.rank.steps.append((sides, sides, True))
 
 
-def send_buffer(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
+def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
     """Follow ``Send`` and its relatives."""
     buffers.overlapping(monitor, call, buf, reads=True)
-    _waits(call, _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag))
+    _waits(call, _send(call, core_of(comm), of_buffer(buf), dest, tag))
 
 
-def send_object(monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
+def send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
     """Follow ``send`` and its relatives."""
     if type(obj) is np.ndarray:
         buffers.overlapping(monitor, call, obj, reads=True)
-    _waits(call, _send(monitor, call, fiber, comm, PICKLE, dest, tag))
+    _waits(call, _send(call, core_of(comm), PICKLE, dest, tag))
 
 
 def receive_buffer(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     comm: Any,
     buf: Any,
     source: int = ANY_SOURCE,
@@ -95,13 +88,12 @@ def receive_buffer(
     """Follow ``Recv``."""
     buffers.overlapping(monitor, call, buf)
     arguments.fits(monitor, call, buf)
-    _waits(call, _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag))
+    _waits(call, _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag))
 
 
 def receive_object(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     comm: Any,
     buf: Any = None,
     source: int = ANY_SOURCE,
@@ -109,13 +101,12 @@ def receive_object(
     status: Any = None,
 ) -> None:
     """Follow ``recv``."""
-    _waits(call, _receive(monitor, call, fiber, comm, PICKLE, source, tag))
+    _waits(call, _receive(monitor, call, core_of(comm), PICKLE, source, tag))
 
 
 def probe(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     comm: Any,
     source: int = ANY_SOURCE,
     tag: int = ANY_TAG,
@@ -133,60 +124,54 @@ def probe(
     def found(what: Any) -> None:
         # Of a wildcard it is not known here which message it was: its sender cannot be said to have been waited for.
         if what and source != ANY_SOURCE and not call.name.lower().startswith("i"):
-            there = (*monitor.under_way.items(), *monitor.kept.items())
-            side.partner = next((send for message, send in there if _fits(message, side)), None)
+            sends = monitor.under_way
+            side.partner = sends.get(getattr(what, "_impl", what)) or next(
+                (send for message, send in sends.items() if _fits(message, side)), None
+            )
             call.rank.steps.append(([], [side], True))
 
     return found
 
 
 def _fits(message: Message, side: MessageSide) -> bool:
-    """Return whether a message is one that a probe with a named source has found."""
-    wanted = message.tag == side.tag or side.tag == ANY_TAG
+    """Return whether a message is one that a probe with a named source has found, and left where it is."""
+    wanted = (message.tag == side.tag or side.tag == ANY_TAG) and not getattr(message, "taken", True)
     return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
 
-def begin_send_buffer(
-    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0
-) -> After | None:
+def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> After | None:
     """Follow ``Isend`` and its relatives, whose buffer must not be written before they are complete."""
-    transfer = _send(monitor, call, fiber, comm, of_buffer(buf), dest, tag)
-    used = None if transfer is None else buffers.lent(monitor, call, buf)
-    return _begun(monitor, call, transfer, used)
+    sides = _send(call, core_of(comm), of_buffer(buf), dest, tag)
+    return _begun(monitor, call, sides, buffers.lent(monitor, call, buf) if sides else None)
 
 
-def begin_send_object(
-    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, obj: Any, dest: int, tag: int = 0
-) -> After | None:
+def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> After | None:
     """Follow ``isend`` and its relatives."""
-    return _begun(monitor, call, _send(monitor, call, fiber, comm, PICKLE, dest, tag), None)
+    return _begun(monitor, call, _send(call, core_of(comm), PICKLE, dest, tag), None)
 
 
 def begin_receive_buffer(
-    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
     """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
     arguments.fits(monitor, call, buf)
-    transfer = _receive(monitor, call, fiber, comm, of_buffer(buf), source, tag)
-    used = None if transfer is None else buffers.awaited(monitor, call, buf)
-    return _begun(monitor, call, transfer, used)
+    sides = _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag)
+    return _begun(monitor, call, sides, buffers.awaited(monitor, call, buf) if sides else None)
 
 
 def begin_receive_object(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     comm: Any,
     buf: Any = None,
     source: int = ANY_SOURCE,
     tag: int = ANY_TAG,
 ) -> After | None:
     """Follow ``irecv``."""
-    return _begun(monitor, call, _receive(monitor, call, fiber, comm, PICKLE, source, tag), None)
+    return _begun(monitor, call, _receive(monitor, call, core_of(comm), PICKLE, source, tag), None)
 
 
-def _begun(monitor: Monitor, call: MpiCall, transfer: MessageSide | None, used: buffers.Used | None) -> After:
-    transfers = [] if transfer is None else [transfer]
+def _begun(monitor: Monitor, call: MpiCall, transfers: list[MessageSide], used: buffers.Used | None) -> After:
     call.rank.steps.append((transfers, [], True))
 
     def begun(request: Any) -> None:
@@ -205,7 +190,6 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
     def follow(
         monitor: Monitor,
         call: MpiCall,
-        fiber: Fiber,
         comm: Any,
         sendbuf: Any,
         dest: int,
@@ -215,11 +199,12 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
         recvtag: int = ANY_TAG,
         status: Any = None,
     ) -> None:
-        sent = _send(monitor, call, fiber, comm, signature_of(sendbuf), dest, sendtag)
-        expected = _receive(monitor, call, fiber, comm, signature_of(recvbuf), source, recvtag)
-        if signature_of is not _pickled and sent is not None and expected is not None:
+        core = core_of(comm)
+        sides = _send(call, core, signature_of(sendbuf), dest, sendtag)
+        sides += _receive(monitor, call, core, signature_of(recvbuf), source, recvtag)
+        if len(sides) == 2 and signature_of is not _pickled:
             buffers.apart(monitor, call, sendbuf, recvbuf)
-        _waits(call, sent, expected)
+        _waits(call, sides)
 
     return follow
 
@@ -227,7 +212,6 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
 def send_receive_replace(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     comm: Any,
     buf: Any,
     dest: int,
@@ -237,24 +221,22 @@ def send_receive_replace(
     status: Any = None,
 ) -> None:
     """Follow ``Sendrecv_replace``."""
-    signature = of_buffer(buf)
-    sent = _send(monitor, call, fiber, comm, signature, dest, sendtag)
-    _waits(call, sent, _receive(monitor, call, fiber, comm, signature, source, recvtag))
+    core, signature = core_of(comm), of_buffer(buf)
+    sides = _send(call, core, signature, dest, sendtag)
+    _waits(call, sides + _receive(monitor, call, core, signature, source, recvtag))
 
 
 def _pickled(_: Any) -> Signature:
     return PICKLE
 
 
-def prepare_send(
-    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, dest: int, tag: int = 0
-) -> After | None:
+def prepare_send(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> After | None:
     """Follow ``Send_init`` and its relatives; each start begins a message."""
     return _prepared(monitor, call, comm, buf, dest, tag, sends=True)
 
 
 def prepare_receive(
-    monitor: Monitor, call: MpiCall, fiber: Fiber, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
     """Follow ``Recv_init``."""
     return _prepared(monitor, call, comm, buf, source, tag, sends=False)
@@ -269,18 +251,18 @@ def _prepared(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, peer: int, t
     return prepared
 
 
-def start(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
+def start(monitor: Monitor, call: MpiCall, request: Any) -> None:
     """Follow ``Start`` of a persistent request."""
-    _start(monitor, call, fiber, request)
+    _start(monitor, call, request)
 
 
-def start_all(monitor: Monitor, call: MpiCall, fiber: Fiber, cls: Any, requests: Any) -> None:
+def start_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any) -> None:
     """Follow ``Startall``."""
     for request in requests:
-        _start(monitor, call, fiber, request)
+        _start(monitor, call, request)
 
 
-def _start(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
+def _start(monitor: Monitor, call: MpiCall, request: Any) -> None:
     record: RequestRecord | None = call.rank.requests.get(id(request._impl))
     if record is None or not record.persistent:
         return
@@ -299,12 +281,13 @@ def _start(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
         started(monitor, call, record)
     if record.buf is None:
         return
-    begin = _send if record.sends else _receive
-    transfer = begin(monitor, call, fiber, record.comm, of_buffer(record.buf), record.peer, record.tag)
-    if transfer is None:
-        return
-    transfer.name, transfer.place = record.title, record.place
-    record.transfers = [transfer]
+    core, signature = core_of(record.comm), of_buffer(record.buf)
+    if record.sends:
+        record.transfers = _send(call, core, signature, record.peer, record.tag)
+    else:
+        record.transfers = _receive(monitor, call, core, signature, record.peer, record.tag)
+    for side in record.transfers:
+        side.name, side.place = record.title, record.place
     call.rank.steps.append((record.transfers, [], True))
     used = (buffers.lent if record.sends else buffers.awaited)(monitor, call, record.buf)
     if used is not None:
@@ -314,7 +297,7 @@ def _start(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
 def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
     """Return what follows ``Message.Recv`` and its relatives."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, message: Any, *buf: Any, **named: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, message: Any, *buf: Any, **named: Any) -> After | None:
         envelope = message._impl
         signature = signature_of(buf[0] if buf else named.get("buf"))
         place = call.place
@@ -323,7 +306,7 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
         if not call.name.lower().startswith("i"):
             call.rank.steps.append(([receive], [receive], True))
             return None
-        return _begun(monitor, call, receive if receive.partner is not None else None, None)
+        return _begun(monitor, call, [receive] if receive.partner is not None else [], None)
 
     return follow
 

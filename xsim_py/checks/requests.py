@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import REQUEST_LIFECYCLE, RESOURCE_LEAK
+from xsim_py.mpi.transport.message import Receive
 from xsim_py.mpi4py.request import Prequest, Request
 from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xsim_py.mpi.transport.call_sites import Place
-    from xsim_py.process.ranks.fiber import Fiber
 
     from .buffers import Used
     from .monitor import Monitor, MpiCall, RankState
@@ -100,12 +100,20 @@ def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord |
     return record
 
 
-def completed(state: RankState, task: Any, call: MpiCall | None) -> None:
-    """Take note that a request has been completed, in a call of the program or in what stands for one."""
+def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, call: MpiCall | None) -> None:
+    """Take note that a request has been completed, in a call of the program or in what stands for one.
+
+    Parameters
+    ----------
+    operation : Operation or None
+        What it has named until now.
+    """
     record = state.requests.get(id(task))
     if record is None:
         return
     record.active = False
+    if type(operation) is Receive and record.transfers:
+        monitor.received(operation.message, record.transfers[0])
     if record.used:
         end_uses(record)
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
@@ -116,7 +124,7 @@ def completed(state: RankState, task: Any, call: MpiCall | None) -> None:
         del state.requests[id(task)]
 
 
-def free(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
+def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
     """Follow ``Request.Free``."""
     record = call.rank.requests.pop(id(request._impl), None)
     if record is None:
@@ -128,7 +136,16 @@ def free(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any) -> None:
         where = f"{monitor.where(call.place)}: freed here"
         text = f"the request of {record.title} is freed while it is active"
         monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)
+        monitor.freed.append(record)
     end_uses(record)
+
+
+def in_progress(monitor: Monitor) -> None:
+    """Take note of the messages that have met receives which no call has completed."""
+    for record in (*monitor.freed, *(each for state in monitor.ranks.values() for each in state.requests.values())):
+        operation = record.task.operation
+        if type(operation) is Receive and record.transfers:
+            monitor.received(operation.message, record.transfers[0])
 
 
 def end_uses(record: RequestRecord) -> None:
@@ -143,17 +160,17 @@ def _never_started(monitor: Monitor, state: RankState, record: RequestRecord) ->
     monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
 
 
-def wait(monitor: Monitor, call: MpiCall, fiber: Fiber, request: Any, status: Any = None) -> None:
+def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> None:
     """Follow ``Wait``, which returns at once where nothing was started: no mistake, if that comes later."""
     record = call.rank.requests.get(id(request._impl))
     if record is not None and not record.started:
         record.waited_for = True
 
 
-def wait_all(monitor: Monitor, call: MpiCall, fiber: Fiber, cls: Any, requests: Any, statuses: Any = None) -> None:
+def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> None:
     """Follow ``Waitall``."""
     for request in requests:
-        wait(monitor, call, fiber, request)
+        wait(monitor, call, request)
 
 
 def outlived(monitor: Monitor, call: MpiCall, comm: Any) -> None:

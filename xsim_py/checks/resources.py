@@ -22,7 +22,6 @@ from .requests import outlived
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.call_sites import Place
-    from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Monitor, MpiCall, RankState
 
@@ -84,7 +83,7 @@ def _is_predefined(impl: Any) -> bool:
     return id(impl) in _constants[1] or getattr(impl, "is_predefined", False)
 
 
-def free(monitor: Monitor, call: MpiCall, fiber: Fiber, handle: Any, *args: Any) -> After | None:
+def free(monitor: Monitor, call: MpiCall, handle: Any, *args: Any) -> After | None:
     """Follow ``Free`` and its relatives."""
     if not isinstance(handle, Handle):  # `File.Delete` is a function of the class
         return None

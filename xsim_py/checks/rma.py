@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from xsim_py.mpi.transport.call_sites import Place
-    from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import After, Monitor, MpiCall, RankState
 
@@ -192,7 +191,6 @@ def _writes(how: str) -> Callable[..., After | None]:
     def follow(
         monitor: Monitor,
         call: MpiCall,
-        fiber: Fiber,
         win: Any,
         origin: Any,
         target_rank: int,
@@ -211,7 +209,7 @@ def _writes(how: str) -> Callable[..., After | None]:
 
 
 def _reads(
-    monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, origin: Any, target_rank: int, target: Any = None
+    monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: int, target: Any = None
 ) -> After | None:
     parsed = _parsed(origin)
     if parsed is None:
@@ -223,7 +221,6 @@ def _reads(
 def _fetches(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     win: Any,
     origin: Any,
     result: Any,
@@ -252,7 +249,6 @@ def _see(access: Access) -> None:
 def _fetches_one(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     win: Any,
     origin: Any,
     result: Any,
@@ -260,13 +256,12 @@ def _fetches_one(
     target_disp: int = 0,
     op: Any = SUM,
 ) -> After | None:
-    return _fetches(monitor, call, fiber, win, origin, result, target_rank, target_disp, op)
+    return _fetches(monitor, call, win, origin, result, target_rank, target_disp, op)
 
 
 def _swaps(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     win: Any,
     origin: Any,
     compare: Any,
@@ -274,7 +269,7 @@ def _swaps(
     target_rank: int,
     target_disp: int = 0,
 ) -> After | None:
-    return _fetches(monitor, call, fiber, win, origin, result, target_rank, target_disp, INSTANCES["REPLACE"])
+    return _fetches(monitor, call, win, origin, result, target_rank, target_disp, INSTANCES["REPLACE"])
 
 
 # ------------------------------------------------------------------------------------------------ synchronisation
@@ -295,7 +290,7 @@ def _completing(
 ) -> Callable[..., After | None]:
     """Return what follows a call that completes the accesses to some targets."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
         mine = _of(call, win)
         if mine is None:
             return None
@@ -318,7 +313,7 @@ def _completing(
 def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> Callable[..., After | None]:
     """Return what follows a call after which the buffers of the origin are free again."""
 
-    def follow(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, *args: Any, **kwargs: Any) -> After | None:
+    def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
         mine = _of(call, win)
         if mine is None:
             return None
@@ -347,7 +342,7 @@ def _every(mine: OpenWindow, _: Any) -> Iterable[int]:
     return {*mine.open, *mine.locks}
 
 
-def _fence(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, assertion: int = 0) -> After | None:
+def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> After | None:
     mine = _of(call, win)
     if mine is None:
         return None
@@ -374,7 +369,6 @@ def _fence(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, assertion: i
 def _lock(
     monitor: Monitor,
     call: MpiCall,
-    fiber: Fiber,
     win: Any,
     rank: int,
     lock_type: int = LOCK_EXCLUSIVE,
@@ -394,7 +388,7 @@ def _lock(
     return done
 
 
-def _sync(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any) -> None:
+def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
     """Follow ``Sync``: who looks at its own memory in a loop knows of what others have accumulated there."""
     mine = _of(call, win)
     if mine is None:
@@ -414,21 +408,21 @@ def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: in
     return found
 
 
-def _post(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, group: Any, assertion: int = 0) -> None:
+def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
         _give(monitor, call, mine, "Post", _places(mine, group))
         mine.exposed_to = _places(mine, group)
 
 
-def _start(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any, group: Any, assertion: int = 0) -> None:
+def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
         _await(monitor, call, mine, "Post", _places(mine, group))
         mine.started = _places(mine, group)
 
 
-def _completes(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any) -> After | None:
+def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     mine = _of(call, win)
     if mine is None:
         return None
@@ -444,7 +438,7 @@ def _completes(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any) -> After
     return done
 
 
-def _waits(monitor: Monitor, call: MpiCall, fiber: Fiber, win: Any) -> After | None:
+def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     mine = _of(call, win)
     if mine is None:
         return None
@@ -477,7 +471,7 @@ def _places(mine: OpenWindow, group: Any) -> list[int]:
         return []
 
 
-def _created(monitor: Monitor, call: MpiCall, fiber: Fiber, cls: Any, *args: Any, **kwargs: Any) -> After:
+def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: Any) -> After:
     maker = sys._getframe(2).f_code.co_filename  # the code that has called the method
 
     def done(win: Any) -> None:

@@ -78,7 +78,7 @@ class MessageSide(Deed):
         signature: Signature | None,
         sends: bool,
     ) -> None:
-        # Not `super().__init__`: there are two for nearly every message.
+        # Hot path: not `super().__init__`, as there are two for nearly every message.
         self.posted = False
         self.clock = None
         self.ended = 0

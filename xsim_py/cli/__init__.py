@@ -34,6 +34,7 @@ _COMMANDS = (
     "compare-recovery",
     "mpiexec",
     "study",
+    "draw",
     "models",
     "calibrate",
     "failures",

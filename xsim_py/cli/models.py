@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MANY_NODES = 4096  # above this, the distances in a graph take too long for a check
 
+_MANY_LAYERS = 8  # a graph may have as many as edges
 _INDENT = 11  # of what the list says of a machine
 
 
@@ -116,11 +117,22 @@ def _check(args: Namespace) -> int:
         print(error, file=sys.stderr)  # bare lines, which editors understand
         return 2
     print(f"{args.file}: good; configuration {config_hash(spec)}")
-    for line in (str(machine), *_figures(spec)):
+    for line in (str(machine), *_figures(spec), *_links(machine.topology)):
         print(f"  {line}")
     for line in _distances(spec, machine.topology):
         print(f"  {line}")
     return 0
+
+
+def _links(topology: Topology) -> Iterator[str]:
+    """Yield a line of bandwidth and latency of each layer of links, where they have figures of their own."""
+    from xsim_py.units import format_bandwidth, format_time
+
+    names = topology.layers[: len(topology.layers) - topology.doors]
+    if topology.figures and 0 < len(names) <= _MANY_LAYERS:
+        told = zip(names, topology.figures, strict=False)
+        each = [f"{name} {format_bandwidth(costs)} and {format_time(latency)}" for name, (costs, latency) in told]
+        yield f"links:     {', '.join(each)}"
 
 
 def _distances(spec: MachineSpec, topology: Topology) -> Iterator[str]:

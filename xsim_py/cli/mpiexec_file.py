@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xsim_py.config.entries import Entry, Problem
 
 _NAME: Final = "xsim-mpiexec.yaml"
-_FILES: Final = ("json", "out", "trace", "timeline", "waits", "pairs", "report")
+_FILES: Final = ("json", "out", "trace", "timeline", "waits", "pairs", "links", "report")
 
 
 def find_file(start: Path) -> Path | None:

@@ -306,6 +306,7 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "fail": args.failures,
         "ft": args.ft,
         "restart": args.restart,
+        "clock_from": getattr(args, "clock_from", None),
         "resilience": args.resilience,
         "isolation": args.isolation,
         "check": getattr(args, "check", False),

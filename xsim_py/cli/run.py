@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
 _TO_STDOUT = ("json", "timeline", "waits")
-FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "report")
+FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "links", "report")
 """The options that name what is written."""
 
 _NOTES = """\
@@ -83,6 +82,11 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="write the summary as JSON; with - to standard output, and the program's output to standard error",
         ),
+        add(
+            "--clock-from",
+            metavar="RESULT",
+            help="begin in virtual time where a run before this one ended: its JSON file, or its --out folder",
+        ),
         add("--out", metavar="DIR", help="write result.json and a CSV file for each table into a folder"),
         add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev"),
         add(
@@ -102,6 +106,12 @@ def add_run_parser(commands: Any) -> list[Action]:
             help="draw how many bytes each rank sent to which other one (.png, .svg, .pdf); the table is in --out",
         ),
         add(
+            "--links",
+            metavar="FILE",
+            help="write how many bytes each link of the network has carried, as a CSV file; xsim models draw --loads"
+            " draws it",
+        ),
+        add(
             "--view",
             action="append",
             default=[],
@@ -118,7 +128,7 @@ def add_run_parser(commands: Any) -> list[Action]:
 def run(args: Namespace) -> int:
     """Run the program, print and write what was asked for, and return the exit status."""
     _check_outputs(args)
-    _view(args)
+    picture_view(args)
     simulate = load_simulator()
     from xsim_py.process.ranks.fiber import keep_idle
     from xsim_py.process.ranks.memory import give_back_large_blocks
@@ -142,6 +152,7 @@ def run(args: Namespace) -> int:
                 schedule=args.schedule,
                 trace=any(given is not None for given in (args.trace, args.timeline, args.waits, args.report)),
                 profile=args.profile,
+                links=args.links is not None,
                 stdout=stdout,
                 stderr=stderr,
                 progress=line.callback,
@@ -188,7 +199,7 @@ class _Reporter:
         self._args = args
         self._stderr = stderr
         self._told = False
-        self._view = _view(args)
+        self._view = picture_view(args)
 
     def started(self, provenance: dict[str, Any]) -> None:
         """Print the first line of a run: what is needed to repeat it."""
@@ -206,7 +217,7 @@ class _Reporter:
         if not self._args.quiet:
             counts = f"{result.events:,} events, {result.messages:,} messages, digest {result.digest}"
             again = f" after {result.restarts:,} restart{'s' * (result.restarts > 1)}" if result.restarts else ""
-            print(f"xsim: {result.ended}{again}: virtual time {result.virtual_time()}, {counts}", file=self._stderr)
+            print(f"xsim: {result.ended}{again}: virtual time {result.times()}, {counts}", file=self._stderr)
         if self._args.profile:
             print_profile(result, self._stderr)
         self._stderr.flush()
@@ -217,22 +228,20 @@ class _Reporter:
             raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
 
     def _write(self, result: Result) -> None:
-        from xsim_py.atomic_files import atomic_file
-
         if self._args.command == "run":
             result.take_origin(command=repeated_by("run", self._args.own, self._args.program))
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)
         if self._args.out is not None:
-            result.to_csv(self._args.out)
-            with atomic_file(Path(self._args.out) / "result.json", follow=False) as file:
-                result.to_json(file)
+            result.save(self._args.out)
         if self._args.trace is not None:
             self._write_trace(result)
         if self._args.timeline not in (None, "-"):
             result.timeline(self._args.timeline, view=self._view)
         if self._args.pairs is not None:
             result.draw_pairs(self._args.pairs, look=self._look())
+        if self._args.links is not None:
+            result.tables["links"].to_csv(self._args.links)
         if self._args.waits not in (None, "-"):
             result.draw_waits(self._args.waits, look=self._look())
         if self._args.report is not None:
@@ -301,7 +310,7 @@ def _recorded(args: Namespace) -> str | None:
     return asked.removeprefix(parameters.RECORD) if asked.startswith(parameters.RECORD) else None
 
 
-def _view(args: Namespace) -> PictureView | None:
+def picture_view(args: Namespace) -> PictureView | None:
     """Return what pictures are to show, where anything is said of it."""
     if not args.view:
         return None
@@ -338,10 +347,10 @@ def _check_outputs(args: Namespace) -> None:
         check_outputs(
             {
                 "compute": _recorded(args),
-                **{name: vars(args)[name] for name in ("trace", "pairs", "report")},
+                **{name: vars(args)[name] for name in ("trace", "pairs", "links", "report")},
                 **not_dash(args, *_TO_STDOUT),
             },
             folder=args.out,
-            holds=["result.json", *(f"{table}.csv" for table in TABLES)],
+            holds=["result.json", "trace.json.gz", *(f"{table}.csv" for table in TABLES)],
             inputs=lambda: simulation_inputs(args, [args.machine]),
         )

@@ -21,6 +21,7 @@ from xsim_py.config.description import (
     ProcessSpec,
     ResilienceSpec,
     SpawnSpec,
+    SpeedSpec,
     StorageSpec,
     UlfmSpec,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "ResilienceSpec",
     "SegmentSpec",
     "SpawnSpec",
+    "SpeedSpec",
     "StorageSpec",
     "TopologySpec",
     "TwistSpec",

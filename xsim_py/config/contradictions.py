@@ -24,7 +24,7 @@ _SPEEDS = (1e-9, 1e9)
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     """Yield every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
     yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
-    topologies = (_nodes, _doors, _torus, _fat_tree, _dragonfly, _routing)
+    topologies = (_nodes, _placement, _doors, _torus, _fat_tree, _dragonfly, _routing)
     for rule in (*topologies, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
             yield path, message, (path, *involved)
@@ -85,6 +85,15 @@ def _doors(spec: MachineSpec) -> Iterator[Contradiction]:
         yield "nic.both_ways", "less than 0.5 would be slower than half duplex", ()
     if spec.nic.duplex == "half" and "nic.both_ways" in spec.places:
         yield "nic.both_ways", "a half-duplex NIC has half of its bandwidth then", ("nic.duplex",)
+
+
+def _placement(spec: MachineSpec) -> Iterator[Contradiction]:
+    machine = spec.machine
+    if machine.rank_file is not None:
+        if not is_file(machine.rank_file):
+            yield "machine.rank_file", f"there is no file {machine.rank_file}", ()
+        if "machine.placement" in spec.places:
+            yield "machine.placement", "the file says where each rank is", ("machine.rank_file",)
 
 
 def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -339,6 +348,9 @@ def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
             yield "compute.times", "computing is either measured or has these times", ("compute.mode",)
         if not is_file(spec.compute.times):
             yield "compute.times", f"there is no file {spec.compute.times}", ()
+    for index, each in enumerate(spec.compute.speeds or ()):
+        if not _SPEEDS[0] <= each.speed <= _SPEEDS[1]:
+            yield f"compute.speeds[{index}].speed", f"{each.speed:g} is not from {_SPEEDS[0]:g} to {_SPEEDS[1]:g}", ()
     noise = spec.compute.noise
     if noise is not None and noise.law != "lognormal" and "compute.noise.sigma" in spec.places:
         yield "compute.noise.sigma", "an exponential law has no sigma", ("compute.noise.law",)

@@ -56,6 +56,18 @@ class NodesSpec:
         "Fill one node after the other, or deal ranks out to the nodes in turn.",
         default="block",
     )
+    rank_file: Path | None = option(
+        kinds.FILE,
+        "CSV with columns rank, node and core, one line for each of the first ranks, in place of placement; relative "
+        "to this file.",
+        shown="none",
+    )
+    oversubscribe: bool = option(
+        kinds.BOOLEAN,
+        "Whether there may be more ranks than cores; of those on a core, k that compute do so at 1/k of its speed.",
+        default=False,
+        shown="false",
+    )
     processor_name: str | None = option(
         kinds.LINE,
         "What MPI.Get_processor_name() answers; {node} stands for the node's number, or its name in a graph.",
@@ -248,6 +260,17 @@ class MpiSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SpeedSpec:
+    """One entry of ``compute.speeds``: ranks or nodes that compute faster or slower than the others."""
+
+    speed: float = option(
+        kinds.POSITIVE, "How many times faster they are; several entries multiply.", default=1.0, required=True
+    )
+    ranks: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Which ranks.", shown="all of the nodes")
+    nodes: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Which nodes.", shown="all of the ranks")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ComputeSpec:
     """Section ``compute``: what the program's own work between MPI calls costs."""
 
@@ -267,6 +290,11 @@ class ComputeSpec:
         "Pcontrol declares it.",
         default=1.0,
         shown="1",
+    )
+    speeds: tuple[SpeedSpec, ...] | None = option(
+        ListOf(Section(SpeedSpec), "a list such as [{nodes: 0-3, speed: 0.5}]", least=0),
+        "Ranks and nodes with another speed.",
+        shown="none",
     )
     flops: float | None = option(
         kinds.FLOPS, "Operations a second of a core, for the work that xsim_py.work declares.", shown="unlimited"

@@ -30,6 +30,7 @@ _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
 _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]{1,100}\.[0-9]{0,100}|\.[0-9]{1,100})(?:[eE][-+][0-9]{1,3})?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _BOOLEANS: Final = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
+_ENDS_OF_LINES: Final = "\x85\u2028\u2029\ufeff"  # PyYAML writes them as they are, and reads something else
 _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 
 
@@ -61,7 +62,10 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
 
 def yaml_text(values: Any) -> str:
     """Return plain values as YAML, from which the same ones are read."""
-    return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100))
+    text = str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100))
+    if any(sign in text for sign in _ENDS_OF_LINES):
+        text = str(yaml.safe_dump(values, sort_keys=False, width=100))
+    return text
 
 
 def plain_values(entry: Entry) -> Any:

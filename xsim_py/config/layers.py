@@ -203,8 +203,8 @@ class NetworkSpec(LayerSpec):
         default="loggp",
     )
     contention: str = option(
-        choice("none", "links"),
-        "links: messages that meet on a link of the network wait for each other.",
+        choice("none", "links", "flows"),
+        "links: messages that meet on a link of the network wait for each other. flows: they share it max-min fairly.",
         default="none",
     )
     noise: NoiseSpec | None = option(

@@ -26,6 +26,7 @@ _UNIT: Final = re.compile("_(?:ps|bytes)$")
 _PREFIXES: Final = ("", "k", "M", "G", "T", "P")
 _FLOPS: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?) ?([kMGTP]?)(?:flops?(?:/s)?)?")
 _RATE: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?) ?([kMGTP]?)(?:/s)?")
+_NUMBERS: Final = re.compile(r"[0-9]{1,10}( ?- ?[0-9]{1,10})?( ?, ?[0-9]{1,10}( ?- ?[0-9]{1,10})?){0,9999}")
 _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 
@@ -150,6 +151,16 @@ def _gap_ps(value: object) -> int:
     return units.parse_cost_ps(1 / _positive(value))
 
 
+def _numbers(value: object) -> tuple[tuple[int, int], ...]:
+    found = _NUMBERS.fullmatch(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+    if found is None:
+        raise ValueError(f"{value!r} is no list of numbers; write for example 3, or 0-7, 12")
+    parts = [[int(number) for number in part.split("-")] for part in str(value).replace(" ", "").split(",")]
+    if any(part[0] > part[-1] for part in parts):
+        raise ValueError(f"{value!r} has a range that ends before it begins")
+    return tuple((part[0], part[-1]) for part in parts)
+
+
 def _size_or_unlimited(value: object) -> int | None:
     return None if value == "unlimited" else units.parse_size_bytes(value)
 
@@ -170,6 +181,11 @@ LINE: Final = Scalar(_line, {"type": "string", "maxLength": _LONGEST_LINE}, "tex
 FILE: Final = Scalar(lambda value: without_nul(_text(value)), {"type": "string"}, "a file name", is_file=True)
 PACKAGE: Final = Scalar(package_name, {"type": "string", "minLength": 1}, "the name of a package")
 BOOLEAN: Final = Scalar(_boolean, {"type": "boolean"}, "true or false")
+NUMBERS: Final = Scalar(
+    _numbers,
+    {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^{_NUMBERS.pattern}$"}]},
+    "numbers such as 3, or 0-7, 12",
+)
 POSITIVE: Final = Scalar(_positive, {"type": "number", "exclusiveMinimum": 0}, "a number above zero")
 FLOPS: Final = Scalar(
     _flops,

@@ -48,7 +48,7 @@ class Doors(Topology):
         self.doors = len(added)
         self.widths = inner.widths and (*inner.widths, *[1] * self.doors)
         self.edge_figures = inner.edge_figures and inner.edge_figures + ((None, None),) * self.doors
-        self.closed_form = inner.closed_form
+        self.closed_form, self.one_way_out = inner.closed_form, inner.one_way_out or nics > 0
         self.grows, self.equally_far = inner.grows, inner.equally_far
         self.codes, self.switches, self.processor_name = inner.codes, inner.switches, inner.processor_name
         self.grow(inner.nodes)

@@ -43,6 +43,7 @@ class Dragonfly(Topology):
     """
 
     layers = ("host", "local", "global")
+    one_way_out = True
 
     def __init__(
         self,
@@ -283,6 +284,7 @@ class Cascade(Topology):
     """
 
     layers = ("host", "green", "black", "blue")
+    one_way_out = True
 
     def __init__(
         self, groups: int, chassis: int, blades: int, hosts: int, *, blue: int = 1, black: int = 1, green: int = 1

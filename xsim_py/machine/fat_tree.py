@@ -54,6 +54,7 @@ class FatTree(Topology):
         self.children, self.parents = tuple(children), tuple(parents)
         self.parallel = tuple(parallel or [1] * len(self.children))
         self._by_source, self._drawn = cables == "source", routing == "ecmp"
+        self.one_way_out = self.parents[0] * self.parallel[0] == 1
         levels = len(self.children)
         self._below = list(accumulate(self.children, mul, initial=1))  # nodes below a switch of level i
         self._above = list(accumulate(self.parents, mul, initial=1))

@@ -40,7 +40,7 @@ class HyperX(Topology):
         *,
         routing: str = "dimension_order",
     ) -> None:
-        self.dims, self.hosts = tuple(dims), hosts
+        self.dims, self.hosts, self.one_way_out = tuple(dims), hosts, True
         self.parallel = tuple(parallel or [1] * len(self.dims))
         self.routing = routing
         self.layers = ("host", *(f"dim{dimension}" for dimension in range(1, len(self.dims) + 1)))

@@ -15,6 +15,7 @@ from xsim_py.machine.topologies import topology_class
 
 if TYPE_CHECKING:
     from xsim_py.machine.doors import Doors
+    from xsim_py.machine.topology import Route
 
 
 class Machine:
@@ -67,17 +68,22 @@ class Machine:
 
             self.topology.figures = link_figures(spec, self.topology)
         cores = self.topology.nodes * self.cores_per_node
-        if cores < places:
+        if cores < places and not spec.machine.oversubscribe:
             raise spec.error(
                 "machine" if wanted is None else "spawn.universe",
                 f"machine {spec.name} has {cores} cores ({self.topology.nodes} nodes of {self.cores_per_node}), "
-                f"too few for {places} ranks",
+                f"too few for {places} ranks; with machine.oversubscribe ranks share cores",
             )
-        self.universe = wanted or cores
+        self.universe = wanted or max(cores, ranks)
         sizes = {"cores": spec.machine.cores_per_node, "nodes": spec.machine.nodes}
         self.open = wanted is None and bool(kind.grows) and sizes[kind.grows] is None
         self.node_of: Sequence[int] = self._place()
         self._core_of = array("i")
+        if spec.machine.rank_file is not None:
+            from xsim_py.machine.rank_file import read_rank_file  # few machines have one
+
+            nodes, self._core_of = read_rank_file(spec, ranks, self.topology.nodes, self.cores_per_node)
+            self.node_of = nodes
         self.followers: list[Callable[[Sequence[int]], object]] = []
 
     def add_ranks(self, first: int, nodes: Sequence[int]) -> None:
@@ -109,15 +115,34 @@ class Machine:
         """Note the cores of the ranks that have been placed since this was last done."""
         first = len(self._core_of)
         before = Counter(self.node_of[:first])
+        shared = self.spec.machine.oversubscribe and self.spec.machine.placement == "block" and not first
+        on_node = Counter(self.node_of) if shared else {}
         for node in self.node_of[first:]:
-            self._core_of.append(before[node] % self.cores_per_node)
+            # Those who share a core are neighbours, so that they can be simulated together.
+            crowd = max(on_node.get(node, 0), self.cores_per_node)
+            core = before[node] * self.cores_per_node // crowd if shared else before[node] % self.cores_per_node
+            self._core_of.append(core)
             before[node] += 1
+
+    @property
+    def crowded(self) -> bool:
+        """Tell whether ranks may share a core."""
+        return self.spec.machine.oversubscribe
 
     @property
     def shares(self) -> tuple[bool, bool]:
         """Tell whether messages between nodes share any links, and whether those within a node do."""
         network, across = self.spec.network, self.spec.nic is not None
         return across or (network is not None and network.contention != "none"), self.spec.memory is not None
+
+    def way(self, origin: int, to: int) -> Route:
+        """Return all links from one rank to another one, also those that messages do not share."""
+        topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
+        if not topology.doors:
+            return topology.route(a, b) if a != b else []
+        doors = cast("Doors", topology)
+        seats = (doors.seat(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
+        return doors.passage(a, b, *seats, inner=True)
 
     def shared_way(self, origin: int, to: int) -> list[Any]:
         """Return the links from one rank to another that messages share, the last one first."""
@@ -138,6 +163,9 @@ class Machine:
     def _place(self) -> Sequence[int]:
         if self.spec.machine.placement == "round_robin":
             return array("i", [rank % self.nodes for rank in range(self.ranks)])
+        cores = self.nodes * self.cores_per_node
+        if self.ranks > cores:
+            return array("i", [rank * cores // self.ranks // self.cores_per_node for rank in range(self.ranks)])
         if self.cores_per_node == 1:
             return range(self.ranks)
         return array("i", [rank // self.cores_per_node for rank in range(self.ranks)])
@@ -153,7 +181,19 @@ class Machine:
 
     def shard_blocks(self, shards: int) -> list[range]:
         """Return the ranks of each shard (see `xsim_py.machine.shard_blocks`)."""
-        return shard_blocks(self.node_of, shards=shards)
+        if not self.crowded:
+            return shard_blocks(self.node_of, shards=shards)
+        # Who shares a core has to be simulated together.
+        places = [node * self.cores_per_node + core for node, core in zip(self.node_of, self.core_of, strict=True)]
+        last = {place: rank for rank, place in enumerate(places)}
+        group, groups, until = 0, [], -1
+        for rank, place in enumerate(places):
+            group += rank > until
+            until = max(until, last[place])
+            groups.append(group)
+        return shard_blocks(groups, shards=min(shards, group)) + [range(self.ranks, self.ranks)] * max(
+            shards - group, 0
+        )
 
     def __str__(self) -> str:
         return f"{self.topology}; ranks a node: {self.cores_per_node}, placed {self.spec.machine.placement}"

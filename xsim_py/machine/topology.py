@@ -56,6 +56,8 @@ class Topology(ABC):
         How many of its layers, the last ones, are of links of the nodes themselves.
     switches : int
         How many of its vertices are no nodes.
+    one_way_out : bool
+        Whether all that a rank sends to other nodes goes over one link first.
     closed_form : bool
         Whether distances are quickly found, however many nodes there are.
     seed : int
@@ -70,6 +72,7 @@ class Topology(ABC):
     figures: tuple[tuple[Fraction, int], ...] | None = None
     doors = 0
     switches = 0
+    one_way_out = False
     closed_form = True
     seed = 0
     grows = ""
@@ -228,6 +231,7 @@ class Switch(Topology):
 
     grows = "nodes"
     equally_far = True
+    one_way_out = True
     switches = 1
 
     def __init__(self, nodes: int, *, half: bool = False, backbone: bool = False) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .ftco.shapes import Shapes
     from .settings import Settings
     from .transport.observed import Observer
+    from .transport.shared_links import SharedLinks
 
 
 def make_library(
@@ -73,11 +74,7 @@ def make_library(
         By how much messages take longer.
     """
     account = network.contention()
-    links = None
-    if account is not None:
-        from .transport.shared_links import SharedLinks  # most runs share none
-
-        links = SharedLinks(settings.machine, network, account)
+    links = None if account is None else _shared(settings.machine, network, account)
     kind = _kind_of_fabric(network, traced, observer, schedule, noise, failures, settings.seed)
     fabric: Fabric = kind(shard, network, links, settings)
     fabric.connect()
@@ -99,6 +96,17 @@ def make_library(
     launcher.services.update(switchboard.services())
     launcher.forget = switchboard.forget
     return fabric
+
+
+def _shared(machine: Any, network: Any, account: Any) -> SharedLinks:
+    """Return the links that messages share, as their account does it."""
+    if account.fifo:
+        from .transport.shared_links import SharedLinks
+
+        return SharedLinks(machine, network, account)
+    from .transport.shared_flows import SharedFlows
+
+    return SharedFlows(machine, network, account)
 
 
 def _kind_of_fabric(

@@ -45,10 +45,13 @@ class LinkContention:
         Told of each time at which `advance` has to be called; set by the caller.
     arrive : callable
         Told when the last byte of a message arrives, of its place and whose it is; set by the caller.
+    fifo : bool
+        Whether messages take a link one after the other.
     """
 
     wake: Callable[[int], None]
     arrive: Callable[[int, int, Any], None]
+    fifo = True
 
     def __init__(self, *, per_hop_ps: int) -> None:
         self._per_hop_ps = per_hop_ps

@@ -41,7 +41,7 @@ class FairFlows:
     Parameters
     ----------
     whole_times
-        Whether times are whole numbers, such as picoseconds; a flow then ends at the next one. Else they are floats.
+        Whether times are whole numbers, such as picoseconds; a flow then ends at the nearest one. Else they are floats.
 
     Notes
     -----
@@ -54,14 +54,16 @@ class FairFlows:
         self._epoch: Any = 0
         self._capacities = np.full(64, np.inf)  # number 0 is no link: it fills up the routes
         self._links = 1
+        self._limited = [False]  # whether a link has a capacity at all
         self._on: list[set[int]] = [set()]
         self._ways: list[list[int]] = []
         self._names: list[Any] = []
         self._free: list[int] = []
         self._routes = np.zeros((0, 1), np.int64)
-        self._rate, self._left, self._since, self._due = (np.zeros(0) for _ in range(4))
+        self._rate, self._left, self._since, self._due, self._most = (np.zeros(0) for _ in range(5))
+        self._held = 0  # how many of the flows there are have a rate of their own that they do not exceed
         self._soonest = math.inf
-        self._waiting: list[tuple[Any, Any, int, float, list[int]]] = []
+        self._waiting: list[tuple[Any, Any, int, float, list[int], float]] = []
         self._serial = count()
 
     def add_link(self, capacity: float) -> int:
@@ -72,11 +74,12 @@ class FairFlows:
         if number == len(self._capacities):
             self._capacities = np.concatenate([self._capacities, np.full(number, np.inf)])
         self._capacities[number] = capacity
+        self._limited.append(capacity < math.inf)
         self._on.append(set())
         self._links += 1
         return number
 
-    def add(self, name: Any, begin: Any, size: float, route: Iterable[int]) -> None:
+    def add(self, name: Any, begin: Any, size: float, route: Iterable[int], most: float = math.inf) -> None:
         """Add a flow.
 
         Parameters
@@ -90,9 +93,11 @@ class FairFlows:
             How much is to flow.
         route
             The numbers of its links, from `add_link`.
+        most
+            The rate that it does not exceed, if it has a link at all.
         """
-        way = [link for link in route if self._capacities[link] < math.inf]
-        heappush(self._waiting, (begin, name, next(self._serial), size, way))
+        way = [link for link in route if self._limited[link]]
+        heappush(self._waiting, (begin, name, next(self._serial), size, way, most))
 
     @property
     def next_time(self) -> Any:
@@ -133,10 +138,10 @@ class FairFlows:
                 ended.append((time if self._whole else float(self._due[slot]), self._names[slot]))
                 touched.update(self._leave(slot))
         while self._waiting and self._waiting[0][0] <= last:
-            begin, name, _, size, way = heappop(self._waiting)
+            begin, name, _, size, way, most = heappop(self._waiting)
             if way and size > 0:
                 touched.update(way)
-                self._enter(name, size, way)
+                self._enter(name, size, way, most)
             else:
                 ended.append((begin, name))
         self._share(touched, float(time - self._epoch))
@@ -151,7 +156,7 @@ class FairFlows:
         self._soonest -= time - self._epoch
         self._epoch = time
 
-    def _enter(self, name: Any, size: float, way: list[int]) -> None:
+    def _enter(self, name: Any, size: float, way: list[int], most: float) -> None:
         if not self._free:
             self._grow()
         if len(way) > self._routes.shape[1]:
@@ -160,7 +165,8 @@ class FairFlows:
         slot = self._free.pop()
         self._names[slot], self._ways[slot] = name, way
         self._routes[slot, : len(way)] = way
-        self._left[slot] = size
+        self._left[slot], self._most[slot] = size, most
+        self._held += most < math.inf
         for link in way:
             self._on[link].add(slot)
 
@@ -169,8 +175,8 @@ class FairFlows:
         old = len(self._ways)
         more = max(old, 16)
         self._routes = np.pad(self._routes, ((0, more), (0, 0)))
-        self._rate, self._left, self._since = (
-            np.pad(each, (0, more)) for each in (self._rate, self._left, self._since)
+        self._rate, self._left, self._since, self._most = (
+            np.pad(each, (0, more)) for each in (self._rate, self._left, self._since, self._most)
         )
         self._due = np.pad(self._due, (0, more), constant_values=np.inf)
         self._ways += [[] for _ in range(more)]
@@ -182,6 +188,7 @@ class FairFlows:
         way = self._ways[slot]
         for link in way:
             self._on[link].discard(slot)
+        self._held -= bool(self._most[slot] < math.inf)
         self._ways[slot], self._names[slot] = [], None
         self._routes[slot] = 0
         self._rate[slot] = 0
@@ -194,17 +201,19 @@ class FairFlows:
         slots = self._joined(touched)
         if not len(slots):
             return
+        most = self._most[slots] if self._held else None
         if len(slots) > _FEW:
-            rates = filled(self._routes[slots], self._capacities[: self._links])
+            rates = filled(self._routes[slots], self._capacities[: self._links], most)
         else:
-            rates = np.array(filled_by_hand([self._ways[slot] for slot in slots], self._capacities))
+            ways = [self._ways[slot] for slot in slots]
+            rates = np.array(filled_by_hand(ways, self._capacities, None if most is None else most.tolist()))
         changed = rates != self._rate[slots]
         slots, rates = slots[changed], rates[changed]
         left = self._left[slots] - self._rate[slots] * (time - self._since[slots])
         left = np.maximum(left, 0)
         lasting = left / rates
         self._left[slots], self._rate[slots], self._since[slots] = left, rates, time
-        self._due[slots] = time + (np.ceil(lasting) if self._whole else lasting)
+        self._due[slots] = time + (np.rint(lasting) if self._whole else lasting)
 
     def _joined(self, touched: set[int]) -> Ints:
         """Return the slots of the flows that a chain of shared links joins to these links."""
@@ -236,7 +245,7 @@ class FairFlows:
             marked[0] = False
 
 
-def filled(routes: Ints, capacities: Floats) -> Floats:
+def filled(routes: Ints, capacities: Floats, most: Floats | None = None) -> Floats:
     """Return the max-min fair rates of flows over links, by arrays.
 
     Parameters
@@ -245,6 +254,8 @@ def filled(routes: Ints, capacities: Floats) -> Floats:
         The links of each flow: F rows, filled up with zeros.
     capacities
         Of the links by their numbers: L of them, that of number 0 infinite.
+    most
+        F rates that the flows do not exceed; None: they have no such.
 
     Returns
     -------
@@ -255,7 +266,7 @@ def filled(routes: Ints, capacities: Floats) -> Floats:
         links, places = np.unique(routes, return_inverse=True)
         if links[0]:  # all routes are of one length: there is no number 0 yet
             links, places = np.concatenate([[0], links]), places + 1
-        return filled(places.reshape(routes.shape), capacities[links])
+        return filled(places.reshape(routes.shape), capacities[links], most)
     rates = np.zeros(len(routes))
     alive = np.arange(len(routes))
     left = capacities.copy()
@@ -266,10 +277,15 @@ def filled(routes: Ints, capacities: Floats) -> Floats:
         share[0] = np.inf
         shares = share[routes]
         lowest = shares.min(axis=1)
+        if most is not None:  # a link of its own, on which nobody else can be
+            lowest = np.minimum(lowest, most)
         blocked[:] = False
         blocked[routes[lowest[:, None] < shares]] = True
         blocked[0] = True
         settled = ~blocked[routes].all(axis=1)
+        if most is not None:
+            settled |= lowest == most
+            most = most[~settled]
         rates[alive[settled]] = lowest[settled]
         # Sums of sorted numbers do not depend on the order of the flows.
         order = np.flatnonzero(settled)[np.argsort(lowest[settled])]
@@ -281,7 +297,9 @@ def filled(routes: Ints, capacities: Floats) -> Floats:
     return rates
 
 
-def filled_by_hand(ways: Sequence[Sequence[int]], capacities: Floats) -> list[float]:
+def filled_by_hand(
+    ways: Sequence[Sequence[int]], capacities: Floats, most: Sequence[float] | None = None
+) -> list[float]:
     """Return what `filled` returns, to the last bit, by lists: faster where flows are few.
 
     Parameters
@@ -290,18 +308,22 @@ def filled_by_hand(ways: Sequence[Sequence[int]], capacities: Floats) -> list[fl
         The links of each flow, at least one.
     capacities
         Of the links by their numbers, and finite.
+    most
+        The rates that the flows do not exceed; None: they have no such.
     """
+    if most is None:
+        most = [math.inf] * len(ways)
     if len(ways) == 1:
-        return [min(float(capacities[link]) / uses for link, uses in Counter(ways[0]).items())]
+        return [min(most[0], *[float(capacities[link]) / uses for link, uses in Counter(ways[0]).items()])]
     rates = [0.0] * len(ways)
     alive = list(range(len(ways)))
     users = Counter(link for way in ways for link in way)
     left = {link: float(capacities[link]) for link in users}
     while alive:
         share = {link: left[link] / uses for link, uses in users.items() if uses}
-        lowest = {flow: min([share[link] for link in ways[flow]]) for flow in alive}
+        lowest = {flow: min(most[flow], *[share[link] for link in ways[flow]]) for flow in alive}
         blocked = {link for flow in alive for link in ways[flow] if lowest[flow] < share[link]}
-        settled = [flow for flow in alive if not blocked.issuperset(ways[flow])]
+        settled = [flow for flow in alive if lowest[flow] == most[flow] or not blocked.issuperset(ways[flow])]
         settled.sort(key=lowest.__getitem__)
         taken = dict.fromkeys(users, 0.0)
         for flow in settled:

@@ -16,6 +16,7 @@ from xsim_py.network.network import Network, Places
 
 if TYPE_CHECKING:
     from xsim_py.network.contention import LinkContention
+    from xsim_py.network.fair_contention import FairContention
 
 _FEW_NODES: Final = 128
 
@@ -47,6 +48,7 @@ class LayeredNetwork(Network):
         self._least_hops = places.topology.least_hops
         self._across: dict[Any, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention != "none"
+        self._flows = spec.network is not None and spec.network.contention == "flows"
         self._between = len(figures or ()) - places.topology.doors  # layers of links that nodes have between them
         self._nic = spec.nic
         self._memory = places.topology.layers[-1:] == ("memory",)
@@ -59,9 +61,14 @@ class LayeredNetwork(Network):
         near = [(each.nodes or 0, each.cores or places.cores_per_node // sockets, each) for each in spec.layers or ()]
         self._around = [(nodes, each) for nodes, _, each in sorted(near, key=lambda one: one[0]) if nodes]
         within = [(cores, each) for nodes, cores, each in sorted(near, key=lambda one: one[1]) if not nodes]
+        if self._flows and self._memory:
+            self._share_interfaces()
         self._inside = [(cores, self._within(each, each.name)) for cores, each in within]
         # Without figures of its own: as between neighbours.
         self._same = self._nearest() if spec.same_node is None else self._within(spec.same_node, "same_node")
+        if self._flows and not self._memory:
+            self._share_interfaces()
+            self._across.clear()
         per_hop_ps = 0 if spec.network is None or figures is not None else spec.network.per_hop_ps
         equally_far = (places.topology.equally_far or (figures is None and per_hop_ps == 0)) and not self._around
         if isinstance(places.node_of, range) and spec.network is not None and equally_far:
@@ -77,6 +84,13 @@ class LayeredNetwork(Network):
             self._codes = codes
             self._set_codes()
             self.link = self._coded_link  # type: ignore[method-assign]
+
+    def _share_interfaces(self) -> None:
+        """Have what a rank sends from now on share its interface, and not wait for it."""
+        from xsim_py.network.fair_contention import sharing_link  # few machines have any
+
+        self.link_class = sharing_link(self.link_class)
+        self._bare.clear()
 
     def _set_codes(self) -> None:
         ranks, codes = self._node_of, self._codes
@@ -178,8 +192,13 @@ class LayeredNetwork(Network):
 
     @property
     def in_order(self) -> bool:
-        """True if no message can come before an earlier one of the same rank to the same one by itself."""
-        return all(link.in_order for link in (*self._nearest_of_all(), *self._all_within()))
+        """True if no message can come before an earlier one of the same rank to the same one by itself.
+
+        Flows may; whoever follows them sees to that.
+        """
+        across = [] if self._flows else self._nearest_of_all()
+        within = [] if self._flows and self._memory else self._all_within()
+        return all(link.in_order for link in (*across, *within))
 
     def _all_within(self) -> list[Link]:
         return [self._same, *(link for _, link in self._inside)]
@@ -233,15 +252,16 @@ class LayeredNetwork(Network):
         """The latency between the two nearest nodes, of the nearest layer that there is."""
         if self._across_costs is None:
             return self._same_ps
+        one_by_one = self._shares_links and not self._flows
         if self._figures is None:
-            hops = 1 if self._shares_links else self._least_hops or 1
+            hops = 1 if one_by_one else self._least_hops or 1
             least_ps = self._across_costs.per_hop_ps
         else:
             # Nothing is faster than all links would be if they were as fast as the fastest hop.
             layers = list(zip(self._topology.layers, self._figures, strict=True))[: self._between]
             backbone = "backbone" in self._topology.layers
             least_ps = min(latency_ps for name, (_, latency_ps) in layers if name != "backbone")
-            if self._shares_links:
+            if one_by_one:
                 hops = 0 if backbone or self._topology.doors else 1
             else:
                 hops = max(self._least_hops - backbone, 0)
@@ -265,9 +285,14 @@ class LayeredNetwork(Network):
         sources = range(nodes) if nodes <= _FEW_NODES else (0, nodes // 2, nodes - 1)
         return {self._way(a, b) for a in sources for b in range(nodes)}
 
-    def contention(self) -> LinkContention | None:
+    def contention(self) -> LinkContention | FairContention | None:
         """Return a fresh account of the links, or None if messages share none."""
         costs = self._across_costs
+        if costs is not None and self._flows:
+            from xsim_py.network.fair_contention import fair_contention  # few machines have any
+
+            ahead_ps = min(self.nearest_ps, self._same_ps) if self._memory else self.nearest_ps
+            return fair_contention(self.link, costs, self._topology, ahead_ps=ahead_ps)
         if not self._shares_links and not self._topology.doors:
             return None
         from xsim_py.network.contention import LinkContention  # most runs share none

@@ -183,6 +183,15 @@ def by_size(costs: LayerSpec) -> tuple[list[int], list[LayerSpec]]:
     return from_bytes, figures
 
 
+def least_ps_per_byte(costs: LayerSpec) -> Fraction:
+    """Return how long a byte takes where messages are fastest: what a link can carry whose bandwidth nobody says."""
+    if costs.times is None:
+        return min((each.ps_per_byte for each in by_size(costs)[1] if each.ps_per_byte), default=Fraction(0))
+    times = _measured(costs.times)
+    most = times.sizes[-1]
+    return costs.ps_per_byte or Fraction(times.of(most) if most else 0, max(most, 1))
+
+
 def _measured(path: Path) -> MeasuredTimes:
     from xsim_py.network.measured_times import measured_times  # few machines have any
 

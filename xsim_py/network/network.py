@@ -13,6 +13,7 @@ from xsim_py.network.link import Cost, Link
 
 if TYPE_CHECKING:
     from xsim_py.network.contention import LinkContention
+    from xsim_py.network.fair_contention import FairContention
     from xsim_py.network.noise import NoiseModel
 
 MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
@@ -45,6 +46,11 @@ class Distances(Protocol):
     @property
     def doors(self) -> int:
         """How many of the layers of links, the last ones, are of the nodes themselves."""
+        ...
+
+    @property
+    def one_way_out(self) -> bool:
+        """True if all that a rank sends to other nodes goes over one link first."""
         ...
 
     @property
@@ -148,7 +154,7 @@ class Network(Protocol):
         """The smallest latency between two nodes, also those without ranks; within a node where there is but one."""
         ...
 
-    def contention(self) -> LinkContention | None:
+    def contention(self) -> LinkContention | FairContention | None:
         """Return a fresh account of who uses which link when, or None if messages share no links."""
         ...
 

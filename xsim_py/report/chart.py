@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.report.ruler import PLAIN
-from xsim_py.report.style import DASHES, INK, LINE_COLOURS, MARKERS, add_legend, new_figure, save, spaced, tidy
+from xsim_py.report.style import DASHES, INK, LINE_COLOURS, MARKERS, Look, add_legend, save, spaced, tidy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
     from xsim_py.report.ruler import Ruler
 
@@ -61,9 +62,14 @@ class Chart:
     legend: str = ""
     """The text over the names of the lines."""
 
-    def draw(self, path: str | Path) -> None:
-        """Write the picture; the ending of the name says in which format."""
-        figure = new_figure(7.2, 4.6)
+    def draw(self, path: str | Path, *, look: Look | None = None) -> None:
+        """Write the picture, in a size and a font if they are given; the ending of the name says in which format."""
+        look = look or Look()
+        with look.applied():
+            self._compose(look.figure(7.2, 4.6), path)
+
+    def _compose(self, figure: Figure, path: str | Path) -> None:
+        """Draw everything into an empty picture, and write it."""
         axes = figure.subplots()
         for line in self.lines:
             self._draw_line(axes, line)

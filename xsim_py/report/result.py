@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
-TABLES = (
-    *("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "flips", "hangs", "storage"),
-    *("profile", "waits"),
-)
+_OF_ALL = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "flips", "hangs", "storage")
+TABLES = (*_OF_ALL, "profile", "waits", "links")
 """The names that tables of a run may have."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
@@ -61,6 +59,8 @@ class Result:
         The same with every digit, as a decimal number: a float is off by some picoseconds from 8,192 s on.
     virtual_time_ps : int
         The same in whole picoseconds, which the summary does not have.
+    ranks_end_s : dict
+        ``min``, ``mean`` and ``max`` of the times at which ranks ended or died, in seconds; empty where none has.
     ranks, shards, seed : int
         What was asked for; with ranks in processes of their own, `shards` is how many of these there were at first.
     isolation : str
@@ -100,6 +100,7 @@ class Result:
 
     virtual_time_s: float
     virtual_time_exact_s: str
+    ranks_end_s: dict[str, float]
     ranks: int
     shards: int
     isolation: str
@@ -206,6 +207,15 @@ class Result:
         """Return the virtual time exactly, to the picosecond, with its unit: ``34.914 us``."""
         return format_time(self.virtual_time_ps, digits=None)
 
+    def times(self) -> str:
+        """Return the virtual time, and the least and the mean of the times at which ranks ended."""
+        spread = {name: format_time(round(end_s * PS_PER_S)) for name, end_s in self.ranks_end_s.items()}
+        if self.ranks == 1 or not spread:
+            return self.virtual_time()
+        if spread["max"] == format_time(self.virtual_time_ps):
+            del spread["max"]
+        return f"{self.virtual_time()} ({', '.join(f'{name} {time}' for name, time in spread.items())})"
+
     def _title(self) -> str:
         where = f" on {self.machine}" if self.machine else ""
         return f"{self.program or 'program'}: {self.ranks:,} ranks{where}"
@@ -217,7 +227,7 @@ class Result:
         if self.isolation != "greenlets":
             apart = f"isolation {self.isolation}"
         return {
-            "virtual time": self.virtual_time(),
+            "virtual time": self.times(),
             "ended": f"{self.ended}, exit status {self.exit_status}",
             "simulated": f"{simulated}, {format_size(self.bytes)}",
             "cost here": f"{self.cpu_s:.3g} s CPU, {self.wall_s:.3g} s wall, {format_size(self.peak_rss_bytes)} memory",
@@ -261,6 +271,22 @@ class Result:
             with atomic_file(path, follow=False) as file:
                 table.to_csv(file)
         return paths
+
+    def save(self, folder: str | Path) -> None:
+        """Write all of it into a folder, which is made if need be: tables, ``result.json``, and the trace if any.
+
+        Raises
+        ------
+        OSError
+            When one of the files cannot be written.
+        """
+        self.to_csv(folder)
+        with atomic_file(Path(folder) / "result.json", follow=False) as file:
+            self.to_json(file)
+        if self.trace is not None:
+            from xsim_py.trace.saved import NAME, save_trace
+
+            save_trace(self.trace, Path(folder) / NAME, digest=self.digest)
 
     def to_perfetto(self, target: str | Path | IO[str]) -> int:
         """Write the trace for ui.perfetto.dev, and return how many calls, messages and marks were too many for it.
@@ -394,20 +420,28 @@ class Result:
         found = [{**each, **{name: tuple(each[name]) for name in lists}} for each in listed]
         self.findings, self.is_checked = tuple(Finding(**each) for each in found), True
 
+    def _load_trace(self, folder: Path) -> None:
+        from xsim_py.trace.saved import NAME, load_trace
+
+        self.trace = load_trace(folder / NAME, digest=self.digest)
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a result that `to_json` wrote.
+        """Read a result that `to_json` wrote; or a folder that `save` wrote, with the trace that is in it.
 
         Raises
         ------
         ConfigError
             When the file is not there or is not a result.
         """
+        if is_folder := Path(path).is_dir():
+            path = Path(path) / "result.json"
         try:
             whole = json.loads(Path(path).read_text(encoding="utf-8"))
             if "virtual_time_exact_s" not in whole:  # which the first results of 0.1 do not have
                 whole["virtual_time_exact_s"] = exact_seconds(round(whole["virtual_time_s"] * PS_PER_S))
             whole.setdefault("isolation", "greenlets")  # which those do not have either
+            whole.setdefault("ranks_end_s", {})  # nor this
             summary = {name: whole[name] for name in SUMMARY}
             listed = whole.get("tables", {}).items()
             tables = [Table.from_dict(name, table) for name, table in listed]
@@ -416,6 +450,8 @@ class Result:
             result._origin = {name: str(text) for name, text in whole.get("origin", {}).items()}
             if "findings" in whole:
                 result._load_findings(whole["findings"])
+            if is_folder:
+                result._load_trace(Path(path).parent)
             return result
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error

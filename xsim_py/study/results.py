@@ -223,7 +223,7 @@ class StudyResults:
                 if ruler:
                     points.sort(key=lambda row: place(row[plot.x]))
                 words = [text_of(rows[0][name]) for name in names]
-                words += [self._bare(y)] if len(plot.y) > 1 else []
+                words += [self._bare(y)] if len(plot.y) > 1 or (plot.show != "value" and not words) else []
                 line = Series(
                     label=", ".join(words),
                     x=[place(row[plot.x]) for row in points],

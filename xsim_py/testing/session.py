@@ -15,6 +15,7 @@ whoever is in it under another name is waited for, and all its names are told of
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -340,6 +341,7 @@ class Controller:
             culprit = None if stopped else job.end("" if result.ended == "finished" else result.report)
             if culprit is None or self.stops:
                 break
+        gc.freeze()  # at its end pytest, and then Python, would look through all that ranks have left, again and again
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:

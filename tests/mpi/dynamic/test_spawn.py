@@ -320,6 +320,7 @@ def test_collectives_of_those_who_were_started_later_may_be_computed_at_once(ran
         ("torus3d", {"spawn.universe": "20"}),
         ("gige", {"machine.cores_per_node": "3", "machine.placement": "round_robin"}),
         ("gige", {"network.contention": "links"}),
+        ("gige", {"network.contention": "flows"}),
         ("gige", {"storage.latency": "3us"}),
         ("gige", {"spawn.startup": "0s", "spawn.startup_per_process": "0s"}),
     ],

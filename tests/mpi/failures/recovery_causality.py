@@ -27,7 +27,7 @@ class Causality:
         self.run = run
         self.trace = run.result.trace
         self.network = make_network(spec, places=machine)
-        self.shared = spec.network is not None and spec.network.contention == "links"
+        self.shared = spec.network is not None and spec.network.contention != "none"
         self.detector = detector_settings(spec, self.network)
         self.revoke = scenario.overrides["mpi.ulfm.revoke"]
         self.notices: dict[tuple[str, int], list[Any]] = defaultdict(list)

@@ -36,6 +36,13 @@ MACHINES: dict[str, tuple[Any, int]] = {
         },
         2_000_000,
     ),
+    "fair shares": (
+        {
+            "topology": _TORUS,
+            "network": {**_LAYER, **_OVERHEADS, "latency": "500ns", "per_hop": "500ns", "contention": "flows"},
+        },
+        2_000_000,
+    ),
 }
 """Descriptions, and about what a message takes there, in picoseconds."""
 

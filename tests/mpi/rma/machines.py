@@ -18,4 +18,8 @@ MACHINES: dict[str, dict[str, Any]] = {
         "topology": TORUS,
         "network": {**LAYER, **OVERHEADS, "latency": "500ns", "per_hop": "500ns", "contention": "links"},
     },
+    "fair shares": {
+        "topology": TORUS,
+        "network": {**LAYER, **OVERHEADS, "latency": "500ns", "per_hop": "500ns", "contention": "flows"},
+    },
 }

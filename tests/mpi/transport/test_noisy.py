@@ -17,7 +17,9 @@ def run(program: Any, **options: Any) -> Any:
     return simulate(program, stdout=io.StringIO(), **options)
 
 
-@pytest.mark.parametrize("more", [{}, {"machine.cores_per_node": 3}, {"network.contention": "links"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"machine.cores_per_node": 3}, {"network.contention": "links"}, {"network.contention": "flows"}]
+)
 def test_the_digest_is_the_same_for_any_number_of_shards_and_another_for_another_seed(more: dict[str, Any]) -> None:
     told = {"ranks": 9, "args": ["--samples", "900"], "set": {**NOISE, **more}}
     runs = [run(ROOT / "apps" / "pi.py", shards=shards, seed=4, **told) for shards in (1, 2, 3, 7)]

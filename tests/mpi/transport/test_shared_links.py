@@ -84,7 +84,7 @@ LAYERED = {"host": {"bandwidth": "16Gbps", "latency": "50ns"}, "global": {"bandw
     [
         {"type": "dragonfly", "hosts_per_router": 2, "routing": "valiant", "links": LAYERED},
         {"type": "fattree", "shape": "3;2,3,6;1,2,3;1,2,1", "routing": "ecmp"},
-        {"type": "hyperx", "dims": [3, 4], "hosts_per_router": 3, "links": {"dim2": {"latency": "1us"}, "port": {}}},
+        {"type": "hyperx", "dims": [3, 4], "hosts_per_router": 3, "links": {"dim2": {"latency": "1us"}}},
         {"type": "torus", "dims": [6, 6], "ties": "simgrid"},
     ],
     ids=lambda topology: topology["type"],

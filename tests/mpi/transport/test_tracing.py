@@ -17,7 +17,8 @@ LINKS = {
         "contention": "links",
     },
 }
-MACHINES = {"gige": "gige", "shmem": "shmem", "shared links": LINKS}
+FLOWS = {**LINKS, "network": {**LINKS["network"], "contention": "flows"}}
+MACHINES = {"gige": "gige", "shmem": "shmem", "shared links": LINKS, "fair shares": FLOWS}
 
 
 def everything():

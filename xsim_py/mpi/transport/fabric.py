@@ -225,6 +225,8 @@ class Fabric(HotFabric):
         # By position: to name the arguments of a call costs a few hundred instructions.
         data = Message(0, 0, 0, 0, send.data, size, RENDEZVOUS, 0, send.to, rank.number, send.ticket, 0, None)
         send.time_ps = self.inject(rank, data, self.link(rank.number, send.to).cost(size), start_ps)
+        if self.links is not None and self.links.hold(rank, send):
+            return
         rank.key += 1
         self.kernel.post(send.time_ps, rank.key, Operation.complete, send)
 

@@ -30,7 +30,8 @@ class NoisyFabric(Fabric):
         """Let an envelope leave, and come later than it would without noise; the interface is busy for as long."""
         of_latency, of_wire = self.noise.parts(rank.number, message.to, rank.key + 1)
         more_ps = int(wire_ps * of_wire)
-        rank.nic_free_ps += more_ps
+        if self.links is None or self.links.fifo:
+            rank.nic_free_ps += more_ps
         wire_ps += more_ps
         more_ps = int(latency_ps * of_latency)
         pair = rank.number, message.to

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.engine import first_key
 
 if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-    from .message import Message
+    from .message import Message, Send
 
 _KEY = first_key(0)
-_ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
+ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
 
 
 class SharedLinks:
@@ -30,10 +31,13 @@ class SharedLinks:
         Who uses which link when.
     """
 
+    fifo = True
+    """Whether what a rank sends leaves one after the other."""
+
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
         self._machine = machine
         self._unshared = network.unshared
-        self._links = lru_cache(_ROUTES_KEPT)(machine.shared_way)
+        self._links = lru_cache(ROUTES_KEPT)(machine.shared_way)
         self._across, self._within = machine.shares
         self._account = account
         if machine.topology.figures is None:
@@ -69,6 +73,10 @@ class SharedLinks:
         origin, to, size_bytes = way
         ahead = self._links(origin, to).copy()
         self._account.enter(time_ps, key, ahead, self._unshared(origin, to), size_bytes, message)
+
+    def hold(self, rank: Rank, send: Send) -> bool:
+        """Return whether a send is complete only when the data that have just left are there, and see to it then."""
+        return False
 
     def _wake(self, time_ps: int) -> None:
         # One event of the queue for all hops of that time: they come after all else that happens then, and what

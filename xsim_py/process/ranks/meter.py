@@ -123,7 +123,7 @@ def declare(duration_ps: int) -> None:
     """Let the time pass that a program says its work takes."""
     fiber = current.fiber
     if fiber is not None:
-        fiber.sleep(fiber.rank.shard.processor().compute(fiber.rank, duration_ps))
+        fiber.rank.shard.processor().compute(fiber, duration_ps)
 
 
 def work(flops: float = 0, bytes: float = 0) -> None:
@@ -154,7 +154,7 @@ def _work(flops: float, size_bytes: float) -> None:
         if not 0 <= amount < float("inf"):
             raise ValueError(f"xsim_py.work: {name}={amount!r} is not a number from 0 on")
     fiber = current.running()
-    fiber.sleep(fiber.rank.shard.processor().work(fiber.rank, flops, size_bytes))
+    fiber.rank.shard.processor().work(fiber, flops, size_bytes)
 
 
 def begin_thread(fiber: Fiber) -> None:
@@ -187,4 +187,4 @@ def _charge(fiber: Fiber, meter: _Meter, frame: FrameType | None) -> None:
             took_ps = _times.of(rank.number, stretch)
             if not took_ps:
                 return
-    fiber.sleep(rank.shard.processor().compute(rank, took_ps))
+    rank.shard.processor().compute(fiber, took_ps)

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 from xsim_py import rng
 from xsim_py.units import PS_PER_S, round_half_up
 
+from .shared_core import SharedCore
+
 if TYPE_CHECKING:
     from xsim_py.config import ComputeNoiseSpec, ComputeSpec
+    from xsim_py.machine import Machine
 
+    from .fiber import Fiber
     from .rank import Rank
 
 
@@ -28,8 +32,8 @@ class Processor:
         The section ``compute`` of the machine.
     seed : int
         Of the run.
-    node_of : sequence of int
-        The node of each rank; see `follow`.
+    places : Machine
+        Where the ranks are.
 
     Attributes
     ----------
@@ -37,8 +41,12 @@ class Processor:
         What the user is to be told at the end.
     """
 
-    def __init__(self, spec: ComputeSpec, *, seed: int, node_of: Sequence[int]) -> None:
+    def __init__(self, spec: ComputeSpec, *, seed: int, places: Machine) -> None:
         self.speed = spec.speed
+        self._places = places
+        self._speeds = spec.speeds or ()
+        self._cores: dict[tuple[int, int], SharedCore] = {}
+        node_of = places.node_of
         self._noise = None if spec.noise is None else _Noise(spec.noise, seed, node_of)
         self._ps_per_flop = None if spec.flops is None else PS_PER_S / Fraction(spec.flops)
         self._ps_per_byte = spec.ps_per_byte
@@ -49,12 +57,12 @@ class Processor:
         if self._noise is not None:
             self._noise.node_of = node_of
 
-    def compute(self, rank: Rank, duration_ps: float) -> int:
-        """Return how long a piece of computing takes that would take so long at speed 1, in picoseconds."""
-        return self._with_noise(rank, round(duration_ps / self.speed))
+    def compute(self, fiber: Fiber, duration_ps: float) -> None:
+        """Let the time pass that a piece of computing takes which would take so many picoseconds at speed 1."""
+        self._spend(fiber, round(duration_ps / self.speed))
 
-    def work(self, rank: Rank, flops: float, size_bytes: float) -> int:
-        """Return how long so many operations on so many bytes take, in picoseconds: the longer of the two."""
+    def work(self, fiber: Fiber, flops: float, size_bytes: float) -> None:
+        """Let the time pass that so many operations on so many bytes take: the longer of the two."""
         parts = (flops, self._ps_per_flop, "flops"), (size_bytes, self._ps_per_byte, "bandwidth")
         longest = Fraction(0)
         for amount, cost, key in parts:
@@ -62,10 +70,45 @@ class Processor:
                 self.complaints.add(f"xsim_py.work: the machine has no compute.{key}, so that part took no time")
             elif amount and cost is not None:
                 longest = max(longest, Fraction(amount) * cost)
-        return self._with_noise(rank, round_half_up(longest.numerator, longest.denominator))
+        self._spend(fiber, round_half_up(longest.numerator, longest.denominator))
 
-    def _with_noise(self, rank: Rank, duration_ps: int) -> int:
-        return duration_ps if self._noise is None else duration_ps + round(duration_ps * self._noise.part(rank))
+    def _spend(self, fiber: Fiber, duration_ps: int) -> None:
+        rank = fiber.rank
+        if self._speeds:
+            duration_ps = round(duration_ps / self._speed_of(rank.number))
+        if self._noise is not None:
+            duration_ps += round(duration_ps * self._noise.part(rank))
+        if self._places.crowded:
+            self._core_of(rank.number).compute(fiber, duration_ps)
+        else:
+            fiber.sleep(duration_ps)
+
+    def _speed_of(self, number: int) -> float:
+        """Return by how much a rank is faster than the others."""
+        node, product = self._places.node_of[number], 1.0
+        for each in self._speeds:
+            if _within(number, each.ranks) and _within(node, each.nodes):
+                product *= each.speed
+        return product
+
+    def _core_of(self, number: int) -> SharedCore:
+        place = (self._places.node_of[number], self._places.core_of[number])
+        if place not in self._cores:
+            self._cores[place] = SharedCore()
+        return self._cores[place]
+
+    def release(self, rank: Rank, now_ps: int) -> None:
+        """Take a rank that has died off its core."""
+        if self._places.crowded:
+            self._core_of(rank.number).leave(rank, now_ps)
+
+    def clear(self) -> None:
+        """Forget who computes, as when the job starts."""
+        self._cores.clear()
+
+
+def _within(number: int, ranges: Sequence[tuple[int, int]] | None) -> bool:
+    return ranges is None or any(first <= number <= last for first, last in ranges)
 
 
 class _Noise:

@@ -79,13 +79,14 @@ class HtmlPage:
         Parameters
         ----------
         told : object
-            A figure of plotly; or plain data for the script of the page.
+            Plain data: a figure of `new_figure`, or what the script of the page draws.
         kind : str, optional
-            ``plain`` for a figure of plotly; ``timeline`` or ``matrix``, as the script calls them.
+            ``plain`` for a figure; ``timeline`` or ``matrix``, as the script calls them.
         """
         self._drawn += 1
-        data = told.to_json() if kind == "plain" else json.dumps(told, separators=(",", ":"), allow_nan=False)
-        data = data.replace("<", "\\u003c")  # a script ends wherever its end tag stands
+        data = json.dumps(told, separators=(",", ":"), allow_nan=False).replace(
+            "<", "\\u003c"
+        )  # a script ends wherever its end tag stands
         place = f'<div class="figure {kind}" id="figure-{self._drawn}"></div>'
         return f'{place}<script type="application/json">{data}</script>'
 
@@ -247,8 +248,8 @@ def plain_text(text: str) -> str:
     return escape(text, quote=False)
 
 
-def new_figure(traces: Sequence[Any], *, x: str, y: str, height: int = 420, **layout: Any) -> Any:
-    """Return a figure of plotly in the style of the page.
+def new_figure(traces: Sequence[Any], *, x: str, y: str, height: int = 420, **layout: Any) -> dict[str, Any]:
+    """Return a figure for plotly.js, as plain data, in the style of the page.
 
     Parameters
     ----------
@@ -261,18 +262,15 @@ def new_figure(traces: Sequence[Any], *, x: str, y: str, height: int = 420, **la
     **layout
         More of plotly's layout; ``xaxis`` and ``yaxis`` are added to the usual ones.
     """
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
-
     axes = {
         name: {**_AXIS_GRID, "title": {"text": plain_text(text).replace("\n", "<br>")}, **layout.pop(name, {})}
         for name, text in (("xaxis", x), ("yaxis", y))
     }
     usual = {
-        "template": "none",
         "height": height,
         "font": _FONT,
         "margin": {"l": 70, "r": 20, "t": 20, "b": 60},
         "hovermode": "closest",
         "legend": {"x": 1.01, "y": 1, "itemclick": "toggle"},
     }
-    return Figure(data=list(traces), layout={**usual, **axes, **layout})
+    return {"data": list(traces), "layout": {**usual, **axes, **layout}}

@@ -1,0 +1,135 @@
+"""Ranks that share a core, and ranks and nodes of another speed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xsim_py import simulate
+from xsim_py.errors import ConfigError
+
+MS = 10**9
+
+
+def machine(cores: int, nodes: int = 1, **more: Any) -> dict[str, Any]:
+    nodes_section = {"nodes": nodes, "cores_per_node": cores, "oversubscribe": True}
+    return {"machine": nodes_section | more.pop("machine", {}), "network": {"latency": "1us"}, **more}
+
+
+def stretches(*plans: list[tuple[int, int]]) -> list[int]:
+    """Sleep and compute so many microseconds, again and again; when each stretch was done, in picoseconds."""
+    from time import sleep
+
+    from mpi4py import MPI
+
+    ends = []
+    for pause_us, work_us in plans[MPI.COMM_WORLD.rank]:
+        sleep(pause_us * 1e-6)
+        MPI.Pcontrol(work_us * 1000)
+        ends.append(round(MPI.Wtime() * 10**12))
+    return ends
+
+
+def run(plans: list[list[tuple[int, int]]], described: dict[str, Any], *, shards: int = 1, **more: Any) -> Any:
+    result = simulate(stretches, ranks=len(plans), machine=described, args=plans, shards=shards, **more)
+    assert result.ended == "finished", result.report
+    return result
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize(("ranks", "cores", "shared"), [(8, 1, [8]), (8, 4, [2]), (7, 4, [1, 2]), (5, 8, [1])])
+def test_k_ranks_on_a_core_take_k_times_as_long(ranks: int, cores: int, shared: list[int], shards: int) -> None:
+    result = run([[(0, 1000)]] * ranks, machine(cores), shards=shards)
+    assert sorted({end // MS for (end,) in result.values}) == shared
+
+
+def test_who_waits_costs_the_others_nothing() -> None:
+    plans = [[(0, 4000)], [(1000, 1000)], [(50_000, 1000)]]
+    # alone 1 ms, then two until the second has had its 1 ms, then alone again
+    assert run(plans, machine(1)).values == [[5 * MS], [3 * MS], [51 * MS]]
+
+
+def by_hand(plans: list[list[tuple[int, int]]]) -> list[list[Fraction]]:
+    """Share one core equally among those who compute, from event to event."""
+    now = Fraction(0)
+    ends: list[list[Fraction]] = [[] for _ in plans]
+    ahead = [list(plan) for plan in plans]
+    wakes = {rank: Fraction(plan[0][0]) for rank, plan in enumerate(plans)}
+    left: dict[int, Fraction] = {}
+    while wakes or left:
+        soonest = min([*wakes.values(), *(now + work * len(left) for work in left.values())])
+        left = {rank: work - (soonest - now) / len(left) for rank, work in left.items()}
+        now = soonest
+        for rank in [rank for rank, work in left.items() if work == 0]:
+            del left[rank]
+            ends[rank].append(now)
+            if ahead[rank]:
+                wakes[rank] = now + ahead[rank][0][0]
+        for rank in [rank for rank, time in wakes.items() if time == now]:
+            del wakes[rank]
+            left[rank] = Fraction(ahead[rank].pop(0)[1])
+    return ends
+
+
+PLAN = st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 5000)), min_size=1, max_size=4)
+
+
+@settings(max_examples=30)
+@given(st.lists(PLAN, min_size=1, max_size=5))
+def test_random_stretches_end_as_by_hand(plans: list[list[tuple[int, int]]]) -> None:
+    found = run(plans, machine(1)).values
+    expected = by_hand(plans)
+    for rank, ends in enumerate(found):
+        assert [end / 10**6 for end in ends] == pytest.approx([float(end) for end in expected[rank]], abs=1e-4)
+
+
+def test_who_dies_leaves_the_core_to_the_others() -> None:
+    result = run([[(0, 10_000)]] * 4, machine(1), fail="rank=2@20ms", ft=True)
+    assert [values and values[0] // MS for values in result.values] == [35, 35, None, 35]
+
+
+def test_ranks_and_nodes_have_speeds_of_their_own() -> None:
+    speeds = [{"nodes": "1-2", "speed": 0.5}, {"ranks": "0, 3", "speed": 4}, {"ranks": 4, "nodes": 0, "speed": 9}]
+    described = machine(2, nodes=3, compute={"speeds": speeds, "speed": 2})
+    assert run([[(0, 8000)]] * 6, described).values == [[t * MS] for t in (1, 4, 8, 2, 8, 8)]
+
+
+def test_a_file_says_where_ranks_are(tmp_path: Path) -> None:
+    file = tmp_path / "ranks.csv"
+    file.write_text("node, rank, core\n1, 0, 0\n0, 1, 1\n0, 2, 1\n1, 3, 1\n")
+    described = machine(2, nodes=2, machine={"rank_file": str(file)})
+    results = [run([[(0, 1000)]] * 4, described, shards=shards) for shards in (1, 2, 4)]
+    assert [result.values for result in results] == [[[MS], [2 * MS], [2 * MS], [MS]]] * 3
+    assert len({result.digest for result in results}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rank,node\n", "missing: core"),
+        ("rank,node,core\n0,0,0\n", "no line for rank 1"),
+        ("rank,node,core\n0,0,0\n1,2,0\n", ":3: there are 2 nodes of 2 cores"),
+        ("rank,node,core\n0,0,0\n1,0,2\n", ":3: there are 2 nodes of 2 cores"),
+        ("rank,node,core\n0,0,0\n0,0,1\n", ":3: rank 0 has a line before"),
+        ("rank,node,core\n0,0,0\n1,0,0\n", ":3: rank 0 is on that core; machine.oversubscribe"),
+        ("rank,node,core\n0,zero,0\n", ":2: node: 'zero' is no whole number"),
+        (None, "there is no file"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "ranks.csv"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        run([[(0, 1)]] * 2, machine(2, nodes=2, machine={"rank_file": str(file), "oversubscribe": False}))
+
+
+@pytest.mark.parametrize("numbers", ["3-1", "a", "1,,2", -1, "1-2-3", True])
+def test_what_is_no_list_of_numbers_is_refused(numbers: object) -> None:
+    with pytest.raises(ConfigError, match=r"compute.speeds\[0\].ranks"):
+        run([[(0, 1)]], machine(1, compute={"speeds": [{"ranks": numbers, "speed": 2}]}))

@@ -1,0 +1,248 @@
+"""``xsim draw``: pictures, tables and pages of results that were saved."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, Final
+
+from xsim_py.cli.options import add_report_option, check_report, repeated_by
+from xsim_py.cli.output_errors import writing
+from xsim_py.cli.output_files import check_outputs, not_dash
+from xsim_py.cli.run import picture_view
+from xsim_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from xsim_py.clashes import InputFile
+    from xsim_py.report import Comparison, Result
+    from xsim_py.report.chart import Series
+    from xsim_py.report.style import Look
+    from xsim_py.report.view import PictureView
+
+_SCALED: Final = ("speedup", "efficiency")
+_OF_ONE: Final = ("timeline", "waits", "pairs", "trace")
+_TO_STDOUT: Final = ("timeline", "waits", *_SCALED)
+_TABLES: Final = ("waits", "pairs", *_SCALED)  # which may be written as CSV
+
+_NOTES = """\
+A SAVED is the folder that xsim run --out, xsim compare --out or xsim study wrote, or the JSON file of one result. The
+trace is in a folder of xsim run where that recorded one: --out with --report, --timeline, --waits or --trace.
+"""
+
+
+def add_draw_parser(commands: Any) -> None:
+    """Add the command to the sub-parsers of the top level."""
+    from argparse import RawDescriptionHelpFormatter
+
+    parser = commands.add_parser(
+        "draw",
+        help="draw pictures of saved results: speed-up, matrix, waits, timeline, a page",
+        description="Draw pictures, and write tables and pages, of results that were saved. Nothing is run.",
+        epilog=_NOTES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(action=draw)
+    add = parser.add_argument
+    add("saved", nargs="+", metavar="SAVED", help="folders or files of results")
+    ways = "(.png, .svg, .pdf), or write them as a table (.csv); with - as text to standard output"
+    add("--speedup", metavar="FILE", help=f"draw the speed-up over the numbers of ranks {ways}")
+    add("--efficiency", metavar="FILE", help=f"draw the parallel efficiency {ways}")
+    add("--pairs", metavar="FILE", help="draw how many bytes each rank sent to which other one, or write that as .csv")
+    add("--waits", metavar="FILE", help=f"draw the parts of each rank's time {ways}")
+    add("--timeline", metavar="FILE", help="draw which rank was in which call when; with - as text to standard output")
+    add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev")
+    add_report_option(parser, of="one run, or several as a comparison")
+    add(
+        "--view",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="as for xsim run: time=1ms:2ms and ranks=0-7,12 (of the timeline), size=7x3.5, font=serif, font_size=9",
+    )
+
+
+def draw(args: Namespace) -> int:
+    """Draw what was asked for, and return the exit status."""
+    asked = [name for name in (*_SCALED, *_OF_ONE, "report") if getattr(args, name) is not None]
+    if not asked:
+        raise ConfigError(
+            f"draw: what? Give one of {', '.join(f'--{name}' for name in (*_SCALED, *_OF_ONE))}, --report"
+        )
+    view = picture_view(args)
+    _check_outputs(args, asked)
+    saved = _Saved(args.saved)
+    with writing():
+        for name in asked:
+            if name in _SCALED:
+                _draw_scaled(saved.lines(), name, getattr(args, name), None if view is None else view.look)
+            elif name == "report":
+                saved.write_page(args)
+            else:
+                _draw_one(saved.only(name), name, getattr(args, name), view)
+    return 0
+
+
+def _check_outputs(args: Namespace, asked: list[str]) -> None:
+    dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
+    if len(dashes) > 1:
+        raise ConfigError(f"{' and '.join(dashes)}: only one of them can have the standard output")
+    for name in asked:
+        target = getattr(args, name)
+        is_picture = name not in ("trace", "report") and target != "-"
+        if is_picture and not (name in _TABLES and target.endswith(".csv")):
+            from xsim_py.report.timeline import check_picture
+
+            check_picture(target)
+    check_report(args.report)
+    check_outputs({**not_dash(args, *asked)}, inputs=lambda: list(_inputs(args.saved)))
+
+
+def _inputs(saved: list[str]) -> list[InputFile]:
+    from xsim_py.clashes import InputFile
+
+    return [InputFile("a result", name) for name in saved if Path(name).is_file()]
+
+
+class _Saved:
+    """The results behind the names on the command line."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.results: list[tuple[str, Result]] = []
+        self._studies: list[tuple[str, dict[str, Any]]] = []
+        for name in names:
+            self._read(Path(name))
+
+    def _read(self, path: Path) -> None:
+        from xsim_py.report import Result
+
+        study = path / "results.json" if path.is_dir() else path
+        if study.name == "results.json" and study.is_file():
+            self._studies.append((str(path), _study(study)))
+        elif path.is_dir() and not (path / "result.json").exists():
+            files = sorted(path.glob("*-[0-9]*.json")) if (path / "comparison.csv").exists() else []
+            if not files:
+                raise ConfigError(f"{path}: no result is here: neither result.json nor results.json nor comparison.csv")
+            self.results += [(str(file), Result.load(file)) for file in files]
+        else:
+            self.results.append((str(path), Result.load(path)))
+
+    def only(self, name: str) -> Result:
+        """Return the one run of which something is drawn that several do not have."""
+        if len(self.results) != 1 or self._studies:
+            many = f"{len(self.results):,} runs" if self.results else "a study, which keeps no tables of its runs"
+            raise ConfigError(f"--{name}: it is drawn of one run, and this is {many}; name the folder or file of one")
+        where, result = self.results[0]
+        if name == "waits" and name not in result.tables:
+            raise ConfigError(f"--waits: {where}: where the time goes is known of runs that were traced")
+        if name in ("timeline", "trace") and result.trace is None:
+            raise ConfigError(
+                f"--{name}: {where}: no trace is here; xsim run --out FOLDER --report FILE.html keeps one"
+            )
+        return result
+
+    def lines(self) -> list[Series]:
+        """Return virtual times over numbers of ranks: of each machine and program, or combination of a study."""
+        from xsim_py.report.page.comparison_pages import time_lines
+
+        lines = [line for _, whole in self._studies for line in _study_lines(whole)]
+        if self.results:
+            lines += time_lines(self._comparison())
+        if not any(len(line.x) > 1 for line in lines):
+            raise ConfigError("speed-up and efficiency need runs with different numbers of ranks; name several")
+        return [replace(line, colour=number) for number, line in enumerate(lines)]
+
+    def _comparison(self) -> Comparison:
+        from xsim_py.report import Comparison
+
+        programs = {result.program for _, result in self.results}
+        found: dict[tuple[str, int], Result] = {}
+        for name, result in self.results:
+            machine = result.machine.partition(":")[0]
+            label = f"{machine}, {result.program}" if len(programs) > 1 else machine
+            if (label, result.ranks) in found:
+                raise ConfigError(f"{name}: there is another result of {label} with {result.ranks:,} ranks")
+            found[label, result.ranks] = result
+        return Comparison(found, title=programs.pop() if len(programs) == 1 else "")
+
+    def write_page(self, args: Namespace) -> None:
+        """Write the page of one run, or that of a comparison."""
+        if self._studies:
+            raise ConfigError("--report: xsim study FILE --report makes the page of a study, and runs nothing again")
+        if len(self.results) == 1:
+            self.results[0][1].to_html(args.report)
+        else:
+            self._comparison().to_html(args.report, command=repeated_by("draw", args.own))
+
+
+def _study(path: Path) -> dict[str, Any]:
+    try:
+        whole: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        assert whole["tables"]["summary"]
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AssertionError) as error:
+        raise ConfigError(f"{path}: not the results of a study ({type(error).__name__}: {error})") from error
+    return whole
+
+
+def _study_lines(whole: dict[str, Any]) -> list[Series]:
+    """Return the mean virtual times of each combination but for the ranks, from the table of means."""
+    from xsim_py.report import Table
+    from xsim_py.report.chart import Series
+
+    table = Table.from_dict("summary", whole["tables"]["summary"])
+    if "ranks" not in table or "virtual_time_s" not in table:
+        raise ConfigError(f"study {whole.get('study', '')}: it has no virtual times over numbers of ranks")
+    names = list(table)
+    keys = [name for name in names[: names.index("runs")] if name != "ranks" and len(set(map(str, table[name]))) > 1]
+    lines: dict[str, list[tuple[int, float, float]]] = {}
+    for row in range(len(table)):
+        if table["virtual_time_s"][row] is not None:
+            label = ", ".join(str(table[name][row]) for name in keys)
+            error = table["virtual_time_s_stderr"][row] or 0.0
+            lines.setdefault(label, []).append((table["ranks"][row], table["virtual_time_s"][row], error))
+    series = []
+    for number, (label, points) in enumerate(lines.items()):
+        ranks, times, errors = (list(column) for column in zip(*sorted(points), strict=True))
+        series.append(Series(label, ranks, times, errors, number, 0))
+    return series
+
+
+def _draw_scaled(lines: list[Series], show: str, target: str, look: Look | None) -> None:
+    from xsim_py.report.chart import Chart
+    from xsim_py.report.scaling import LABELS, against_fewest, scaling_table
+
+    scaled = against_fewest(lines, show)
+    table = scaling_table(scaled, show)
+    if target == "-":
+        print(table.to_text(max_rows=None))
+    elif target.endswith(".csv"):
+        table.to_csv(target)
+    else:
+        y_scale = "log2" if show == "speedup" else "linear"
+        chart = Chart(title="", x_label="ranks", y_label=LABELS[show], lines=scaled, x_scale="log2", y_scale=y_scale)
+        chart.draw(target, look=look)
+
+
+def _draw_one(result: Result, name: str, target: str, view: PictureView | None) -> None:
+    look = None if view is None else view.look
+    if name == "timeline" and target == "-":
+        print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=view))
+    elif name == "timeline":
+        result.timeline(target, view=view)
+    elif name == "waits" and target == "-":
+        print(result.tables["waits"].to_text(max_rows=None))
+    elif name == "waits":
+        result.draw_waits(target, look=look)
+    elif name == "pairs" and target.endswith(".csv"):
+        result.tables["pairs"].to_csv(target)
+    elif name == "pairs":
+        result.draw_pairs(target, look=look)
+    elif left_out := result.to_perfetto(target):
+        said = f"{left_out:,} calls, messages and marks at the end of the run are left out: they were too many"
+        print(f"xsim: warning: {target}: {said}", file=sys.stderr)

@@ -1,0 +1,67 @@
+"""Files that say which rank runs on which core of which node."""
+
+from __future__ import annotations
+
+import csv
+from array import array
+
+from xsim_py.config import MachineSpec
+from xsim_py.errors import ConfigError
+
+_COLUMNS = ("rank", "node", "core")
+
+
+def read_rank_file(spec: MachineSpec, ranks: int, nodes: int, cores_per_node: int) -> tuple[array[int], array[int]]:
+    """Return the node and the core of each of the first ranks.
+
+    Parameters
+    ----------
+    spec
+        Its ``machine.rank_file`` names the file: CSV with columns rank, node and core, in any order of lines.
+    ranks
+        How many there are; lines of further ones are left alone.
+    nodes, cores_per_node
+        The size of the machine.
+
+    Raises
+    ------
+    ConfigError
+        When the file cannot be read or has no line for a rank, when there is no such node or core, or when two ranks
+        have the same core though ``machine.oversubscribe`` is false.
+    """
+    path = spec.machine.rank_file
+    assert path is not None
+    node_of, core_of = array("i", [-1] * ranks), array("i", [0] * ranks)
+    taken: dict[tuple[int, int], int] = {}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, skipinitialspace=True)
+            if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
+                raise ConfigError(
+                    f"{path}: the first line names the columns rank, node and core; missing: {missing[0]}"
+                )
+            for row in rows:
+                rank, node, core = (_whole(row[name], f"{path}:{rows.line_num}: {name}") for name in _COLUMNS)
+                if rank >= ranks:
+                    continue
+                where = f"{path}:{rows.line_num}"
+                if node_of[rank] >= 0:
+                    raise ConfigError(f"{where}: rank {rank} has a line before this one")
+                if node >= nodes or core >= cores_per_node:
+                    raise ConfigError(f"{where}: there are {nodes} nodes of {cores_per_node} cores, numbered from 0")
+                if (node, core) in taken and not spec.machine.oversubscribe:
+                    other = taken[node, core]
+                    raise ConfigError(f"{where}: rank {other} is on that core; machine.oversubscribe lets ranks share")
+                taken[node, core] = rank
+                node_of[rank], core_of[rank] = node, core
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    if -1 in node_of:
+        raise ConfigError(f"{path}: it has no line for rank {node_of.index(-1)}")
+    return node_of, core_of
+
+
+def _whole(text: str | None, where: str) -> int:
+    if text is None or not text.strip().isdecimal():
+        raise ConfigError(f"{where}: {text!r} is no whole number")
+    return int(text)

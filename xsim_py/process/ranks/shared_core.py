@@ -1,0 +1,85 @@
+"""A core of a node on which several ranks run: those that compute share it equally (processor sharing)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .fiber import Parked
+
+if TYPE_CHECKING:
+    from .fiber import Fiber
+    from .rank import Rank
+
+
+class Computing(Parked):
+    """The reason of a fiber that computes on a core which it shares."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        """Return one line for the deadlock report."""
+        return "computing"
+
+
+_COMPUTING = Computing()
+
+
+class SharedCore:
+    """A core whose k busy fibers progress at 1/k each; who waits in MPI or sleeps costs the others nothing."""
+
+    __slots__ = ("_left_ps", "_since_ps", "_turn")
+
+    def __init__(self) -> None:
+        self._left_ps: dict[Fiber, int] = {}
+        self._since_ps = 0  # up to when `_left_ps` is true
+        self._turn = 0  # of all events that have been posted, the last one counts
+
+    def compute(self, fiber: Fiber, duration_ps: int) -> None:
+        """Let a fiber do what would take it so long alone; it goes on when that is done."""
+        fiber.sync()  # others may come to the core, or leave it, before the fiber's clock
+        if duration_ps <= 0:
+            return
+        self._serve(fiber.clock_ps)
+        self._left_ps[fiber] = duration_ps
+        self._await(fiber.rank)
+        fiber.park(_COMPUTING)
+
+    def leave(self, rank: Rank, now_ps: int) -> None:
+        """Take a rank that has died off the core."""
+        gone = [fiber for fiber in self._left_ps if fiber.rank is rank]
+        if gone:
+            self._serve(now_ps)
+            for fiber in gone:
+                del self._left_ps[fiber]
+            if self._left_ps:
+                self._await(next(iter(self._left_ps)).rank)
+
+    def _serve(self, now_ps: int) -> None:
+        """Note what all have done up to now."""
+        if self._left_ps:
+            done_ps, rest_ps = divmod(now_ps - self._since_ps, len(self._left_ps))
+            for fiber in self._left_ps:
+                self._left_ps[fiber] -= done_ps
+            now_ps -= rest_ps  # less than a picosecond of each
+        self._since_ps = now_ps
+
+    def _await(self, rank: Rank) -> None:
+        """Have the next one go on when it is done, if nobody comes or leaves before."""
+        self._turn += 1
+        rank.key += 1
+        end_ps = self._since_ps + min(self._left_ps.values()) * len(self._left_ps)
+        rank.shard.kernel.post(end_ps, rank.key, self._finish, (self._turn, rank, end_ps))
+
+    def _finish(self, entry: tuple[int, Rank, int]) -> None:
+        turn, rank, now_ps = entry
+        if turn != self._turn:
+            return
+        self._serve(now_ps)
+        done = [fiber for fiber, left_ps in self._left_ps.items() if left_ps == 0]
+        for fiber in done:
+            del self._left_ps[fiber]
+        if self._left_ps:
+            self._await(rank)
+        for fiber in done:
+            fiber.clock_ps = now_ps
+            fiber.resume()
