@@ -61,7 +61,7 @@ from xsim_py.process.programs.apps import Apps
 from xsim_py.process.programs.called_functions import given_back, pack, unpack
 from xsim_py.process.programs.private_modules import separate
 from xsim_py.process.programs.program import Program
-from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
+from xsim_py.process.python import clock, dates, launcher_variables, memory_limit, randomness, watchers
 from xsim_py.process.ranks import context, current, meter
 from xsim_py.process.ranks.memory import patient_collector
 from xsim_py.process.ranks.patches import Patches
@@ -453,9 +453,7 @@ class Job:
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
-            every = [part for attempt in self.attempts for part in attempt.parts]
-            came_too = {flip.cause for part in every for flip in part.flips}
-            came_too |= {hang.cause for part in every for hang in part.hangs}
+            came_too = set().union(*(part.mishaps for attempt in self.attempts for part in attempt.parts))
             missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
             missed += [] if self.failures is None else self.failures.never_came(came_too)
             unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]
@@ -496,6 +494,7 @@ class Job:
             discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
             library_version=self.spec.mpi.library_version,
             seed=self.seed,
+            counts_memory=self.spec.machine.memory_per_node_bytes is not None,
             segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,
             folder=None if self.host is None else self.host.folder,
         )
@@ -576,6 +575,8 @@ class Job:
         randomness.install(patches, self.seed)
         if self.traced:
             install_spans(patches)
+        if (memory_bytes := self.spec.machine.memory_per_node_bytes) is not None:
+            memory_limit.install(patches, memory_bytes, self.machine.node_of)
         if self.monitor is not None:
             from xsim_py.checks.calls import install
 

@@ -388,6 +388,7 @@ def _unreceived(leftovers: list[Leftover], count: int) -> str:
 
 
 def _ranks_table(parts: Sequence[ShardResult]) -> Table:
+    peaks = _flat(part.peak_bytes for part in parts)
     return Table(
         "ranks",
         {
@@ -398,8 +399,9 @@ def _ranks_table(parts: Sequence[ShardResult]) -> Table:
             "messages": _flat(part.messages for part in parts),
             "bytes": _flat(part.sent_bytes for part in parts),
             "waited_s": _flat(part.waited_ps for part in parts),
+            **({"peak_bytes": peaks} if peaks else {}),
         },
-        units={"bytes": "B"},
+        units={"bytes": "B", **({"peak_bytes": "B"} if peaks else {})},
         exact=("end_s", "waited_s"),
     )
 

@@ -56,6 +56,12 @@ class NodesSpec:
         "Fill one node after the other, or deal ranks out to the nodes in turn.",
         default="block",
     )
+    memory_per_node_bytes: int | None = option(
+        kinds.SIZE,
+        "Memory of a node, of which each of its ranks has an equal part: the data of its numpy arrays. What is more "
+        "raises MemoryError.",
+        shown="unlimited",
+    )
     rank_file: Path | None = option(
         kinds.FILE,
         "CSV with columns rank, node and core, one line for each of the first ranks, in place of placement; relative "

@@ -156,7 +156,7 @@ def config_hash(spec: MachineSpec) -> str:
             del told[section]
     told = {key: value for key, value in told.items() if value is not None or key not in ("layers", "nic", "memory")}
     told["machine"] = dict(_plain(spec.machine))  # type: ignore[call-overload]
-    for key in ("sockets_per_node", "nics_per_node", "rank_file", "oversubscribe"):
+    for key in ("sockets_per_node", "nics_per_node", "rank_file", "oversubscribe", "memory_per_node_bytes"):
         if told["machine"][key] in (None, False):
             del told["machine"][key]
     told["failures"] = dict(_plain(spec.failures))  # type: ignore[call-overload]

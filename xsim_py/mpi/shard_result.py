@@ -13,6 +13,7 @@ from xsim_py.code_origin import PACKAGE, of_program, shown, text_of
 from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.process.output.collector import finish_lines
 from xsim_py.process.output.spilled_lines import Line, SpilledRun
+from xsim_py.process.python.memory_limit import peak_bytes
 from xsim_py.process.python.threads import name_of, others
 from xsim_py.process.ranks.fiber import UNTIL
 from xsim_py.process.ranks.rank import Abort
@@ -103,7 +104,8 @@ class ShardResult:
     `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
     what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule;
     `computed`, in the first part of a process, says what computing has shown; `flips` are the bits that have changed,
-    and `hangs` the processes that have stood still.
+    and `hangs` the processes that have stood still; `peak_bytes` is what the arrays of each rank have taken at most,
+    where that is counted.
     """
 
     first: int
@@ -141,9 +143,15 @@ class ShardResult:
     computed: Computed | None = None
     flips: list[FlippedData] = field(default_factory=list)
     hangs: list[HungProcess] = field(default_factory=list)
+    peak_bytes: list[int] = field(default_factory=list)
+
+    @property
+    def mishaps(self) -> set[str]:
+        """The soft errors and transient failures that have come, as they were written."""
+        return {flip.cause for flip in self.flips} | {hang.cause for hang in self.hangs}
 
 
-_OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")
+_OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage", "peak_bytes")
 
 
 def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
@@ -241,6 +249,8 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.choices = fabric.choices()
     part.flips = fabric.flipped()
     part.hangs = fabric.hung()
+    if fabric.settings.counts_memory:
+        part.peak_bytes = [peak_bytes(rank) for rank in ranks]
     part.troubled = fabric.troubled
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:
