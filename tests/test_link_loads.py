@@ -95,7 +95,6 @@ def test_a_command_writes_them_and_another_one_draws_them(tmp_path: Path, capsys
         rows = list(csv.DictReader(file))
     assert [*rows[0]] == ["link", "layer", "from", "to", "bytes", "messages", "busy_s", "utilisation"]
     assert {"h1>s1.0", "s1.0>h0"} <= {row["link"] for row in rows}
-    pytest.importorskip("matplotlib")
     assert main(["models", "draw", str(machine), "--loads", str(target), "-o", str(picture)]) == 0
     assert picture.stat().st_size
     capsys.readouterr()

@@ -1,4 +1,4 @@
-"""What each link of a machine has carried in a run: the table ``links``, from who has sent how much to whom."""
+"""The table ``links`` of a run says what each link of the machine has carried, from who has sent how much to whom."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 from xsim_py import simulate
 
 PROGRAM = Path(__file__).parent / "programs" / "ring.py"
-RANKS, ROUNDS, TURNS = 512, 20, 7
+RANKS, ROUNDS, TURNS = 512, 20, 15
 AT_MOST_US = 1.0
 NETWORK = {"latency": "1us", "per_hop": "100ns", "bandwidth": "1GB/s"}
 FABRICS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {

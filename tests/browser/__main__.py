@@ -102,7 +102,7 @@ PAGES: dict[str, Callable[[Path], tuple[Path, Result | None]]] = {
         folder, program=ROOT / "apps/ft_shrink_barrier.py", ranks=8, fail="rank=3 before its 1st Reduce"
     ),
     "256 ranks": lambda folder: traced(
-        folder, program=ROOT / "apps/heat2d.py", args=["--steps", "6"], ranks=256, machine="torus3d"
+        folder, program=ROOT / "apps/heat2d.py", args=["--steps", "6"], ranks=256, machine="torus3d", links=True
     ),
     "4,096 ranks": lambda folder: traced(folder, program=write(folder, "ring.py", RING), ranks=4096),
     "a study with speed-up": lambda folder: commanded(

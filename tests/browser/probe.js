@@ -25,7 +25,10 @@
         head.click();
         const cells = [...table.tBodies[0].rows].map((row) => row.cells[column].textContent);
         const there = cells.filter((text) => text !== "");
-        const values = head.classList.contains("n") ? there.map((text) => Number(text.replace(/,/g, ""))) : there;
+        const numbers = there.map((text) => Number(text.replace(/,/g, "")));
+        const times = there.map((text) => Number(text.replace(/ us$/, "e-6").replace(/ ms$/, "e-3").replace(/ s$/, "")));
+        const isTime = there.every((text) => / (us|ms|s)$/.test(text)) && times.every((time) => !Number.isNaN(time));
+        const values = isTime ? times : head.classList.contains("n") ? numbers : there;
         const ordered = values.every((value, at) => at === 0 || (falls ? values[at - 1] >= value : values[at - 1] <= value));
         const blanks = cells.slice(there.length).every((text) => text === "");
         if (!ordered || !blanks || values.some((value) => Number.isNaN(value))) told.unsorted.push(head.textContent);

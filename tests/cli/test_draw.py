@@ -1,5 +1,6 @@
 import csv
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,11 +20,17 @@ def program():
     MPI.COMM_WORLD.allreduce(1)
 
 
-@pytest.fixture
-def saved(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
     for ranks in (1, 4, 16):
-        simulate(program, ranks=ranks, trace=ranks == 4).save(f"run{ranks}")
+        simulate(program, ranks=ranks, trace=ranks == 4).save(folder / f"run{ranks}")
+    return folder
+
+
+@pytest.fixture
+def saved(runs, tmp_path) -> Path:
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

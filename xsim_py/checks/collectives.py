@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.findings import CALL_ORDERING, INVALID_PARAMETER, PARAMETER_MATCHING
+from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi.failures.knowledge import is_revoked
 from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
@@ -81,6 +82,8 @@ def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall, reque
         _compare(monitor, core, first, said)
     meeting.calls[core.me] = said
     said.meeting = meeting
+    if core.local is not None and said.root is not None:
+        _compare_roots(monitor, core, number, said)
     if len(meeting.calls) == len(meeting.members):
         del monitor.members[key]
         if core.local is None and (said.gives is not None or said.takes is not None):
@@ -123,6 +126,42 @@ def _differ(
         text = f"{said.name} has {mine}, and {theirs}"
     other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
     monitor.note(category, said.place, text, said.rank, other)
+
+
+def _compare_roots(monitor: Monitor, core: Any, number: int, said: CollectiveCall) -> None:
+    """Compare whom a member of an intercommunicator names as the root with what both groups have said (MPI 4.1, 6.2.3).
+
+    The root says MPI.ROOT, the others of its group MPI.PROC_NULL, and the other group the root's rank.
+    """
+    if _is_rank(said.root) and said.root not in range(len(core.remote)):
+        return  # the call itself will say so
+    key = "roots", core.cid, number, *sorted((core.ranks[0], core.remote[0]))
+    groups: dict[int, list[tuple[int, CollectiveCall]]] = monitor.signals.setdefault(key, {})
+    for group, members in groups.items():
+        me, first = members[0]
+        if group == core.ranks[0]:
+            fits = said.root == first.root if _is_rank(said.root) else {ROOT, PROC_NULL} >= {said.root, first.root}
+            fits = fits and not said.root == first.root == ROOT
+        elif _is_rank(said.root):
+            fits = first.root == (ROOT if me == said.root else PROC_NULL)
+        else:
+            fits = _is_rank(first.root) and said.root == (ROOT if core.me == first.root else PROC_NULL)
+        if not fits and first.name == said.name:
+            here = "of its own group" if group == core.ranks[0] else "of the other group"
+            text = f"{_root(first.root)} at rank {first.rank} {here}"
+            _differ(monitor, PARAMETER_MATCHING, first, said, text, _root(said.root))
+            break
+    groups.setdefault(core.ranks[0], []).append((core.me, said))
+    if sum(map(len, groups.values())) == len(core.ranks) + len(core.remote):
+        del monitor.signals[key]
+
+
+def _is_rank(root: Any) -> bool:
+    return root not in (ROOT, PROC_NULL)
+
+
+def _root(root: Any) -> str:
+    return f"root {root}" if _is_rank(root) else f"root MPI.{'ROOT' if root == ROOT else 'PROC_NULL'}"
 
 
 def _compare_blocks(monitor: Monitor, meeting: MembersCalls) -> None:

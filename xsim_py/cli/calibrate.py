@@ -215,7 +215,8 @@ def _picture(layer: str, fitted: FittedLayer) -> FittedTimes:
     ends = [*(start - 1 for start in starts[1:]), max(int(fitted.sizes[-1]), starts[-1])]
     line = []
     for start, end in zip(starts, ends, strict=True):
-        sizes = sorted({start, *(start + (end - start) * step // 16 for step in range(17)), end})
+        least, steps = max(start, 1), range(33)  # even on the logarithmic axis
+        sizes = sorted({start, *(round(least * (max(end, 1) / least) ** (step / 32)) for step in steps), end})
         line.append((sizes, [fitted.one_way_s(size) for size in sizes]))
     mean = 100 * fitted.errors().mean()
     title = f"{layer.replace('_', ' ')}: {len(starts)} segments, mean error {mean:.2f} %"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
     from collections.abc import Sequence
 
+    from xsim_py.explore.input_space import Inputs
     from xsim_py.explore.matchings import Matchings, OutcomeClass
     from xsim_py.explore.repetitions import NoisyRuns
     from xsim_py.report.failure_space import FailureSpace
@@ -41,14 +42,16 @@ def add_explore_parser(commands: Any) -> list[Action]:
     """Add the command, and return the options of all its ways."""
     parser = commands.add_parser(
         "explore",
-        help="run a program in all its ways: failures at every call, every legal match, noise",
+        help="run a program in all its ways: failures at every call, every legal match, noise, other inputs",
         description="Run a program again and again, in every way that it may go on a real machine.",
     )
     ways = parser.add_subparsers(dest="way", metavar="WAY", required=True)
-    return [*_add_failures(ways), *_add_wildcards(ways), *_add_noise(ways)]
+    return [*_add_failures(ways), *_add_wildcards(ways), *_add_noise(ways), *_add_inputs(ways)]
 
 
-def _add_way(ways: Any, name: str, help: str, description: str) -> tuple[ArgumentParser, list[Action]]:
+def _add_way(
+    ways: Any, name: str, help: str, description: str, ranks: Any = positive
+) -> tuple[ArgumentParser, list[Action]]:
     """Add one way to explore, with the options that all of them have."""
     from argparse import RawDescriptionHelpFormatter
 
@@ -62,7 +65,7 @@ def _add_way(ways: Any, name: str, help: str, description: str) -> tuple[Argumen
     )
     add = parser.add_argument
     return parser, [
-        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
+        add("-n", "-np", "--ranks", type=ranks, required=True, metavar="N", help="number of virtual ranks"),
         add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
         *add_simulation_options(parser),
         add("-j", "--jobs", type=positive, metavar="N", help="runs at once (default: as many as there are cores)"),
@@ -151,6 +154,41 @@ def _add_noise(ways: Any) -> list[Action]:
         add("--sigma", type=reader(part), metavar="X", help="standard deviation of the logarithm of what is added"),
         add("--accept", metavar="REGEX", help="all results are equal in which some line of the output matches"),
     ]
+
+
+def _add_inputs(ways: Any) -> list[Action]:
+    parser, options = _add_way(
+        ways,
+        "inputs",
+        "run with other numbers of ranks and other arguments",
+        "Run a program, checked, with each number of ranks (-n 2,3,4) and each value of its arguments, and say what is"
+        " wrong with some of them only.",
+        reader(_numbers),
+    )
+    parser.set_defaults(action=explore_inputs)
+    return [
+        *options,
+        parser.add_argument(
+            "--with",
+            action="append",
+            type=reader(_values),
+            default=[],
+            dest="values",
+            metavar="NAME=V,...",
+            help="the values that {NAME} stands for in the arguments of the program; may be given again",
+        ),
+    ]
+
+
+def _numbers(text: str) -> list[int]:
+    return [positive(word) for word in text.split(",")]
+
+
+def _values(text: str) -> tuple[str, list[str]]:
+    name, sign, values = text.partition("=")
+    if not (name and sign):
+        raise ValueError("has to be NAME=VALUE,VALUE,...")
+    return name, values.split(",")
 
 
 def explore_failures(args: Namespace) -> int:
@@ -376,6 +414,39 @@ def _print_noise(found: NoisyRuns, args: Namespace) -> None:
             print(f"  repeat it: {_command(args, [*settings, '--seed', str(each.seeds[0])])}")
 
 
+# ----------------------------------------------------------------------------------------------------------- inputs
+
+
+def explore_inputs(args: Namespace) -> int:
+    """Run with all inputs, print and write what was asked for, and return the exit status."""
+    _check_outputs(args)
+    from xsim_py.explore import inputs
+
+    with _line(args) as line:
+        found = inputs(
+            **_arguments(args),
+            values=dict(args.values),
+            jobs=args.jobs,
+            folder="." if args.here else None,
+            progress=line.count,
+        )
+    if args.json is not None:
+        told = [{**each.finding()._asdict(), "what": each.what, "inputs": each.inputs} for each in found.mistakes]
+        write_text(args.json, json.dumps({"inputs": found.inputs, "findings": told}, indent=2) + "\n")
+    if args.json != "-":
+        _print_inputs(found, args)
+    return FOUND if found.mistakes else 0
+
+
+def _print_inputs(found: Inputs, args: Namespace) -> None:
+    if not args.quiet:
+        print(f"xsim: version {__version__}, seed {args.seed}: {len(found.inputs):,} inputs", file=sys.stderr)
+    for each in found.mistakes:
+        print(_from_here(each.finding().report()))
+        first = each.inputs[0]
+        print(f"    repeat it: {_command(args, ['-n', str(first.ranks), '--check'], first.args)}")
+
+
 # ---------------------------------------------------------------------------------------------- what all ways share
 
 
@@ -400,20 +471,24 @@ def _check_outputs(args: Namespace, *pictures: str) -> None:
 
 _OWN: Final = (
     "-j", "--jobs", "--json", "--deaths", "--accept", "--budget", "--picture", "--resume", "--failures", "--out",
-    "--runs", "--latency", "--bandwidth", "--nodes", "--sigma"
+    "--runs", "--latency", "--bandwidth", "--nodes", "--sigma", "--with"
 )  # fmt: skip
+_RANKS: Final = ("-n", "-np", "--ranks")
 _OWN_FLAGS: Final = ("--here", "--quiet")
 
 
-def _command(args: Namespace, more: Sequence[str]) -> str:
+def _command(args: Namespace, more: Sequence[str], program_args: Sequence[str] | None = None) -> str:
     """Return the command that repeats one run: the options that are for every run, and those of this one."""
     words, own = [], list(args.own)
+    own_options = _OWN if program_args is None else (*_OWN, *_RANKS)
     while own:
         word = own.pop(0)
-        if word in _OWN:
+        if word in own_options:
             own.pop(0)
-        elif word not in _OWN_FLAGS and word.partition("=")[0] not in _OWN:
+        elif word not in _OWN_FLAGS and word.partition("=")[0] not in own_options:
             words.append(word)
     program = args.program
     target = {"module": ["-m", program.target], "code": ["-c", program.target]}.get(program.kind, [str(program.target)])
-    return shlex.join(["xsim", "run", *words, *more, *target, *program.args])
+    return shlex.join(
+        ["xsim", "run", *words, *more, *target, *(program.args if program_args is None else program_args)]
+    )

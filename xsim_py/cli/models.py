@@ -117,19 +117,20 @@ def _check(args: Namespace) -> int:
         print(error, file=sys.stderr)  # bare lines, which editors understand
         return 2
     print(f"{args.file}: good; configuration {config_hash(spec)}")
-    for line in (str(machine), *_figures(spec), *_links(machine.topology)):
+    for line in (str(machine), *_figures(spec), *_links(spec, machine.topology)):
         print(f"  {line}")
     for line in _distances(spec, machine.topology):
         print(f"  {line}")
     return 0
 
 
-def _links(topology: Topology) -> Iterator[str]:
+def _links(spec: MachineSpec, topology: Topology) -> Iterator[str]:
     """Yield a line of bandwidth and latency of each layer of links, where they have figures of their own."""
     from xsim_py.units import format_bandwidth, format_time
 
     names = topology.layers[: len(topology.layers) - topology.doors]
-    if topology.figures and 0 < len(names) <= _MANY_LAYERS:
+    plain = None if spec.network is None else (spec.network.ps_per_byte, spec.network.per_hop_ps)
+    if topology.figures and set(topology.figures[: len(names)]) - {plain} and len(names) <= _MANY_LAYERS:
         told = zip(names, topology.figures, strict=False)
         each = [f"{name} {format_bandwidth(costs)} and {format_time(latency)}" for name, (costs, latency) in told]
         yield f"links:     {', '.join(each)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
 
 _KINDS = {"-m": "module", "-c": "code"}
-_ABOUT_OUTPUT = ("--json", "--out", "--trace", "--timeline", "--waits", "--pairs", "--view", "--report", "--jobs", "-j")
+_FILES = ("--json", "--out", "--trace", "--timeline", "--waits", "--pairs", "--links", "--report")
+_ABOUT_OUTPUT = (*_FILES, "--view", "--jobs", "-j")
 _FLAGS_ABOUT_OUTPUT = ("--quiet", "--profile", "--fresh")
 _STATUS = {"stalled": 3, "wall limit": 4, "interrupted": 130}
 
@@ -107,6 +107,8 @@ def repeated_by(command: str, own: Sequence[str], program: ProgramSpec | None = 
     program : ProgramSpec, optional
         The program, if it takes one.
     """
+    import shlex
+
     kept: list[str] = []
     words = iter(own)
     for word in words:

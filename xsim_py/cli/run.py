@@ -29,7 +29,7 @@ from xsim_py.errors import ConfigError
 from xsim_py.units import format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
-    from argparse import Action, Namespace
+    from argparse import Action, ArgumentParser, Namespace
 
     from xsim_py.report import Result
     from xsim_py.report.style import Look
@@ -77,6 +77,16 @@ def add_run_parser(commands: Any) -> list[Action]:
             help="what ranks choose where MPI leaves that open, as xsim explore wildcards writes it, or as '0:2 0:-1'",
         ),
         add("--label", action="store_true", help="put the rank in front of each line that the program prints"),
+        *_add_outputs(parser),
+        add("--profile", action="store_true", help="say where the wall time went, for each shard"),
+        add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
+    ]
+
+
+def _add_outputs(parser: ArgumentParser) -> list[Action]:
+    """Add the options that say what is written, and return them."""
+    add = parser.add_argument
+    return [
         add(
             "--json",
             metavar="FILE",
@@ -108,8 +118,7 @@ def add_run_parser(commands: Any) -> list[Action]:
         add(
             "--links",
             metavar="FILE",
-            help="write how many bytes each link of the network has carried, as a CSV file; xsim models draw --loads"
-            " draws it",
+            help="write how many bytes each link has carried, as a CSV file; xsim models draw --loads draws it",
         ),
         add(
             "--view",
@@ -120,8 +129,6 @@ def add_run_parser(commands: Any) -> list[Action]:
             " (inches), font=serif, font_size=9 (points); may be repeated",
         ),
         add_report_option(parser, of="the run"),
-        add("--profile", action="store_true", help="say where the wall time went, for each shard"),
-        add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
     ]
 
 
@@ -228,7 +235,7 @@ class _Reporter:
             raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
 
     def _write(self, result: Result) -> None:
-        if self._args.command == "run":
+        if self._args.command == "run" and (self._args.report is not None or self._args.out is not None):
             result.take_origin(command=repeated_by("run", self._args.own, self._args.program))
         if self._args.json not in (None, "-"):
             result.to_json(self._args.json, tables=False)

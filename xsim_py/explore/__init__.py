@@ -1,6 +1,7 @@
-"""Runs of one program in all its ways: every place for a failure, every legal match, noise on the network.
+"""Runs of one program in all its ways: every place for a failure, every legal match, noise, other inputs.
 
-`failures`, `wildcards` and `noise` are ``xsim explore`` for Python; `replay` makes one run again by its schedule.
+`failures`, `wildcards`, `noise` and `inputs` are ``xsim explore`` for Python; `replay` makes one run again by its
+schedule.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xsim_py.explore.deaths import failures
+    from xsim_py.explore.input_space import inputs
     from xsim_py.explore.matchings import replay, wildcards
     from xsim_py.explore.repetitions import noise
 
-_FROM = {"failures": "deaths", "noise": "repetitions", "replay": "matchings", "wildcards": "matchings"}
+_FROM = {
+    "failures": "deaths",
+    "inputs": "input_space",
+    "noise": "repetitions",
+    "replay": "matchings",
+    "wildcards": "matchings",
+}
 
-__all__ = ["failures", "noise", "replay", "wildcards"]
+__all__ = ["failures", "inputs", "noise", "replay", "wildcards"]
 
 
 def __getattr__(name: str) -> object:

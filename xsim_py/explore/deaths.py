@@ -120,12 +120,8 @@ def failures(
         _refuse_bad(right, verdict)
         limited = with_limit(options, time.perf_counter() - began_s)
         search = _Search(runner, limited, given, folder, verdict, right, done or {}, keep)
-        found: list[DeathCase] = []
-        last = [DeathCase((), right)]
-        for number in range(1, deaths + 1):
-            cases = _drawn(_further(last, when, victims), budget, int(options.get("seed") or 0), number)
-            last = list(search.run(cases, lists_calls=number < deaths, before=len(found), progress=progress))
-            found += last
+        seed = int(options.get("seed") or 0)
+        found = search.up_to(deaths, lambda last, n: _drawn(_further(last, when, victims), budget, seed, n), progress)
     judged = [_judged(case, case.seen, right, verdict) for case in found if case.seen is not None]
     calls = [Place(call.rank, call.name, call.ordinal, call.place) for call in right.calls]
     return FailureSpace(judged, calls, ranks=ranks, never_came=search.never_came)
@@ -234,6 +230,21 @@ class _Search:
         self._done, self._keep = done, keep
         self._bad = 0
         self.never_came = 0
+
+    def up_to(
+        self,
+        deaths: int,
+        next_cases: Callable[[Sequence[DeathCase], int], Sequence[DeathCase]],
+        progress: Progress | None,
+    ) -> list[DeathCase]:
+        """Return the cases of so many deaths and of fewer, each made of one that came with a death less."""
+        found: list[DeathCase] = []
+        last = [DeathCase((), self._right)]
+        for number in range(1, deaths + 1):
+            cases = next_cases(last, number)
+            last = list(self.run(cases, lists_calls=number < deaths, before=len(found), progress=progress))
+            found += last
+        return found
 
     def run(
         self, cases: Sequence[DeathCase], *, lists_calls: bool, before: int, progress: Progress | None

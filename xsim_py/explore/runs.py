@@ -180,11 +180,12 @@ class Runner:
     program : str, path or callable
         What is to run.
     jobs : int, optional
-        How many runs at once; default: as many as there are cores.
+        How many runs at once; default: as many as there are cores. 0: one after the other, in this process.
     """
 
     def __init__(self, program: Any, jobs: int | None = None) -> None:
-        self._pool = Pool(_FUNCTION, jobs or cores(), imports=("xsim_py.run",)) if in_workers(program) else None
+        in_others = in_workers(program) and jobs != 0
+        self._pool = Pool(_FUNCTION, jobs or cores(), imports=("xsim_py.run",)) if in_others else None
         self._todo: deque[tuple[int, RunTask]] = deque()
         self._submitted = 0
 

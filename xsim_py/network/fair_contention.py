@@ -112,14 +112,14 @@ class FairContention:
 
     def way(self, route: Sequence[Hashable], *, within: bool = False) -> Way:
         """Return what `enter` needs of a route, which is one directed link or more, and may be within a node."""
-        numbers = []
+        known, capacities = self._numbers, self._capacities
         for link in route:
-            number = self._numbers.get(link)
-            if number is None:
-                number = self._numbers[link] = self._add(self._capacity(link))
-            numbers.append(number)
-        capacities = self._capacities
-        alone = min([capacities[number] / uses for number, uses in Counter(numbers).items()])
+            if link not in known:
+                known[link] = self._add(self._capacity(link))
+        numbers = [known[link] for link in route]
+        alone = min([capacities[number] for number in numbers])
+        if len(set(numbers)) < len(numbers):  # a node's port for both directions, perhaps
+            alone = min([capacities[number] / uses for number, uses in Counter(numbers).items()])
         if within:
             return Way(tuple(numbers), alone, False)
         own = self._injection < (capacities[numbers[0]] if self._one_way_out else math.inf)

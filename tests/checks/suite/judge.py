@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tests.checks.suite.programs import Program, all_programs
 from xsim_py import simulate
+from xsim_py.explore import inputs
 
 WALL_LIMIT_S = 10
 _MORE = ("class", "line", "others", "crash", "late")
@@ -81,6 +82,8 @@ def judge(program: Program) -> Verdict:
         os.chdir(folder)
         try:
             path = program.write(Path(folder))
+            if program.inputs or program.sizes:
+                return _with_inputs(program, path.name)
             result = simulate(
                 path.name,
                 ranks=program.ranks,
@@ -97,6 +100,14 @@ def judge(program: Program) -> Verdict:
     found = tuple((each.category, each.file, each.line, each.text) for each in result.findings)
     late = time.monotonic() - began >= WALL_LIMIT_S
     return Verdict(program, found, "", late, result.ended)
+
+
+def _with_inputs(program: Program, path: str) -> Verdict:
+    values = {"n": program.inputs} if program.inputs else {}
+    ranks = program.sizes or (program.ranks,)
+    found = inputs(path, ranks=ranks, args=["{n}"] * len(values), values=values, jobs=0, folder=".")
+    told = tuple((each.category, each.file, each.line, each.text) for each in found.findings)
+    return Verdict(program, told, "", late=False, ended="finished")
 
 
 def judged(programs: Iterable[Program], jobs: int = 1) -> list[Verdict]:

@@ -8,6 +8,9 @@ a program (`STYLES`). The end of a line says to which of the two programs it bel
     #!   the line of the mistake, in both           #!-  the line of the mistake, not in the mended program
     #-   not in the mended program                  #+   only in the mended program
 
+`inputs 1 2 3` in the first line runs the program with each of these as its argument, `sizes 2 3 4` on each of these
+numbers of ranks: what is wrong with some of them only is an InputHazard.
+
 Where several lines are marked, a finding may name any of them. The class of the mistake is the first word of the file;
 a template that two classes would fit has `or` and the other one in its first line. Programs without a mistake stand in
 the files whose first word is "Correct".
@@ -24,6 +27,7 @@ HERE = Path(__file__).parent
 STYLES = ("script", "main", "files", "class", "dup")
 MAIN = "main.py"
 _MARK = re.compile(r"\s*#(!-|!|-|\+)$")
+_OPTIONS = ("ranks", "take", "styles", "or", "fail", "inputs", "sizes")
 _IMPORTS = ["import numpy as np", "from mpi4py import MPI", ""]
 _NAMES = ["rank = comm.Get_rank()", "size = comm.Get_size()"]
 
@@ -37,6 +41,8 @@ class Program(NamedTuple):
     classes: tuple[str, ...] = ()
     lines: frozenset[tuple[str, int]] = frozenset()
     fail: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @property
     def is_correct(self) -> bool:
@@ -65,7 +71,7 @@ def _option(words: list[str], name: str) -> list[str]:
     if name not in words:
         return []
     rest = words[words.index(name) + 1 :]
-    ends = (i for i, word in enumerate(rest) if word in ("ranks", "take", "styles", "or", "fail"))
+    ends = (i for i, word in enumerate(rest) if word in _OPTIONS)
     return rest[: next(ends, len(rest))]
 
 
@@ -84,13 +90,17 @@ def _variants(category: str, template: str) -> Iterator[Program]:
         n, style = ranks[i % len(ranks)], styles[(i + len(name)) % len(styles)]
         title = f"{category}-{name}-{i + 1}"
         filled = _fill(body, chosen)
-        fail = tuple(word.replace("_", " ") for word in _option(words, "fail"))
+        how = {
+            "fail": tuple(word.replace("_", " ") for word in _option(words, "fail")),
+            "inputs": tuple(_option(words, "inputs")),
+            "sizes": tuple(map(int, _option(words, "sizes"))),
+        }
         if category == "Correct":
-            yield _program(title, n, style, filled, mended=True)._replace(fail=fail)
+            yield _program(title, n, style, filled, mended=True)._replace(**how)
         else:
             classes = (category, *_option(words, "or"))
-            yield _program(title, n, style, filled, mended=False)._replace(classes=classes)
-            yield _program(f"{title}-mended", n, style, filled, mended=True)._replace(lines=frozenset())
+            yield _program(title, n, style, filled, mended=False)._replace(classes=classes, **how)
+            yield _program(f"{title}-mended", n, style, filled, mended=True)._replace(lines=frozenset(), **how)
 
 
 def _choices(lines: list[str]) -> tuple[list[list[dict[str, str]]], list[str]]:

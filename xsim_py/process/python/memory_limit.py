@@ -51,7 +51,7 @@ class _Allocator(ctypes.Structure):
 
 
 class _Handler(ctypes.Structure):
-    """What numpy calls ``PyDataMem_Handler``."""
+    """The structure that numpy calls ``PyDataMem_Handler``."""
 
     _fields_ = (("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("allocator", _Allocator))
 
@@ -64,6 +64,82 @@ class _Memory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = self.peak = 0
+
+
+class _CountingAllocator:
+    """An allocator that counts what another one gives to ranks, and refuses what is too much.
+
+    Its methods are what numpy calls: a context and sizes in bytes go in, and an address comes out, None for none.
+    """
+
+    def __init__(self, real: _Allocator, memory_bytes: int, node_of: Sequence[int]) -> None:
+        import numpy as np
+
+        # Python's lock stays where it is: numpy's functions release it by themselves.
+        self._real = {
+            name: ctypes.PYFUNCTYPE(*signature)(getattr(real, name)) for name, signature in _SIGNATURES.items()
+        }
+        self._numpy = os.path.dirname(np.__file__) + os.sep
+        self._memory_bytes = memory_bytes
+        self._node_of = node_of
+        self._there = Counter(node_of)
+        self._taken: dict[int, tuple[_Memory, int]] = {}
+
+    def malloc(self, context: Any, size: int) -> int | None:
+        """Give memory."""
+        return self._take(size, partial(self._real["malloc"], context, size))
+
+    def calloc(self, context: Any, count: int, size: int) -> int | None:
+        """Give memory that holds zeros."""
+        return self._take(count * size, partial(self._real["calloc"], context, count, size))
+
+    def realloc(self, context: Any, pointer: int | None, size: int) -> int | None:
+        """Give memory of another size for some; that stays where there is none."""
+        had = self._give_back(pointer)
+        found = self._take(size, partial(self._real["realloc"], context, pointer, size))
+        if not found and had is not None and pointer:
+            self._taken[pointer] = had
+            had[0].used += had[1]
+        return found
+
+    def free(self, context: Any, pointer: int | None, size: int) -> None:
+        """Take memory back."""
+        self._give_back(pointer)
+        self._real["free"](context, pointer, size)
+
+    def _take(self, size: int, allocate: Callable[[], int | None]) -> int | None:
+        memory = self._memory_of_caller()
+        if memory is None:
+            return allocate()
+        if memory.used + size > memory.limit:
+            return None  # of which numpy makes a MemoryError
+        pointer = allocate()
+        if pointer:
+            self._taken[pointer] = memory, size
+            memory.used += size
+            memory.peak = max(memory.peak, memory.used)
+        return pointer
+
+    def _give_back(self, pointer: int | None) -> tuple[_Memory, int] | None:
+        entry = self._taken.pop(pointer, None) if pointer else None
+        if entry is not None:
+            entry[0].used -= entry[1]
+        return entry
+
+    def _memory_of_caller(self) -> _Memory | None:
+        """Return the memory that an array is taken from; None where the simulator makes it."""
+        fiber = current.here()
+        if fiber is None:
+            return None
+        frame: FrameType | None = _frame(3)
+        while frame is not None and frame.f_code.co_filename.startswith(self._numpy):
+            frame = frame.f_back
+        file = "" if frame is None else frame.f_code.co_filename
+        if (file.startswith(PACKAGE) and file != _UNPICKLING) or is_for_all():
+            return None
+        part = self._memory_bytes // max(1, self._there[self._node_of[fiber.rank.number]])
+        memory: _Memory = fiber.rank.private(_MEMORY, partial(_Memory, part))
+        return memory
 
 
 def install(patches: Patches, memory_bytes: int, node_of: Sequence[int]) -> None:
@@ -86,80 +162,12 @@ def install(patches: Patches, memory_bytes: int, node_of: Sequence[int]) -> None
     XsimError
         This numpy has another allocator.
     """
-    import numpy as np
-
-    numpys = os.path.dirname(np.__file__) + os.sep
-    handler = _handler()
-    real = handler.allocator
-    before = {name: getattr(real, name) for name in _SIGNATURES}
-    # Python's lock stays where it is: numpy's functions release it by themselves.
-    malloc, calloc, realloc, free = (
-        ctypes.PYFUNCTYPE(*signature)(before[name]) for name, signature in _SIGNATURES.items()
-    )
-    taken: dict[int, tuple[_Memory, int]] = {}
-    there = Counter(node_of)
-
-    def memory_of_caller() -> _Memory | None:
-        """Return the memory that an array is taken from; None where the simulator makes it."""
-        fiber = current.here()
-        if fiber is None:
-            return None
-        frame: FrameType | None = _frame(2)
-        while frame is not None and frame.f_code.co_filename.startswith(numpys):
-            frame = frame.f_back
-        file = "" if frame is None else frame.f_code.co_filename
-        if (file.startswith(PACKAGE) and file != _UNPICKLING) or is_for_all():
-            return None
-        part = memory_bytes // max(1, there[node_of[fiber.rank.number]])
-        memory: _Memory = fiber.rank.private(_MEMORY, partial(_Memory, part))
-        return memory
-
-    def take(memory: _Memory | None, size: int, allocate: Callable[[], int | None]) -> int | None:
-        if memory is None:
-            return allocate()
-        if memory.used + size > memory.limit:
-            return None  # of which numpy makes a MemoryError
-        pointer = allocate()
-        if pointer:
-            taken[pointer] = memory, size
-            memory.used += size
-            memory.peak = max(memory.peak, memory.used)
-        return pointer
-
-    def give_back(pointer: int | None) -> tuple[_Memory, int] | None:
-        entry = taken.pop(pointer, None) if pointer else None
-        if entry is not None:
-            entry[0].used -= entry[1]
-        return entry
-
-    def our_malloc(context: Any, size: int) -> int | None:
-        return take(memory_of_caller(), size, lambda: malloc(context, size))
-
-    def our_calloc(context: Any, count: int, size: int) -> int | None:
-        return take(memory_of_caller(), count * size, lambda: calloc(context, count, size))
-
-    def our_realloc(context: Any, pointer: int | None, size: int) -> int | None:
-        had = give_back(pointer)
-        found = take(memory_of_caller(), size, lambda: realloc(context, pointer, size))
-        if not found and had is not None and pointer:
-            taken[pointer] = had
-            had[0].used += had[1]
-        return found
-
-    def our_free(context: Any, pointer: int | None, size: int) -> None:
-        give_back(pointer)
-        free(context, pointer, size)
-
-    functions: tuple[Any, ...] = (our_malloc, our_calloc, our_realloc, our_free)
-    ours = [ctypes.CFUNCTYPE(*_SIGNATURES[name])(each) for name, each in zip(_SIGNATURES, functions, strict=True)]
-
-    def put_back() -> None:
-        for name, address in before.items():
-            setattr(real, name, address)
-        ours.clear()
-
-    patches.at_end(put_back)
-    for name, function in zip(_SIGNATURES, ours, strict=True):
+    real = _handler().allocator
+    counting = _CountingAllocator(real, memory_bytes, node_of)
+    ours = {name: ctypes.CFUNCTYPE(*_SIGNATURES[name])(getattr(counting, name)) for name in _SIGNATURES}
+    patches.at_end(ours.clear)  # after the others, which are put back before
+    for name, function in ours.items():
+        patches.at_end(partial(setattr, real, name, getattr(real, name)))
         setattr(real, name, ctypes.cast(function, _POINTER).value)
 
 

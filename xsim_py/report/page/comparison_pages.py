@@ -122,7 +122,7 @@ def _bars(page: HtmlPage, comparison: Comparison) -> Iterator[str]:
         {
             "type": "bar",
             "name": plain_text(line.label),
-            "x": [f"{ranks:,} ranks" for ranks in line.x],
+            "x": [f"{ranks:,} rank{'s' * (ranks > 1)}" for ranks in line.x],
             "y": [time_s * scale for time_s in line.y],
             "marker": {"color": LINE_COLOURS[line.colour % len(LINE_COLOURS)]},
             "hovertemplate": f"%{{x}}: %{{y:.6~g}} {unit}<extra>%{{fullData.name}}</extra>",
@@ -228,7 +228,11 @@ def _phases(page: HtmlPage, runs: list[RecoveryRun]) -> Iterator[str]:
                     "x": [piece.width_ps * scale / 1e12 for piece in mine],
                     "marker": {
                         "color": colour,
-                        "pattern": {"shape": ["/" if piece.is_long else "" for piece in mine], "fgcolor": "#777777"},
+                        "pattern": {
+                            "shape": ["/" if piece.is_long else "" for piece in mine],
+                            "fgcolor": "#777777",
+                            "bgcolor": colour,
+                        },
                         "line": {"color": "#ffffff", "width": 1},
                     },
                     "customdata": [format_time(piece.phase.time_ps, digits=None) for piece in mine],

@@ -216,7 +216,7 @@ def _aligned(right: bool) -> str:
 
 def _column(table: Table, name: str, chosen: Iterable[int]) -> tuple[str, bool, list[str]]:
     """Return the heading of a column, whether it holds numbers, and its cells as text."""
-    unit = table.units.get(name, "")
+    unit = table.units.get(name, "s" if name.endswith("_s") else "")
     cells = [table[name][row] for row in chosen]
     numeric = any(cell is not None for cell in cells) and all(
         cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool)) for cell in cells

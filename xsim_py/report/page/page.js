@@ -12,6 +12,8 @@ const MOST_ROWS = 256;
 const MOST_BINS = 1100;
 const MOST_ARROWS = 400;
 const TEN = Math.log(10);
+const SECONDS = { ps: 1e-12, ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1 };
+const TIME = /^([0-9.]+) (ps|ns|us|ms|s)$/;
 
 const buffer = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)).buffer;
 const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -282,11 +284,12 @@ function sortBy(head) {
   const falls = head.getAttribute("aria-sort") === "ascending";
   for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", falls ? "descending" : "ascending");
-  const number = head.classList.contains("n");
-  const keyed = [...table.tBodies[0].rows].map((row) => {
-    const text = row.cells[column].textContent;
-    return [text === "" ? null : number ? Number(text.replace(/,/g, "")) : text, row];
-  });
+  const rows = [...table.tBodies[0].rows];
+  const texts = rows.map((row) => row.cells[column].textContent);
+  const times = texts.every((text) => text === "" || TIME.test(text)); // such as 374 us below 10 s
+  const number = times || head.classList.contains("n");
+  const value = (text) => (times ? Number(TIME.exec(text)[1]) * SECONDS[TIME.exec(text)[2]] : Number(text.replace(/,/g, "")));
+  const keyed = texts.map((text, at) => [text === "" ? null : number ? value(text) : text, rows[at]]);
   const sign = falls ? -1 : 1;
   keyed.sort(([a], [b]) => {
     if (a === null || b === null) return (a === null) - (b === null); // what is not there comes last

@@ -80,8 +80,11 @@ def write_run_page(result: Result, target: str | Path) -> None:
 
 
 def _summary(result: Result) -> Iterator[str]:
+    ends = {name: format_time(round(end_s * PS_PER_S)) for name, end_s in result.ranks_end_s.items()}
+    names = {"min": "first rank ended", "mean": "ranks ended on average"} if result.ranks > 1 else {}
     facts = {
         "virtual time": result.virtual_time(),
+        **{said: ends[name] for name, said in names.items() if name in ends},
         "ended": f"{result.ended}, exit status {result.exit_status}",
         "ranks": f"{result.ranks:,}",
         "messages": f"{result.messages:,}",
