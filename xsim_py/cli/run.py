@@ -76,6 +76,11 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="what ranks choose where MPI leaves that open, as xsim explore wildcards writes it, or as '0:2 0:-1'",
         ),
+        add(
+            "--clock-from",
+            metavar="RESULT",
+            help="begin in virtual time where a run before this one ended: its JSON file, or its --out folder",
+        ),
         add("--label", action="store_true", help="put the rank in front of each line that the program prints"),
         *_add_outputs(parser),
         add("--profile", action="store_true", help="say where the wall time went, for each shard"),
@@ -91,11 +96,6 @@ def _add_outputs(parser: ArgumentParser) -> list[Action]:
             "--json",
             metavar="FILE",
             help="write the summary as JSON; with - to standard output, and the program's output to standard error",
-        ),
-        add(
-            "--clock-from",
-            metavar="RESULT",
-            help="begin in virtual time where a run before this one ended: its JSON file, or its --out folder",
         ),
         add("--out", metavar="DIR", help="write result.json and a CSV file for each table into a folder"),
         add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev"),

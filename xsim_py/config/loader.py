@@ -170,7 +170,10 @@ def config_hash(spec: MachineSpec) -> str:
     for key in told["topology"].keys() - old:
         if told["topology"][key] is None:
             del told["topology"][key]
-    for section, later in (("network", ("noise", "segments", "times")), ("same_node", ("segments", "times"))):
+    for section, later in (
+        ("network", ("noise", "segments", "times", "header_bytes")),
+        ("same_node", ("segments", "times", "header_bytes")),
+    ):
         if (layer := getattr(spec, section)) is not None:
             told[section] = dict(_plain(layer))  # type: ignore[call-overload]
             for key in later:
