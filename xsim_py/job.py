@@ -36,7 +36,7 @@ from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
-from xsim_py.mpi.failures.scheduled import doom, may_be_doomed
+from xsim_py.mpi.failures.scheduled import prepare
 from xsim_py.mpi.failures.settings import NO_DETECTION, check_hangs, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
@@ -61,7 +61,7 @@ from xsim_py.process.programs.apps import Apps
 from xsim_py.process.programs.called_functions import given_back, pack, unpack
 from xsim_py.process.programs.private_modules import separate
 from xsim_py.process.programs.program import Program
-from xsim_py.process.python import clock, dates, launcher_variables, memory_limit, randomness, watchers
+from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
 from xsim_py.process.ranks import context, current, meter
 from xsim_py.process.ranks.memory import patient_collector
 from xsim_py.process.ranks.patches import Patches
@@ -331,10 +331,9 @@ class Job:
                     self.host.begin()
                 with Patches() as calls:
                     met = self._schedule(calls, start_ps, struck)
-                    sites = () if met is None else met.sites
                     work = partial(self._attempt, lookahead, met, background, start_ps)
                     parts = self.transport.simulate(work, self.host)
-                start = self.transport.broadcast(self._ended(start, sites, self.transport.gather(parts)))
+                start = self.transport.broadcast(self._ended(start, met, self.transport.gather(parts)))
         cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
         return self._result(cost)
 
@@ -364,10 +363,7 @@ class Job:
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
                 if met is not None and self.failures is not None:
-                    doom(fabric, met.timed)
-                    may_be_doomed(fabric, self.failures.struck_inside)
-                    fabric.await_flips(met.flips)
-                    fabric.await_hangs(met.hangs)
+                    prepare(fabric, met, self.failures.struck_inside)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
@@ -394,7 +390,7 @@ class Job:
             current.fiber = None
 
     def _ended(
-        self, start: tuple[int, frozenset[CallSite]], sites: tuple[CallSite, ...], parts: list[ShardResult] | None
+        self, start: tuple[int, frozenset[CallSite]], met: Schedule | None, parts: list[ShardResult] | None
     ) -> tuple[int, frozenset[CallSite]] | None:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
@@ -414,6 +410,7 @@ class Job:
         if self.restart is None or aborted_ps is None or len(self.attempts) > self.restart.most:
             return None
         died = {(rank, cause) for _, rank, cause in attempt.failures}
+        sites = () if met is None else met.sites
         struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
         return aborted_ps + self.restart.delay_ps, struck
 
@@ -576,6 +573,8 @@ class Job:
         if self.traced:
             install_spans(patches)
         if (memory_bytes := self.spec.machine.memory_per_node_bytes) is not None:
+            from xsim_py.process.python import memory_limit  # most runs have no limit
+
             memory_limit.install(patches, memory_bytes, self.machine.node_of)
         if self.monitor is not None:
             from xsim_py.checks.calls import install

@@ -13,7 +13,6 @@ from xsim_py.code_origin import PACKAGE, of_program, shown, text_of
 from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.process.output.collector import finish_lines
 from xsim_py.process.output.spilled_lines import Line, SpilledRun
-from xsim_py.process.python.memory_limit import peak_bytes
 from xsim_py.process.python.threads import name_of, others
 from xsim_py.process.ranks.fiber import UNTIL
 from xsim_py.process.ranks.rank import Abort
@@ -250,6 +249,8 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.flips = fabric.flipped()
     part.hangs = fabric.hung()
     if fabric.settings.counts_memory:
+        from xsim_py.process.python.memory_limit import peak_bytes  # most runs have no limit
+
         part.peak_bytes = [peak_bytes(rank) for rank in ranks]
     part.troubled = fabric.troubled
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]

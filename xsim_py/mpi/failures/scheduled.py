@@ -9,8 +9,20 @@ from xsim_py.process.lifecycle import kill
 from xsim_py.process.ranks.fiber import MortalFiber, stop_at
 
 if TYPE_CHECKING:
+    from xsim_py.failure import Schedule
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.ranks.fiber import Fiber
+
+
+def prepare(fabric: Fabric, met: Schedule, struck_inside: Collection[int]) -> None:
+    """Have all happen to the ranks of a shard that a start of the job is to meet, before any of them runs.
+
+    What happens at a call is made by that; `struck_inside` are those to whom something happens so long after it.
+    """
+    doom(fabric, met.timed)
+    may_be_doomed(fabric, struck_inside)
+    fabric.await_flips(met.flips)
+    fabric.await_hangs(met.hangs)
 
 
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
