@@ -122,6 +122,21 @@ def test_the_result_is_the_same_however_it_is_simulated(hang: str, detector: dic
     assert {mark.kind for mark in results[5].trace.marks} >= {"failed" if "90" in hang else "hangs"}
 
 
+@settings(max_examples=6)
+@given(st.integers(0, 60_000_000), st.integers(0, 6), st.sampled_from([{}, HEARTBEAT]))
+def test_to_the_others_it_is_as_if_a_process_that_comes_back_too_late_had_died(
+    hang_ps: int, rank: int, detector: dict[str, str]
+) -> None:
+    hung = run(f"hang:rank={rank},at={hang_ps}ps,for=90us", set=detector)
+    dead = run(f"rank={rank}@{hang_ps}ps", set=detector)
+    assert hung.ended == dead.ended
+    assert hung.tables["learned"] == dead.tables["learned"]
+    assert hung.tables["failures"].picoseconds == dead.tables["failures"].picoseconds
+    assert [v for each, v in enumerate(hung.values) if each != rank] == [
+        v for each, v in enumerate(dead.values) if each != rank
+    ]
+
+
 @settings(max_examples=5)
 @given(st.integers(0, 90_000_000), st.integers(1, TIMEOUT), st.integers(0, 6), st.sampled_from([8, 20_000]))
 def test_who_hangs_for_less_than_the_timeout_is_late_and_nothing_else(
