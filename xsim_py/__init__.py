@@ -1,7 +1,8 @@
 """Run an unmodified mpi4py program on a simulated machine, under virtual time.
 
 ``from xsim_py import simulate`` is the whole Python interface, with `App` for jobs of several programs; ``xsim run`` is
-the same from a shell. A program may declare what it computes, by `work`, which does nothing under a real MPI.
+the same from a shell. A program may declare what it computes, by `work`, and which arrays soft errors may hit, by
+`expose`; these do nothing under a real MPI.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xsim_py.process.programs.apps import App
+    from xsim_py.process.ranks.exposed import expose
     from xsim_py.process.ranks.meter import work
     from xsim_py.run import simulate
 
-__all__ = ["App", "__version__", "simulate", "work"]
+__all__ = ["App", "__version__", "expose", "simulate", "work"]
 
 __version__ = "0.1.0"
 
@@ -28,6 +30,10 @@ def __getattr__(name: str) -> object:
         from xsim_py.process.programs.apps import App
 
         return App
+    if name == "expose":
+        from xsim_py.process.ranks.exposed import expose
+
+        return expose
     if name == "work":
         from xsim_py.process.ranks.meter import work
 

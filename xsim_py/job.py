@@ -36,8 +36,8 @@ from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
-from xsim_py.mpi.failures.scheduled import doom, may_be_doomed
-from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
+from xsim_py.mpi.failures.scheduled import prepare
+from xsim_py.mpi.failures.settings import NO_DETECTION, check_hangs, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
@@ -69,7 +69,7 @@ from xsim_py.process.ranks.shard import Control, Shard
 
 if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
-    from xsim_py.failure import CallSite, Failure, FailureModel, RestartPolicy
+    from xsim_py.failure import CallSite, FailureModel, RestartPolicy, Schedule
     from xsim_py.isolation import Isolation
     from xsim_py.process.ranks.processor import Processor
     from xsim_py.process.ranks.rank import Rank
@@ -242,7 +242,9 @@ class Job:
             raise ConfigError(
                 "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
             )
-        may_fail = self.failures is not None or self.spec.mpi.resilience is not None
+        if self.failures is not None and self.failures.hangs:
+            check_hangs(self.spec)
+        may_fail = (self.failures is not None and self.failures.is_deadly) or self.spec.mpi.resilience is not None
         self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:
             self.detector = detector_settings(self.spec, self.network)
@@ -328,30 +330,28 @@ class Job:
                 if self.host is not None:
                     self.host.begin()
                 with Patches() as calls:
-                    timed, sites = self._schedule(calls, start_ps, struck)
-                    work = partial(self._attempt, lookahead, timed, background, start_ps)
+                    met = self._schedule(calls, start_ps, struck)
+                    work = partial(self._attempt, lookahead, met, background, start_ps)
                     parts = self.transport.simulate(work, self.host)
-                start = self.transport.broadcast(self._ended(start, sites, self.transport.gather(parts)))
+                start = self.transport.broadcast(self._ended(start, met, self.transport.gather(parts)))
         cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
         return self._result(cost)
 
-    def _schedule(
-        self, calls: Patches, start_ps: int, struck: frozenset[CallSite]
-    ) -> tuple[tuple[Failure, ...], tuple[CallSite, ...]]:
-        """Who is to fail from this start of the job on, at what times and at which calls."""
+    def _schedule(self, calls: Patches, start_ps: int, struck: frozenset[CallSite]) -> Schedule | None:
+        """Who is to fail from this start of the job on, at what times and at which calls, and what else goes wrong."""
         if self.failures is None:
-            return (), ()
+            return None
         from xsim_py.mpi4py.call_hooks import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
         install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
         self.written = schedule.written
-        return schedule.timed, schedule.sites
+        return schedule
 
     def _attempt(
         self,
         lookahead: Lookahead,
-        timed: tuple[Failure, ...],
+        met: Schedule | None,
         background: Sequence[Callable[[Any], Any]],
         start_ps: int,
         numbers: Sequence[int],
@@ -362,8 +362,8 @@ class Job:
         vitals.mine.running = 1
         try:
             for shard, fabric in zip(self.shards, self.fabrics, strict=True):
-                doom(fabric, timed)
-                may_be_doomed(fabric, () if self.failures is None else self.failures.struck_inside)
+                if met is not None and self.failures is not None:
+                    prepare(fabric, met, self.failures.struck_inside)
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
@@ -390,7 +390,7 @@ class Job:
             current.fiber = None
 
     def _ended(
-        self, start: tuple[int, frozenset[CallSite]], sites: tuple[CallSite, ...], parts: list[ShardResult] | None
+        self, start: tuple[int, frozenset[CallSite]], met: Schedule | None, parts: list[ShardResult] | None
     ) -> tuple[int, frozenset[CallSite]] | None:
         """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
         if parts is None:
@@ -410,6 +410,7 @@ class Job:
         if self.restart is None or aborted_ps is None or len(self.attempts) > self.restart.most:
             return None
         died = {(rank, cause) for _, rank, cause in attempt.failures}
+        sites = () if met is None else met.sites
         struck = start[1].union(site for site in sites if (site.rank, site.cause) in died)
         return aborted_ps + self.restart.delay_ps, struck
 
@@ -449,7 +450,9 @@ class Job:
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
+            came_too = set().union(*(part.mishaps for attempt in self.attempts for part in attempt.parts))
             missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
+            missed += [] if self.failures is None else self.failures.never_came(came_too)
             unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]
             found = [] if self.host is None else self.host.warnings
             said = {"missed": missed, "unwritten": unwritten, "found": found}
@@ -488,6 +491,7 @@ class Job:
             discovers=self.spec.mpi.create_group == "liveness" or self.spec.mpi.resilience is not None,
             library_version=self.spec.mpi.library_version,
             seed=self.seed,
+            counts_memory=self.spec.machine.memory_per_node_bytes is not None,
             segments=WeakValueDictionary() if len(numbers) == self.transport.size else None,
             folder=None if self.host is None else self.host.folder,
         )
@@ -568,6 +572,10 @@ class Job:
         randomness.install(patches, self.seed)
         if self.traced:
             install_spans(patches)
+        if (memory_bytes := self.spec.machine.memory_per_node_bytes) is not None:
+            from xsim_py.process.python import memory_limit  # most runs have no limit
+
+            memory_limit.install(patches, memory_bytes, self.machine.node_of)
         if self.monitor is not None:
             from xsim_py.checks.calls import install
 

@@ -114,6 +114,8 @@ def assemble(
             _learned_table(attempts),
             _starts_table(attempts),
             *_worlds_table(attempts),
+            *_flips_table(attempts),
+            *_hangs_table(attempts),
             *_storage_table(parts),
             *_profile_table(parts),
         ],
@@ -386,6 +388,7 @@ def _unreceived(leftovers: list[Leftover], count: int) -> str:
 
 
 def _ranks_table(parts: Sequence[ShardResult]) -> Table:
+    peaks = _flat(part.peak_bytes for part in parts)
     return Table(
         "ranks",
         {
@@ -396,8 +399,9 @@ def _ranks_table(parts: Sequence[ShardResult]) -> Table:
             "messages": _flat(part.messages for part in parts),
             "bytes": _flat(part.sent_bytes for part in parts),
             "waited_s": _flat(part.waited_ps for part in parts),
+            **({"peak_bytes": peaks} if peaks else {}),
         },
-        units={"bytes": "B"},
+        units={"bytes": "B", **({"peak_bytes": "B"} if peaks else {})},
         exact=("end_s", "waited_s"),
     )
 
@@ -488,6 +492,27 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
     ]
     columns = ("start", "world", "first_rank", "size", "born_s", "parent", "command")
     return [_table("worlds", columns, rows)] if rows else []
+
+
+def _flips_table(attempts: Sequence[Attempt]) -> list[Table]:
+    """Return every bit that has changed by a soft error; no table where none has."""
+    rows = [
+        (start, each.rank, each.time_ps, each.bit, each.size_bytes, each.dest, each.array, each.cause)
+        for start, attempt in enumerate(attempts)
+        for each in sorted(_flat(part.flips for part in attempt.parts))
+    ]
+    columns = ("start", "rank", "time_s", "bit", "size", "dest", "array", "cause")
+    return [_table("flips", columns, rows, units={"size": "B"})] if rows else []
+
+
+def _hangs_table(attempts: Sequence[Attempt]) -> list[Table]:
+    """Return every process that has stood still for a while; no table where none has."""
+    rows = [
+        (start, each.rank, each.time_ps, each.until_ps, each.killed)
+        for start, attempt in enumerate(attempts)
+        for each in sorted(_flat(part.hangs for part in attempt.parts))
+    ]
+    return [_table("hangs", ("start", "rank", "time_s", "until_s", "killed"), rows)] if rows else []
 
 
 def _storage_table(parts: Sequence[ShardResult]) -> list[Table]:

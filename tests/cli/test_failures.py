@@ -83,7 +83,10 @@ def test_all_that_is_wrong_is_said_and_the_status_is_2(capsys: pytest.CaptureFix
     trace.write_text("time,rank\n1ms,0\n1ms,one\n", encoding="utf-8")
     machine = tmp_path / "m.yaml"
     machine.write_text("network: {latency: 1us}\nfailures:\n  at: [rank=1@1ms, rank=2@-1ms]\n", encoding="utf-8")
-    forms = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce, exponential:node,mtbf=6.7h or trace=FILE.csv"
+    forms = (
+        "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce, exponential:node,mtbf=6.7h, "
+        "flip:message,rank=3,at=1ms or trace=FILE.csv"
+    )
     words = ("--fail", "rank=3 before its 2nd Alreduce", "--fail", f"trace={trace}", "--fail", "rank=1")
     assert main(["failures", "-n", "4", "--machine", str(machine), *words]) == 2
     assert capsys.readouterr().err.splitlines() == [

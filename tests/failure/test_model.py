@@ -84,20 +84,21 @@ def test_a_rank_meets_the_earliest_of_its_failures() -> None:
 
 
 def test_whether_anything_can_fail_is_known() -> None:
-    assert not model().any
+    assert not model().is_deadly
     for said in ("rank=1@1ms", "rank=1 before its first call", "exponential:node,mtbf=1h"):
-        assert model(said).any
+        assert model(said).is_deadly
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
     found = errors("rank=1", "disk=3@1ms", "nod=3@1ms", failures={"at": ["rank=1@-1s", "weibull:node,mtbf=1h,shape=2"]})
+    others = "exponential:node,mtbf=6.7h, flip:message,rank=3,at=1ms or trace=FILE.csv"
     forms = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
     assert found == [
         "machine description: failures.at[0]: -1s is negative; a time is zero or more",
         f"machine description: failures.at[1]: 'weibull:node,mtbf=1h,shape=2' is no failure; write {forms}",
         "--fail disk=3@1ms: nothing is called 'disk'; known: machine, node, rank",
         "--fail nod=3@1ms: nothing is called 'nod'; did you mean node?",
-        f"--fail rank=1: 'rank=1' is no failure; write {forms}, exponential:node,mtbf=6.7h or trace=FILE.csv",
+        f"--fail rank=1: 'rank=1' is no failure; write {forms}, {others}",
     ]
 
 

@@ -55,7 +55,8 @@ def test_the_error_of_a_machine_names_the_line_of_its_file(tmp_path: Path) -> No
     file.write_text("network: {latency: 1us}\nmachine:\n  nodes: 2\n")
     with pytest.raises(ConfigError) as caught:
         Machine(load_machine(file), ranks=3)
-    assert str(caught.value) == f"{file}:3:3: machine: machine m has 2 cores (2 nodes of 1), too few for 3 ranks"
+    said = "machine m has 2 cores (2 nodes of 1), too few for 3 ranks; with machine.oversubscribe ranks share cores"
+    assert str(caught.value) == f"{file}:3:3: machine: {said}"
 
 
 def test_a_million_ranks_and_a_torus_of_128_cubed_are_machines() -> None:

@@ -37,7 +37,11 @@ def test_the_trace_of_another_run_is_none(tmp_path):
     assert load_trace(tmp_path / "nothing.gz", digest="beef") is None
 
 
-@pytest.mark.parametrize("content", [b"text", gzip.compress(b"[1]"), gzip.compress(b'{"digest": "feed"}')])
+@pytest.mark.parametrize(
+    "content",
+    [b"text", gzip.compress(b"[1]"), gzip.compress(b'{"digest": "feed"}')],
+    ids=["no archive", "a list", "no spans"],
+)
 def test_what_is_no_trace_is_refused(tmp_path, content):
     (tmp_path / "t.gz").write_bytes(content)
     with pytest.raises(ConfigError, match=r"t\.gz: not a trace that xsim_py wrote"):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from xsim_py import __version__
 from xsim_py.cli.options import add_description_options, add_fail_option, first_line, positive, time_ps
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
-from xsim_py.units import format_time, spans
+from xsim_py.units import PS_PER_S, exact_seconds, format_time, spans
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from xsim_py.failure import CallSite, Failure
+    from xsim_py.failure import CallSite, Failure, Flip
 
 _SHOWN_ROWS = 100
 
@@ -62,6 +62,7 @@ def show_failures(args: Namespace) -> int:
     detector_settings(spec, make_network(spec, places=machine))
     schedule = model.schedule()
     timed = [failure for failure in schedule.timed if args.until is None or failure.time_ps <= args.until]
+    flips = [flip for flip in schedule.flips if args.until is None or flip.time_ps <= args.until]
     provenance = {
         "version": __version__,
         "seed": args.seed,
@@ -71,18 +72,19 @@ def show_failures(args: Namespace) -> int:
     }
     print(first_line(provenance), file=sys.stderr)
     if args.json != "-":
-        print(_table(timed, schedule.sites))
+        print(_table(timed, schedule.sites, flips))
     if len(timed) < len(schedule.timed):
         later = len(schedule.timed) - len(timed)
         print(f"xsim: later than {format_time(args.until)}: {later:,} {_ranks(later)}", file=sys.stderr)
     if args.json is not None:
         told = provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)}
+        told["flips"] = [_plain_flip(flip) for flip in flips]
         write_text(args.json, json.dumps(told, indent=2) + "\n")
     return 0
 
 
-def _table(timed: Sequence[Failure], sites: Sequence[CallSite]) -> str:
-    """Return one line for all ranks that die of the same cause at the same time."""
+def _table(timed: Sequence[Failure], sites: Sequence[CallSite], flips: Sequence[Flip]) -> str:
+    """Return one line for all ranks that die of the same cause at the same time, and for each bit that changes."""
     from xsim_py.report import Table
 
     rows = [
@@ -90,6 +92,7 @@ def _table(timed: Sequence[Failure], sites: Sequence[CallSite]) -> str:
         for (died_ps, cause), together in groupby(sorted(timed, key=_by_cause), key=lambda f: (f.time_ps, f.cause))
     ]
     rows += [("at a call", str(site.rank), site.cause) for site in sites]
+    rows += [(format_time(flip.time_ps, digits=7), str(flip.rank), str(flip)) for flip in flips]
     if not rows:
         return "no failures"
     when, who, why = zip(*rows, strict=True)
@@ -117,6 +120,11 @@ def _sites_as_json(sites: Sequence[CallSite]) -> list[dict[str, Any]]:
         }
         for site in sites
     ]
+
+
+def _plain_flip(flip: Flip) -> dict[str, Any]:
+    when = {"time_s": flip.time_ps / PS_PER_S, "time_exact_s": exact_seconds(flip.time_ps)}
+    return {"rank": flip.rank, **when, "target": flip.target, "array": flip.array, "bit": flip.bit}
 
 
 def _ranks(count: int) -> str:

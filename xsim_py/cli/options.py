@@ -181,7 +181,8 @@ def add_fail_option(parser: ArgumentParser) -> Action:
         dest="failures",
         metavar="SPEC",
         help="inject a failure: rank=5@1.2ms, node=3@10ms, 'rank=3 before its 2nd Allreduce', 'rank=3 after its 7th"
-        " call', exponential:node,mtbf=6.7h, weibull:rank,mtbf=1h,shape=0.7, trace=FILE.csv; may be repeated",
+        " call', exponential:node,mtbf=6.7h, weibull:rank,mtbf=1h,shape=0.7, trace=FILE.csv; or a soft error:"
+        " flip:message,rank=3,at=1.2ms,bit=17; may be repeated",
     )
 
 

@@ -76,6 +76,11 @@ def add_run_parser(commands: Any) -> list[Action]:
             metavar="FILE",
             help="what ranks choose where MPI leaves that open, as xsim explore wildcards writes it, or as '0:2 0:-1'",
         ),
+        add(
+            "--clock-from",
+            metavar="RESULT",
+            help="begin in virtual time where a run before this one ended: its JSON file, or its --out folder",
+        ),
         add("--label", action="store_true", help="put the rank in front of each line that the program prints"),
         *_add_outputs(parser),
         add("--profile", action="store_true", help="say where the wall time went, for each shard"),
@@ -91,11 +96,6 @@ def _add_outputs(parser: ArgumentParser) -> list[Action]:
             "--json",
             metavar="FILE",
             help="write the summary as JSON; with - to standard output, and the program's output to standard error",
-        ),
-        add(
-            "--clock-from",
-            metavar="RESULT",
-            help="begin in virtual time where a run before this one ended: its JSON file, or its --out folder",
         ),
         add("--out", metavar="DIR", help="write result.json and a CSV file for each table into a folder"),
         add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev"),
@@ -272,12 +272,17 @@ class _Reporter:
 
 
 def print_failures(result: Result, file: TextIO) -> None:
-    """Print which processes have failed: all, or the first few."""
+    """Print which processes have failed, all or the first few, which have hung, and which bits have changed."""
     for failure in result.failures[:_MOST_FAILURES]:
         when = format_time(parse_exact_seconds(failure["time_exact_s"]), digits=None)
         print(f"xsim: rank {failure['rank']} failed at {when}: {failure['cause']}", file=file)
     if len(result.failures) > _MOST_FAILURES:
         print(f"xsim: ... and {len(result.failures) - _MOST_FAILURES:,} more failures", file=file)
+    if "flips" in result.tables or "hangs" in result.tables:
+        from xsim_py.report.soft_errors import hangs, soft_errors
+
+        for line in [*hangs(result), *soft_errors(result)]:
+            print(f"xsim: {line}", file=file)
 
 
 def print_profile(result: Result, file: TextIO) -> None:

@@ -56,6 +56,12 @@ class NodesSpec:
         "Fill one node after the other, or deal ranks out to the nodes in turn.",
         default="block",
     )
+    memory_per_node_bytes: int | None = option(
+        kinds.SIZE,
+        "Memory of a node, of which each of its ranks has an equal part: the data of its numpy arrays. What is more "
+        "raises MemoryError.",
+        shown="unlimited",
+    )
     rank_file: Path | None = option(
         kinds.FILE,
         "CSV with columns rank, node and core, one line for each of the first ranks, in place of placement; relative "
@@ -363,8 +369,45 @@ class DrawSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FlipSpec:
+    """One entry of ``failures.flips``: a bit of a rank's data that changes, and nobody is told (a soft error)."""
+
+    rank: int = option(integer(0, _MOST), "Whose data it is.", default=0, required=True)
+    at_ps: int = option(kinds.TIME, "When, by that rank's own clock.", default=0, required=True)
+    target: str = option(
+        choice("message", "array"),
+        "What is hit: the next message that leaves the rank from then on, or an array that the program has exposed by "
+        "xsim_py.expose.",
+        default="message",
+    )
+    array: str | None = option(
+        kinds.NAME, "The name of that array.", shown="one of those exposed by then, drawn by the seed"
+    )
+    bit: int | None = option(
+        integer(0, 2**53),
+        "Which bit, bit % 8 of byte bit // 8; messages and arrays without it are passed over.",
+        shown="drawn by the seed",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HangSpec:
+    """One entry of ``failures.hangs``: a process that stands still for a while (a transient failure)."""
+
+    rank: int = option(integer(0, _MOST), "Whose process it is.", default=0, required=True)
+    at_ps: int = option(kinds.TIME, "From when on, by that rank's own clock.", default=0, required=True)
+    for_ps: int = option(
+        kinds.TIME,
+        "How long. If that is longer than the failure detector's timeout, the others take the process for dead, and it "
+        "is killed when it comes back.",
+        default=0,
+        required=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class FailuresSpec:
-    """Section ``failures``: which ranks die when."""
+    """Section ``failures``: which ranks die when, and what else goes wrong."""
 
     at: tuple[str, ...] = option(
         ListOf(kinds.TEXT, "a list such as [rank=5@1.2ms, node=3@10ms, rank=3 before its 2nd Allreduce]", least=0),
@@ -390,6 +433,16 @@ class FailuresSpec:
         ),
         "Parts of the machine between the whole and a rank, apart from nodes; each must be made of whole smaller ones.",
         default=(),
+        shown="none",
+    )
+    flips: tuple[FlipSpec, ...] | None = option(
+        ListOf(Section(FlipSpec), "a list such as [{rank: 3, at: 1.2ms, target: message, bit: 17}]", least=0),
+        "Soft errors: bits of messages and of arrays that change.",
+        shown="none",
+    )
+    hangs: tuple[HangSpec, ...] | None = option(
+        ListOf(Section(HangSpec), "a list such as [{rank: 3, at: 1.2ms, for: 500us}]", least=0),
+        "Transient failures: processes that stand still for a while.",
         shown="none",
     )
 

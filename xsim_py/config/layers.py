@@ -76,6 +76,9 @@ class LayerSpec:
         "Largest message that is sent without asking; a larger one waits for its receive (rendezvous).",
         shown="unlimited",
     )
+    header_bytes: int | None = option(
+        kinds.SIZE, "What each message has on the wire besides its own bytes.", shown="0B"
+    )
     count_first_byte: bool = option(
         kinds.BOOLEAN,
         "false: the injection of n bytes takes the time of n-1 bytes, as in LogGP.",

@@ -156,9 +156,13 @@ def config_hash(spec: MachineSpec) -> str:
             del told[section]
     told = {key: value for key, value in told.items() if value is not None or key not in ("layers", "nic", "memory")}
     told["machine"] = dict(_plain(spec.machine))  # type: ignore[call-overload]
-    for key in ("sockets_per_node", "nics_per_node", "rank_file", "oversubscribe"):
+    for key in ("sockets_per_node", "nics_per_node", "rank_file", "oversubscribe", "memory_per_node_bytes"):
         if told["machine"][key] in (None, False):
             del told["machine"][key]
+    told["failures"] = dict(_plain(spec.failures))  # type: ignore[call-overload]
+    for key in ("flips", "hangs"):
+        if told["failures"][key] is None:
+            del told["failures"][key]
     told["topology"] = dict(_plain(spec.topology))  # type: ignore[call-overload]
     old = {"type", "dims", "twist", "file", "edges", "hosts"}
     if spec.topology.type == "fattree":
@@ -166,7 +170,10 @@ def config_hash(spec: MachineSpec) -> str:
     for key in told["topology"].keys() - old:
         if told["topology"][key] is None:
             del told["topology"][key]
-    for section, later in (("network", ("noise", "segments", "times")), ("same_node", ("segments", "times"))):
+    for section, later in (
+        ("network", ("noise", "segments", "times", "header_bytes")),
+        ("same_node", ("segments", "times", "header_bytes")),
+    ):
         if (layer := getattr(spec, section)) is not None:
             told[section] = dict(_plain(layer))  # type: ignore[call-overload]
             for key in later:

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from xsim_py.failure.model import FailureModel, check_failures
 from xsim_py.failure.restart import RestartPolicy
-from xsim_py.failure.schedule import CallSite, Failure, Schedule
+from xsim_py.failure.schedule import CallSite, Failure, Flip, Hang, Schedule
 
-__all__ = ["CallSite", "Failure", "FailureModel", "RestartPolicy", "Schedule", "check_failures"]
+__all__ = ["CallSite", "Failure", "FailureModel", "Flip", "Hang", "RestartPolicy", "Schedule", "check_failures"]

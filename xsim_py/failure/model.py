@@ -11,7 +11,7 @@ from xsim_py.config import DrawSpec, MachineSpec
 from xsim_py.config.entries import raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
-from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Schedule
+from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Flip, Hang, Schedule
 from xsim_py.failure.sources import misfits, read_failures
 from xsim_py.failure.statements import Timed
 
@@ -83,6 +83,13 @@ class FailureModel:
         self._sites = tuple(what for what in explicit if isinstance(what, CallSite))
         self.struck_inside = frozenset(site.rank for site in self._sites if site.into_ps is not None)
         self._events = sorted(event for _, event in said.events)
+        flips = [
+            Flip(number, flip.rank, flip.at_ps, flip.target, flip.array, flip.bit)
+            for number, (_, flip) in enumerate(said.flips)
+        ]
+        self._flips = sorted(flips, key=lambda flip: (flip.time_ps, flip.rank))
+        hangs = [Hang(hang.rank, hang.at_ps, hang.for_ps) for _, hang in said.hangs]
+        self._hangs = sorted(hangs, key=lambda hang: (hang.time_ps, hang.rank))
         self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
 
     def _make_renewals(self, draws: Sequence[DrawSpec], seed: int) -> Iterator[Renewals]:
@@ -98,9 +105,23 @@ class FailureModel:
         return number < 0 or bool(self._components.members(level, number))
 
     @property
-    def any(self) -> bool:
-        """True if anything can fail."""
-        return bool(self._timed or self._sites or self._events or self._renewals)
+    def flips_data(self) -> bool:
+        """True if bits of messages or arrays change."""
+        return bool(self._flips)
+
+    @property
+    def hangs(self) -> bool:
+        """True if processes stand still for a while."""
+        return bool(self._hangs)
+
+    def never_came(self, came: Collection[str]) -> list[str]:
+        """Return the flips and hangs that are not among those that have come, all as they are written."""
+        return [str(each) for each in (*self._flips, *self._hangs) if str(each) not in came]
+
+    @property
+    def is_deadly(self) -> bool:
+        """True if anybody can die."""
+        return bool(self._timed or self._sites or self._events or self._renewals or self._hangs)
 
     def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:
         """Return what a start of the job meets.
@@ -135,7 +156,10 @@ class FailureModel:
         sites = tuple(site for site in self._sites if site not in struck)
         written = {f"{INJECTED}{what}": str(what) for what in self._timed}
         injected = {(rank, cause): written[cause] for rank, _, cause in timed if cause in written}
-        return Schedule(timed, sites, {**injected, **{(site.rank, site.cause): str(site) for site in sites}})
+        flips = tuple(flip for flip in self._flips if flip.time_ps > after_ps)
+        hangs = tuple(hang for hang in self._hangs if hang.time_ps > after_ps)
+        written_sites = {(site.rank, site.cause): str(site) for site in sites}
+        return Schedule(timed, sites, injected | written_sites, flips, hangs)
 
     def of_later(self, number: int, node: int, born_ps: int) -> Failure | None:
         """Return the failure that a rank meets which is started later, on a node; None if there is none."""

@@ -1,4 +1,4 @@
-"""The failures that one start of a job will meet: plain data, for whoever kills ranks and for whoever shows it."""
+"""The failures that one start of a job will meet: plain data, for whoever makes them and for whoever shows them."""
 
 from __future__ import annotations
 
@@ -52,6 +52,40 @@ class CallSite(NamedTuple):
         return f"{INJECTED}{self}"
 
 
+class Flip(NamedTuple):
+    """One bit that changes in a rank's data, from the time on that its own clock reaches."""
+
+    number: int
+    """Which of all flips it is, as they were written: it names the stream from which the rest is drawn."""
+    rank: int
+    time_ps: int
+    target: str
+    """``message``, the next one that leaves, or ``array``, one that the program has exposed."""
+    array: str | None = None
+    """The name of the array; None: drawn."""
+    bit: int | None = None
+    """Bit ``bit % 8`` of byte ``bit // 8``; None: drawn."""
+
+    def __str__(self) -> str:
+        """Return it as people write it."""
+        time = format_time(self.time_ps, digits=None).replace(" ", "")
+        more = [f",{key}={value}" for key, value in (("array", self.array), ("bit", self.bit)) if value is not None]
+        return f"flip:{self.target},rank={self.rank},at={time}{''.join(more)}"
+
+
+class Hang(NamedTuple):
+    """A process that stands still for a while, from when its own clock reaches a time."""
+
+    rank: int
+    time_ps: int
+    for_ps: int
+
+    def __str__(self) -> str:
+        """Return it as people write it."""
+        time, length = (format_time(ps, digits=None).replace(" ", "") for ps in (self.time_ps, self.for_ps))
+        return f"hang:rank={self.rank},at={time},for={length}"
+
+
 class Schedule(NamedTuple):
     """Every failure that one start of a job may meet."""
 
@@ -60,3 +94,7 @@ class Schedule(NamedTuple):
     sites: tuple[CallSite, ...]
     written: Mapping[tuple[int, str], str]
     """What was written down, not drawn or read from a trace: the statement, by the rank and cause of the death."""
+    flips: tuple[Flip, ...] = ()
+    """The bits that change, in the order of time and rank."""
+    hangs: tuple[Hang, ...] = ()
+    """The processes that stand still, in the same order."""

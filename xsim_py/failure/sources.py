@@ -7,14 +7,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from xsim_py.config import DrawSpec, MachineSpec
+from xsim_py.config import DrawSpec, FlipSpec, HangSpec, MachineSpec
 from xsim_py.config.entries import Location, Problem
 from xsim_py.errors import advice
 from xsim_py.failure.components import Components, Level, component_problems, levels
 from xsim_py.failure.draws import draw_problem
 from xsim_py.failure.schedule import CallSite
-from xsim_py.failure.statements import Drawn, Timed, parse_statement, unknown_call
+from xsim_py.failure.statements import Drawn, Flipping, Hanging, Timed, parse_statement, unknown_call
 from xsim_py.failure.trace import Event, read_trace
+from xsim_py.units import format_time
 
 _MOST_SHOWN: Final = 100
 
@@ -26,6 +27,8 @@ class FailureSources(NamedTuple):
     explicit: list[tuple[Location, Timed | CallSite]]
     events: list[tuple[Location, Event]]
     draws: list[tuple[Location, DrawSpec]]
+    flips: list[tuple[Location, FlipSpec]]
+    hangs: list[tuple[Location, HangSpec]]
     problems: list[Problem]
 
     def trace(self, file: Path) -> None:
@@ -43,6 +46,14 @@ class FailureSources(NamedTuple):
         else:
             key, message = wrong
             self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
+
+    def flip(self, flip: FlipSpec, place: Location, path: str) -> None:
+        """Add a bit that changes."""
+        if flip.array is not None and flip.target != "array":
+            key = f"{path}.array" if path else "array"
+            self.problems.append(Problem(place, key, f"a {flip.target} is no array; write target: array"))
+        else:
+            self.flips.append((place, flip))
 
     def single(self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None) -> None:
         """Add a failure that is written down."""
@@ -63,13 +74,18 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
     `known_calls` are the names that a call can have, with the one for any; None: all names will do.
     """
     failures = spec.failures
-    said = FailureSources(levels(failures.components), [], [], [], [])
+    said = FailureSources(levels(failures.components), [], [], [], [], [], [])
     for index, message in component_problems(failures.components):
         path = f"failures.components[{index}]"
         said.problems.append(spec.problem(path, message))
     for index, draw in enumerate(failures.draws):
         path = f"failures.draws[{index}]"
         said.draw(draw, spec.place(path), path)
+    for index, flip in enumerate(failures.flips or ()):
+        path = f"failures.flips[{index}]"
+        said.flip(flip, spec.place(path), path)
+    for index, hang in enumerate(failures.hangs or ()):
+        said.hangs.append((spec.place(f"failures.hangs[{index}]"), hang))
     if failures.trace is not None:
         said.trace(failures.trace)
     paths = [f"failures.at[{index}]" for index in range(len(failures.at))]
@@ -81,6 +97,10 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
             said.problems.extend(what)
         elif isinstance(what, Drawn):
             said.draw(what.draw, place, path)
+        elif isinstance(what, Flipping):
+            said.flip(what.flip, place, path)
+        elif isinstance(what, Hanging):
+            said.hangs.append((place, what.hang))
         elif isinstance(what, Timed | CallSite):
             said.single(what, place, path, known_calls)
         else:
@@ -93,6 +113,7 @@ def misfits(said: FailureSources, components: Components) -> Iterator[Problem]:
     for place, draw in said.draws:
         if too_many := components.too_many(draw.per):
             yield Problem(place, "", too_many)
+    yield from _hanging_already(said.hangs)
     strangers = list(islice(_strangers(said, components), _MOST_SHOWN))
     yield from strangers or _dead_already(said.explicit, components)
 
@@ -103,12 +124,23 @@ def _strangers(said: FailureSources, components: Components) -> Iterator[Problem
         for place, what in said.explicit
     ]
     found += [(place, event.level, event.number) for place, event in said.events]
+    found += [(place, "rank", flip.rank) for place, flip in said.flips]
+    found += [(place, "rank", hang.rank) for place, hang in said.hangs]
     for place, level, number in found:
         if not components.members(level, number):
             count = components.count(level)
             wrong = "does not exist" if level == "rank" or number < 0 else "has no ranks"
             there = f"{level} 0 is all there is" if count == 1 else f"there are {count:,}, 0 to {count - 1}"
             yield Problem(place, "", f"{level} {number} {wrong}; {there}")
+
+
+def _hanging_already(hangs: Sequence[tuple[Location, HangSpec]]) -> Iterator[Problem]:
+    """Yield processes that would have to stand still while they do so already."""
+    until_ps: dict[int, int] = {}
+    for place, hang in sorted(hangs, key=lambda item: item[1].at_ps):
+        if until_ps.get(hang.rank, -1) >= hang.at_ps:
+            yield Problem(place, "", f"rank {hang.rank} hangs already until {format_time(until_ps[hang.rank])}")
+        until_ps[hang.rank] = hang.at_ps + hang.for_ps
 
 
 def _dead_already(explicit: Sequence[tuple[Location, Timed | CallSite]], components: Components) -> Iterator[Problem]:

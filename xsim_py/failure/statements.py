@@ -6,6 +6,8 @@
 ``rank=3 5us into its 2nd Allreduce``   the same, so long after the call has begun
 ``weibull:node,mtbf=1h,shape=0.7``      every component of a level fails again and again at random
 ``trace=FILE.csv``                      what stands in a file
+``hang:rank=3,at=1ms,for=2ms``          a rank stands still for a while
+``flip:message,rank=3,at=1ms,bit=17``   a bit of a message, or of an exposed ``array``, changes
 ======================================  ================================================================
 """
 
@@ -14,9 +16,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from xsim_py.config import DrawSpec
+from xsim_py.config import DrawSpec, FlipSpec, HangSpec
 from xsim_py.config.entries import Location, Problem, from_python
 from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import close_match
@@ -35,7 +37,7 @@ _WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "sevent
 OWN_CALLS: Final = ("agree_group", "alive", "create_from_group", "create_group", "shrink_group")
 """The calls of `xsim_py.legio`, in which no failure can be placed."""
 _EXPLICIT: Final = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
-_ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h or trace=FILE.csv"
+_ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h, flip:message,rank=3,at=1ms or trace=FILE.csv"
 
 
 class Timed(NamedTuple):
@@ -61,7 +63,19 @@ class FromTrace(NamedTuple):
     file: Path
 
 
-Statement = Timed | CallSite | Drawn | FromTrace
+class Flipping(NamedTuple):
+    """A bit changes."""
+
+    flip: FlipSpec
+
+
+class Hanging(NamedTuple):
+    """A process stands still for a while."""
+
+    hang: HangSpec
+
+
+Statement = Timed | CallSite | Drawn | FromTrace | Flipping | Hanging
 
 
 def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
@@ -78,7 +92,7 @@ def parse_statement(text: str, place: Location, *, path: str = "") -> Statement 
         if not explicit and (match := _TRACE.fullmatch(stripped)):
             return FromTrace(Path(match[1]))
         if not explicit and (match := _DRAWN.fullmatch(stripped)):
-            return _drawn(match[1], match[2], match[3], place)
+            return _keyed(match[1], match[2], match[3], place)
     except ValueError as error:
         return [Problem(place, path, str(error))]
     return [Problem(place, path, f"{text!r} is no failure; write {_EXPLICIT if explicit else _ANY}")]
@@ -95,17 +109,24 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
     return CallSite(int(number), when != "after", count, name, into_ps)
 
 
-def _drawn(law: str, per: str, rest: str, place: Location) -> Drawn | list[Problem]:
-    """Return a law, which is checked as those of a description's ``failures.draws``."""
-    keys: dict[str, object] = {"law": law, "per": per.strip()}
-    for word in rest.split(",")[1:]:
-        key, equals, value = word.partition("=")
+def _keyed(word: str, first: str, rest: str, place: Location) -> Drawn | Flipping | Hanging | list[Problem]:
+    """Return a law, a flip or a hang, checked as those in lists of a description's section ``failures``."""
+    kind: Any
+    kind, spec, key_of_first, such = {
+        "flip": (Flipping, FlipSpec, "target", "bit=17"),
+        "hang": (Hanging, HangSpec, "", "for=2ms"),
+    }.get(word, (Drawn, DrawSpec, "per", "mtbf=6.7h"))
+    keys: dict[str, object] = {"law": word} if kind is Drawn else {}
+    if key_of_first:
+        keys[key_of_first] = first.strip()
+    for each in rest.split(",")[1:] if key_of_first else [first, *rest.split(",")[1:]]:
+        key, equals, value = each.partition("=")
         if not equals or not value.strip() or key.strip() in keys:
-            raise ValueError(f"{word.strip()!r} is not a key and its value, each key once; write mtbf=6.7h")
+            raise ValueError(f"{each.strip()!r} is not a key and its value, each key once; write {such}")
         keys[key.strip()] = _number(value.strip())
     reading = Reading()
-    draw = Section(DrawSpec).read(from_python(keys, place=place), "", reading)
-    return reading.problems or Drawn(draw)
+    read = Section(spec).read(from_python(keys, place=place), "", reading)
+    return reading.problems or kind(read)
 
 
 def _number(text: str) -> float | str:

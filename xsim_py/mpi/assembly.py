@@ -75,7 +75,8 @@ def make_library(
     """
     account = network.contention()
     links = None if account is None else _shared(settings.machine, network, account)
-    fabric: Fabric = _kind_of_fabric(network, traced, observer, schedule, noise)(shard, network, links, settings)
+    kind = _kind_of_fabric(network, traced, observer, schedule, noise, failures, settings.seed)
+    fabric: Fabric = kind(shard, network, links, settings)
     fabric.connect()
     deaths = Deaths(fabric)
     if batches is not None:
@@ -84,6 +85,7 @@ def make_library(
     reports = fabric.add(Reports(deaths, detector))
     shard.on_failure = reports.died
     fabric.bounce = reports.bounce
+    fabric.on_silence = reports.fell_silent
     fabric.guard = FailureGuard(deaths, detector)
     fabric.parts.update({Deaths: deaths, SurvivingAlgorithms: SurvivingAlgorithms(ALGORITHMS)})
     fabric.add(Revocation(fabric, ulfm.revoke))
@@ -108,7 +110,13 @@ def _shared(machine: Any, network: Any, account: Any) -> SharedLinks:
 
 
 def _kind_of_fabric(
-    network: Any, traced: bool, observer: Observer | None, schedule: MatchSchedule | None, noise: NoiseModel | None
+    network: Any,
+    traced: bool,
+    observer: Observer | None,
+    schedule: MatchSchedule | None,
+    noise: NoiseModel | None,
+    failures: FailureModel | None,
+    seed: int,
 ) -> Any:
     """Return what makes the fabric of a run; most have neither of these but a trace, and should start quickly."""
     kind: Any = TracingFabric if traced else Fabric
@@ -127,6 +135,15 @@ def _kind_of_fabric(
 
         kind = noisy(kind)
         more["noise"] = noise
+    if failures is not None and failures.flips_data:
+        from .transport.flipping import flipping
+
+        kind = flipping(kind)
+        more["seed"] = seed
+    if failures is not None and failures.hangs:
+        from .transport.hanging import hanging
+
+        kind = hanging(kind)
     if observer is not None:
         from .transport.observed import observed
 

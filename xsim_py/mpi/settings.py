@@ -31,6 +31,8 @@ class Settings(NamedTuple):
         What the library says that it is; empty for what it is.
     seed : int
         Of the run's random streams.
+    counts_memory : bool
+        Whether what the arrays of ranks take is counted.
     segments : mapping or None
         Memory that ranks share, by the number of its window, where all shards are in this process; else None.
     folder : str or None
@@ -46,5 +48,6 @@ class Settings(NamedTuple):
     discovers: bool = False
     library_version: str = ""
     seed: int = 0
+    counts_memory: bool = False
     segments: Any = None
     folder: str | None = None

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from xsim_py.trace import Recorder
 
     from .transport.fabric import Fabric
+    from .transport.message import FlippedData, HungProcess
 
 _MOST_LEFTOVERS = 1000
 
@@ -101,7 +102,9 @@ class ShardResult:
     wall time that went into each of `process.profiler.PARTS`. The last ranks are those that were started `later`;
     `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
     what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule;
-    `computed`, in the first part of a process, says what computing has shown.
+    `computed`, in the first part of a process, says what computing has shown; `flips` are the bits that have changed,
+    and `hangs` the processes that have stood still; `peak_bytes` is what the arrays of each rank have taken at most,
+    where that is counted.
     """
 
     first: int
@@ -137,9 +140,17 @@ class ShardResult:
     shared: dict[str, str] = field(default_factory=dict)
     choices: list[MadeChoice] = field(default_factory=list)
     computed: Computed | None = None
+    flips: list[FlippedData] = field(default_factory=list)
+    hangs: list[HungProcess] = field(default_factory=list)
+    peak_bytes: list[int] = field(default_factory=list)
+
+    @property
+    def mishaps(self) -> set[str]:
+        """The soft errors and transient failures that have come, as they were written."""
+        return {flip.cause for flip in self.flips} | {hang.cause for hang in self.hangs}
 
 
-_OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage")
+_OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "nodes", "storage", "peak_bytes")
 
 
 def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
@@ -235,6 +246,12 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.worlds = list(fabric.part(Launcher).worlds.values()) if shard.number == 0 else []
     part.trace = _recorded(shard, fabric)
     part.choices = fabric.choices()
+    part.flips = fabric.flipped()
+    part.hangs = fabric.hung()
+    if fabric.settings.counts_memory:
+        from xsim_py.process.python.memory_limit import peak_bytes  # most runs have no limit
+
+        part.peak_bytes = [peak_bytes(rank) for rank in ranks]
     part.troubled = fabric.troubled
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:

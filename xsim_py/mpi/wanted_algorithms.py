@@ -42,6 +42,11 @@ _NOTHING = Preference({})
 _EVERYTHING = Preference(dict.fromkeys(FTCO_OPERATIONS, FTCO))
 
 
+def uses_ftco(collectives: str | Wanted) -> bool:
+    """Return whether a description asks for FTCO in any collective."""
+    return FTCO in from_description(collectives).values()
+
+
 def from_description(collectives: str | Wanted) -> Wanted:
     """Return what ``mpi.collectives`` of a machine's description asks for; nothing is Open MPI's choice."""
     return of_word(collectives) if isinstance(collectives, str) else collectives

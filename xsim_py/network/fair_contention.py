@@ -146,7 +146,9 @@ class FairContention:
             Whose it is, for `arrive`.
         """
         origin, to, size_bytes = ends
-        cost = self._link(origin, to).cost(size_bytes)
+        link = self._link(origin, to)
+        cost = link.cost(size_bytes)
+        size_bytes += link.header_bytes
         wire_ps = cost.wire_ps
         begin_ps = time_ps + cost.latency_ps - self._ahead_ps
         links, alone, own = way

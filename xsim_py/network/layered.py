@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from xsim_py.network.fair_contention import FairContention
 
 _FEW_NODES: Final = 128
+_MOST_PAIRS: Final = 1 << 16  # 8 MB; to find out how far two nodes of a tree are apart takes five times a look-up
 
 
 class LayeredNetwork(Network):
@@ -77,6 +78,7 @@ class LayeredNetwork(Network):
             self.link = self._uniform_link  # type: ignore[method-assign]
             self.uniform = self._only.cache
             self.equally_far = True
+        self._by_pair: dict[int, Link] = {}
         self._by_code: dict[int, Link] = {}
         self._code_of: Sequence[int] | None = None
         if not self.equally_far and not spec.layers and (codes := places.topology.codes) is not None:
@@ -132,6 +134,16 @@ class LayeredNetwork(Network):
                     if a // cores == b // cores:
                         return link
             return self._same
+        pair = a << 32 | b
+        found = self._by_pair.get(pair)
+        if found is None:
+            if len(self._by_pair) >= _MOST_PAIRS:
+                self._by_pair.clear()
+            found = self._by_pair[pair] = self._between_nodes(a, b)
+        return found
+
+    def _between_nodes(self, a: int, b: int) -> Link:
+        """Return the costs from one node to another."""
         way = self._way(a, b)
         for place, (nodes, _) in enumerate(self._around):
             if a // nodes == b // nodes:

@@ -4,7 +4,7 @@ A layer (same node, across the network) has these figures, in picoseconds and by
 
     o_s(n) = send_overhead + n * send_overhead_per_byte      the sender's processor
     o_r(n) = recv_overhead + n * recv_overhead_per_byte      the receiver's processor
-    W(n)   = n * time per byte                               on the wire; n-1 where count_first_byte is false
+    W(n)   = (n + header) * time per byte                    on the wire; n-1 where count_first_byte is false
     B(n)   = max(gap, W)                                     how long the message takes the sender's NIC
     L      = latency + hops * per_hop                        the way
 
@@ -71,6 +71,11 @@ class Cost:
     receive_ps: int
     eager: bool
 
+    @property
+    def held_ps(self) -> int:
+        """How long its bytes take a link: not what a segment's latency has more than that of an empty message."""
+        return min(self.wire_ps, self.busy_ps)
+
 
 class Link:
     """The costs between all pairs of ranks that are equally far apart; there are few of these objects.
@@ -90,11 +95,24 @@ class Link:
     ----------
     latency_ps
         The smallest L of any message, which is that of control messages.
+    header_bytes
+        What a message has on the wire besides its own bytes.
     cache
         The costs of sizes asked before. The hot path reads ``link.cache.get(n) or link.cost(n)``.
     """
 
-    __slots__ = ("_base_ps", "_figures", "_from_bytes", "_slowest", "_times", "cache", "hops", "latency_ps", "layer")
+    __slots__ = (
+        "_base_ps",
+        "_figures",
+        "_from_bytes",
+        "_slowest",
+        "_times",
+        "cache",
+        "header_bytes",
+        "hops",
+        "latency_ps",
+        "layer",
+    )
 
     def __init__(
         self, costs: LayerSpec, *, layer: str, hops: int, way_ps: int, slowest: Fraction = Fraction(0)
@@ -104,6 +122,7 @@ class Link:
         self.cache: dict[int, Cost] = {}
         self._from_bytes, self._figures = by_size(costs)
         self._slowest = slowest
+        self.header_bytes = costs.header_bytes or 0
         self._times = None if costs.times is None else _measured(costs.times)
         self._base_ps = self._figures[0].latency_ps
         if self._times is not None and self._base_ps == 0:
@@ -126,7 +145,7 @@ class Link:
         send_ps = costs.send_overhead_ps + _of_bytes(size_bytes, costs.send_overhead_ps_per_byte)
         receive_ps = costs.recv_overhead_ps + _of_bytes(size_bytes, costs.recv_overhead_ps_per_byte)
         ps_per_byte = max(costs.ps_per_byte, self._slowest)
-        injected_ps = _of_bytes(max(size_bytes - (not costs.count_first_byte), 0), ps_per_byte)
+        injected_ps = _of_bytes(max(size_bytes - (not costs.count_first_byte), 0) + self.header_bytes, ps_per_byte)
         latency_ps = self.latency_ps
         if self._times is None:
             wire_ps = injected_ps + costs.latency_ps - self._base_ps

@@ -67,9 +67,11 @@ class UnevenContention(LinkContention):
                 figures = self._layers[link] = self._figures[self._layer_of(link)]
             if figures.counts:
                 ps_per_byte = figures.ps_per_byte
-                own_ps = round_half_up(size_bytes * ps_per_byte.numerator, ps_per_byte.denominator)
+                own_bytes = size_bytes + unshared.header_bytes
+                own_ps = round_half_up(own_bytes * ps_per_byte.numerator, ps_per_byte.denominator)
                 hops.append((link, own_ps, figures))
-        self._come(time_ps, (place, hops, cost.wire_ps, cost.latency_ps, message))
+        held_ps = cost.held_ps
+        self._come(time_ps, (place, hops, held_ps, cost.latency_ps + cost.wire_ps - held_ps, message))
 
     def _come(self, time_ps: int, passage: Any) -> None:
         there = self._at.get(time_ps)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Trace
 
-_OF_ALL = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "storage")
+_OF_ALL = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "flips", "hangs", "storage")
 TABLES = (*_OF_ALL, "profile", "waits", "links")
 """The names that tables of a run may have."""
 

@@ -369,3 +369,47 @@ if MPIEXEC.exists():
         machine.write_text(json.dumps(torus(4)))
         done = mpiexec(2, "-m", "xsim_py", "run", "-n", "4", "--machine", machine, program)
         assert (done.returncode, done.stdout) == (0, "x\n"), done.stderr
+
+
+def one_after_the_other(sizes: list[int]) -> list[tuple[int, int]]:
+    """Rank 0 sends messages of so many bytes; which one rank 1 gets when, in picoseconds."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    if comm.rank == 0:
+        MPI.Request.Waitall([comm.Isend(np.full(size, number, "u1"), 1) for number, size in enumerate(sizes)])
+        return []
+    got = []
+    for size in sizes:
+        data = np.zeros(size, "u1")
+        comm.Recv(data, 0)
+        got.append((int(data[0]) if size else 0, round(MPI.Wtime() * 10**12)))
+    return got
+
+
+def test_a_message_whose_segment_is_faster_comes_with_its_elder_and_not_before() -> None:
+    segments = [{"from": "1kB", "latency": "50us"}, {"from": "10kB", "latency": "1us"}]
+    network = {"latency": "1us", "bandwidth": "10GB/s", "segments": segments}
+    for contention in ("none", "links", "flows"):
+        machine = {"network": {**network, "contention": contention}}
+        results = [
+            run(one_after_the_other, [1000, 10_000, 10], ranks=2, machine=machine, shards=shards) for shards in (1, 2)
+        ]
+        # the first holds its link for 100 ns and not for what its latency is longer
+        assert results[0].values[1] == [(number, 50_100_000) for number in range(3)]
+        assert results[0].digest == results[1].digest
+
+
+@pytest.mark.parametrize("contention", ["none", "links", "flows"])
+@pytest.mark.parametrize("links", [{}, {"every": {"bandwidth": "5GB/s"}}])
+def test_a_header_is_on_the_wire_before_each_message(contention: str, links: dict[str, Any]) -> None:
+    network = {"latency": "1us", "bandwidth": "10GB/s", "header": "16B", "contention": contention}
+    machine = {"network": network, "topology": {"type": "switch", "links": links} if links else {}}
+    result = run(one_after_the_other, [0, 1000], ranks=2, machine=machine)
+    per_byte = 200 if links else 100
+    free = 16 * per_byte
+    if contention == "flows":  # both flow at a time, until the first one's header has passed
+        ends = [32 * per_byte, (16 + 1016) * per_byte]
+    else:
+        ends = [free, free + 1016 * per_byte]
+    assert [end for _, end in result.values[1]] == [US + end for end in ends]

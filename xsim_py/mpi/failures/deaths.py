@@ -150,6 +150,7 @@ class Reports(LibraryPart):
         self._fabric = deaths.fabric
         self._shard = deaths.shard
         self._detector = detector
+        self._silent: set[int] = set()
 
     def events(self) -> dict[str, Callable[[Any], None]]:
         """Return what handles its events."""
@@ -158,6 +159,8 @@ class Reports(LibraryPart):
     def died(self, rank: Rank, cause: str, survivable: bool) -> None:
         """Take the report of a rank that has died now; if the job goes on, tell every shard as soon as possible."""
         fabric, shard = self._fabric, self._shard
+        if rank.number in self._silent:
+            return
         now_ps = shard.kernel.now_ps
         death = Death(rank.number, now_ps, cause)
         self._deaths.deaths.append(death)
@@ -170,6 +173,17 @@ class Reports(LibraryPart):
         rank.key += 1
         shard.post_everywhere(now_ps + shard.abort_delay_ps, rank.key, "failed", death)
         self._detector.died(rank, death)
+
+    def fell_silent(self, rank: Rank, until_ps: int, cause: str) -> bool:
+        """Take the report of a process that stands still from now on; return whether others take it for dead.
+
+        If they do, it is to all of them as if it had died now: it does nothing any more, and is killed at `until_ps`.
+        """
+        if not self._shard.fault_tolerant or not self._detector.gives_up(rank, until_ps):
+            return False
+        self.died(rank, cause, True)
+        self._silent.add(rank.number)
+        return True
 
     def _announced(self, death: Death) -> None:
         """Take note of a death; the same event in every shard."""

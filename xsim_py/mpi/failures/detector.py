@@ -56,6 +56,17 @@ class Detector(LibraryPart):
         """
         raise NotImplementedError
 
+    def gives_up(self, rank: Rank, until_ps: int) -> bool:
+        """Return whether a process that stands still from now until then is silent for longer than the timeout.
+
+        Where there is no other, nobody minds.
+        """
+        return self.shard.population > 1 and until_ps - self._last_ps(self.shard.kernel.now_ps) > self.timeout_ps
+
+    def _last_ps(self, time_ps: int) -> int:
+        """Return when a process has given its last sign of life that stands still at that time."""
+        return time_ps
+
     def died(self, rank: Rank, death: Death) -> None:
         """Take note that a rank of this shard has died now, and nobody knows."""
 

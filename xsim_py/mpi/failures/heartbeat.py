@@ -81,9 +81,13 @@ class HeartbeatDetector(Detector):
     def _after(self, number: int) -> int:
         return (number + 1) % self.shard.population
 
+    def _last_ps(self, time_ps: int) -> int:
+        """Return when a process has given its last sign of life; the first one after a hang comes at its end."""
+        return time_ps // self.period_ps * self.period_ps
+
     def _silent_ps(self, number: int, died_ps: int) -> int:
         """Return when the observer of a dead process has heard nothing of it for the timeout."""
-        last_ps = died_ps // self.period_ps * self.period_ps
+        last_ps = self._last_ps(died_ps)
         latency_ps: int = self.fabric.link(number, self._after(number)).latency_ps
         return last_ps + latency_ps + self.timeout_ps
 
@@ -99,6 +103,8 @@ class HeartbeatDetector(Detector):
         observer = self.shard.rank(watching)
         now_ps = self.shard.kernel.now_ps
         if type(observer.mpi) is not ClosedMailbox:
+            if self.fabric.put_off_for(observer, self._suspect, suspicion):
+                return
             self._hear(observer, number, "heartbeat", now_ps)
             return
         successor = self._after(watching)

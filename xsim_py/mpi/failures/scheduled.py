@@ -6,13 +6,23 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.lifecycle import kill
-from xsim_py.process.ranks.fiber import MortalFiber
+from xsim_py.process.ranks.fiber import MortalFiber, stop_at
 
 if TYPE_CHECKING:
+    from xsim_py.failure import Schedule
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.process.ranks.fiber import Fiber
 
-_NEVER_PS = 1 << 200
+
+def prepare(fabric: Fabric, met: Schedule, struck_inside: Collection[int]) -> None:
+    """Have all happen to the ranks of a shard that a start of the job is to meet, before any of them runs.
+
+    What happens at a call is made by that; `struck_inside` are those to whom something happens so long after it.
+    """
+    doom(fabric, met.timed)
+    may_be_doomed(fabric, struck_inside)
+    fabric.await_flips(met.flips)
+    fabric.await_hangs(met.hangs)
 
 
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
@@ -27,7 +37,7 @@ def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
         if time_ps <= shard.kernel.now_ps:
             kill((rank, cause))
             continue
-        rank.fiber = MortalFiber(rank, rank.fiber.clock_ps, time_ps)
+        stop_at(rank, time_ps)
         shard.kernel.post(time_ps, number, kill, (rank, cause))
 
 
@@ -38,15 +48,14 @@ def may_be_doomed(fabric: Fabric, numbers: Collection[int]) -> None:
     """
     shard = fabric.shard
     for number in numbers:
-        if shard.local(number) and type(shard.rank(number).fiber) is not MortalFiber:
-            rank = shard.rank(number)
-            rank.fiber = MortalFiber(rank, rank.fiber.clock_ps, _NEVER_PS)
+        if shard.local(number):
+            stop_at(shard.rank(number), None)
 
 
 def doom_later(fiber: Fiber, cause: str, delay_ps: int) -> None:
     """Have the rank of the running fiber die so much later than now by its clock."""
     rank, time_ps = fiber.rank, fiber.clock_ps + delay_ps
-    if type(rank.fiber) is MortalFiber and time_ps < rank.fiber.death_ps:
-        rank.fiber.death_ps = time_ps
+    if isinstance(rank.fiber, MortalFiber):
+        stop_at(rank, time_ps)
     fiber.sync()
     rank.shard.kernel.post(time_ps, rank.number, kill, (rank, cause))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.mpi.wanted_algorithms import uses_ftco
 from xsim_py.units import format_time
 
 from .detector import Detector, DetectorSettings
@@ -34,3 +35,18 @@ def detector_settings(spec: Any, network: Network) -> DetectorSettings:
         shown, least = format_time(settings.timeout_ps, digits=None), format_time(least_ps, digits=None)
         raise spec.error("mpi.detector.timeout", f"{shown} is less than {why}, {least}: the living would seem dead")
     return settings
+
+
+def check_hangs(spec: Any) -> None:
+    """Refuse processes that stand still where something would go on for them, or take them for dead by itself.
+
+    Raises
+    ------
+    ConfigError
+        The machine lets ranks share cores, or collectives are FTCO's.
+    """
+    if spec.machine.oversubscribe:
+        raise spec.error("failures.hangs", "ranks that share a core do not hang; leave out machine.oversubscribe")
+    if uses_ftco(spec.mpi.collectives):
+        said = "collectives by FTCO would take a process that hangs for dead; leave one of them out"
+        raise spec.error("failures.hangs", said)

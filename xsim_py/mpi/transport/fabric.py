@@ -23,10 +23,22 @@ from xsim_py.mpi.constants import ANY_TAG
 from xsim_py.process.ranks.dead_objects import keep_for_ever
 
 from .mailbox import ClosedMailbox, Mailbox
-from .message import CONTROL, EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+from .message import (
+    CONTROL,
+    EAGER,
+    RENDEZVOUS,
+    SYNCHRONOUS,
+    FlippedData,
+    HungProcess,
+    Message,
+    Operation,
+    Receive,
+    Send,
+)
 from .tally import Tally
 
 if TYPE_CHECKING:
+    from xsim_py.failure import Flip, Hang
     from xsim_py.mpi.settings import Settings
     from xsim_py.network import Cost
     from xsim_py.process.ranks.rank import Rank
@@ -83,6 +95,9 @@ class Fabric(HotFabric):
         Knows which operations can not be completed.
     bounce : callable
         Called with a dead rank and a control message that came to it, and whose sender has to know.
+    on_silence : callable
+        Told of a rank that stands still from now on, until when, and of the cause of its death if that is one: whether
+        it is.
     parts : dict of type to object
         What is built upon this transport, by class; see `part`.
     control : dict of int to ControlHandler
@@ -131,6 +146,7 @@ class Fabric(HotFabric):
         self.troubled = False
         self.guard: Guard
         self.bounce: Callable[[Rank, Message], None] = _nobody_minds
+        self.on_silence: Callable[[Rank, int, str], bool] = _nobody_notices
         self.parts: dict[type, Any] = {}
         self.control: dict[int, ControlHandler] = {}
         self.deliver = self._deliver  # one bound method for all messages
@@ -314,6 +330,20 @@ class Fabric(HotFabric):
         """Return what the ranks have chosen where MPI leaves that open; none where the run has no schedule."""
         return []
 
+    def await_flips(self, flips: Iterable[Flip]) -> None:
+        """Have bits of messages and arrays change; only `flipping` fabrics are told of any."""
+
+    def await_hangs(self, hangs: Iterable[Hang]) -> None:
+        """Have processes stand still; only `hanging` fabrics are told of any."""
+
+    def hung(self) -> list[HungProcess]:
+        """Return the processes that have stood still; none where the run has no transient failures."""
+        return []
+
+    def flipped(self) -> list[FlippedData]:
+        """Return the bits of messages and arrays that have changed; none where the run has no soft errors."""
+        return []
+
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return whether the library's work on a rank is put off until that waits in no call; see `Deferral`.
 
@@ -389,6 +419,10 @@ def _thread_changed(rank: Rank, change: int) -> None:
     """Count a thread of the program that has begun or ended: more than one fiber sends, or no more."""
     if rank.mpi is not None:
         rank.mpi.background += change
+
+
+def _nobody_notices(*_: object) -> bool:
+    return False
 
 
 def _nobody_minds(rank: Rank, message: Message) -> None:

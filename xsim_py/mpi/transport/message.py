@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 
@@ -273,3 +273,29 @@ class Send(Operation):
     def depends_on(self, number: int) -> bool:
         """Return whether it can not complete without a certain rank; see `Operation`."""
         return self.comm.involves(number) if self.note is not None else self.to == number
+
+
+class HungProcess(NamedTuple):
+    """A process that has stood still, and was perhaps taken for dead."""
+
+    time_ps: int
+    rank: int
+    until_ps: int
+    killed: bool
+    """It was taken for dead, and killed when it came back."""
+    cause: str
+    """The hang, as it was written."""
+
+
+class FlippedData(NamedTuple):
+    """A bit that has changed: in a message to rank `dest`, or in an array of the rank's."""
+
+    time_ps: int
+    rank: int
+    dest: int | None
+    array: str | None
+    bit: int
+    """Bit ``bit % 8`` of byte ``bit // 8``."""
+    size_bytes: int
+    cause: str
+    """The flip, as it was written."""

@@ -1,12 +1,19 @@
-"""Messages between ranks over links that they share; joins what `machine`, `network` and the queue of events know."""
+"""Messages between ranks over links that they share; joins what `machine`, `network` and the queue of events know.
+
+MPI does not let messages overtake each other (MPI 4.1, section 3.5). Where the network may, one that is through before
+an elder comes with it; only those wait that might meet the same receive, or be taken for another in a collective.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.engine import first_key
+
+from .message import CONTROL
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -15,6 +22,7 @@ if TYPE_CHECKING:
     from .message import Message, Send
 
 _KEY = first_key(0)
+_MANY = 1 << 14  # pairs of ranks and more
 ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
 
 
@@ -33,6 +41,8 @@ class SharedLinks:
 
     fifo = True
     """Whether what a rank sends leaves one after the other."""
+    overtaking = False
+    """Whether messages may be through before their elders."""
 
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
         self._machine = machine
@@ -40,6 +50,10 @@ class SharedLinks:
         self._links = lru_cache(ROUTES_KEPT)(machine.shared_way)
         self._across, self._within = machine.shares
         self._account = account
+        self.overtaking = self.overtaking or not network.in_order
+        self._streams: dict[tuple[int, int, int, int], deque[Message]] = {}
+        self._due_ps: dict[tuple[int, int, int, int], int] = {}
+        self._early: dict[Message, int] = {}  # those that are through before their elders, and their keys
         if machine.topology.figures is None:
             account.number(machine.topology.many_links)
 
@@ -70,6 +84,8 @@ class SharedLinks:
         message
             Known in the receiver's shard only; the others follow it for the links that it takes.
         """
+        if self.overtaking and message is not None:
+            self._queue(message)
         origin, to, size_bytes = way
         ahead = self._links(origin, to).copy()
         self._account.enter(time_ps, key, ahead, self._unshared(origin, to), size_bytes, message)
@@ -91,7 +107,46 @@ class SharedLinks:
         else:
             self._shard.kernel.events += len(movers) - movers.count(None)
 
+    def _queue(self, message: Message) -> None:
+        """Note whose elder a message is."""
+        if stream := _stream(message):
+            elders = self._streams.get(stream)
+            if elders is None:
+                elders = self._streams[stream] = deque()
+            elders.append(message)
+
     def _arrive(self, time_ps: int, key: int, message: Message | None) -> None:
-        if message is not None:
-            message.arrival_ps = time_ps
-            self._shard.kernel.post(time_ps, key, self._deliver, message)
+        if message is None:
+            return
+        stream = _stream(message) if self.overtaking else None
+        if stream is None:
+            self._post(time_ps, key, message)
+            return
+        elders = self._streams[stream]
+        if elders[0] is not message:
+            self._early[message] = key
+            return
+        elders.popleft()
+        # An elder that has the last link may still be on its way, by more than this one.
+        self._due_ps[stream] = time_ps = max(time_ps, self._due_ps.get(stream, 0))
+        self._post(time_ps, key, message)
+        while elders and elders[0] in self._early:
+            message = elders.popleft()
+            self._post(time_ps, self._early.pop(message), message)
+        if not elders:
+            del self._streams[stream]
+            if len(self._due_ps) > _MANY:
+                now_ps = self._shard.kernel.now_ps
+                self._due_ps = {stream: due_ps for stream, due_ps in self._due_ps.items() if due_ps > now_ps}
+
+    def _post(self, time_ps: int, key: int, message: Message) -> None:
+        message.arrival_ps = time_ps
+        self._shard.kernel.post(time_ps, key, self._deliver, message)
+
+
+def _stream(message: Message) -> tuple[int, int, int, int] | None:
+    """Return what keeps its order among messages; None for the data of a rendezvous, whose envelope was matched."""
+    cid = message.cid
+    if cid or message.kind == CONTROL:
+        return message.origin, message.to, cid, message.tag if cid & 1 else 0
+    return None

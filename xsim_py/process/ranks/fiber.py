@@ -56,6 +56,7 @@ class Until(Parked):
 
 
 UNTIL = Until()
+NEVER_PS = 1 << 200
 
 # Hot path: a store here is half of one by ``current.fiber = ...``, and a message needs three.
 _running = current.__dict__
@@ -197,6 +198,86 @@ class MortalFiber(Fiber):
         self._clock_ps = time_ps
         if time_ps >= self.death_ps and current.fiber is self:
             self.sync()
+
+
+class HangingFiber(MortalFiber):
+    """A fiber of a rank whose process is to stand still from a time on, for a while; see `hang`."""
+
+    __slots__ = ("is_put_off",)
+
+    def __init__(self, rank: Rank, clock_ps: int, death_ps: int | None = None) -> None:
+        self.is_put_off = False
+        super().__init__(rank, clock_ps, death_ps)
+
+    def resume(self) -> None:
+        """Go on, or when the process does."""
+        rank = self.rank
+        until_ps = 0 if rank.extra is None else rank.extra.get(_SILENT, 0)
+        if rank.shard.kernel._now >= until_ps:
+            super().resume()
+        elif not self.is_put_off:
+            self.is_put_off = True
+            rank.key += 1
+            rank.shard.kernel.post(until_ps, rank.key, HangingFiber._go_on, self)
+
+    interrupt = resume
+
+    def _go_on(self) -> None:
+        self.is_put_off = False
+        self._clock_ps = max(self._clock_ps, self.rank.shard.kernel.now_ps)
+        super().resume()
+
+    def sync(self) -> None:
+        """Wait until the kernel has reached this fiber's clock, which may be put forward meanwhile."""
+        rank = self.rank
+        kernel = rank.shard.kernel
+        while self._clock_ps > kernel._now:
+            rank.key += 1
+            kernel.post(self._clock_ps, rank.key, HangingFiber.resume, self)
+            self.park(UNTIL)
+
+
+_SILENT = "silent until"
+_STOPS = "stops"
+
+
+def hang(rank: Rank, for_ps: int) -> None:
+    """Let a rank's process stand still from now on; an event handler, at a time at which the rank stops.
+
+    What computes or sleeps goes on later by as much, and nothing that it waits for resumes it before.
+    """
+    now_ps = rank.shard.kernel.now_ps
+    rank.private(_SILENT, int)
+    assert rank.extra is not None
+    rank.extra[_SILENT] = now_ps + for_ps
+    for fiber in (rank.fiber, *rank.extra.get("fibers", ())):
+        if fiber.waiting is UNTIL and fiber.clock_ps > now_ps:
+            fiber._clock_ps += for_ps
+
+
+def stop_at(rank: Rank, time_ps: int | None, *, hangs: bool = False) -> None:
+    """Have a rank stop when its clock gets to a time, whatever it is doing (see `MortalFiber`).
+
+    A rank that has begun must have been told before that it may, by a time of None; and of a time at which it `hangs`
+    before it begins.
+    """
+    fiber = rank.fiber
+    kind = HangingFiber if hangs else MortalFiber
+    if not isinstance(fiber, kind):
+        death_ps = fiber.death_ps if isinstance(fiber, MortalFiber) else NEVER_PS
+        rank.fiber = fiber = kind(rank, fiber.clock_ps, death_ps)
+    if time_ps is not None:
+        rank.private(_STOPS, list).append(time_ps)
+        fiber.death_ps = min(fiber.death_ps, time_ps)
+
+
+def go_past_stop(rank: Rank) -> None:
+    """Let a rank that has stopped go on to its next stop; an event handler."""
+    assert rank.extra is not None
+    now_ps = rank.shard.kernel.now_ps
+    later = [time_ps for time_ps in rank.extra[_STOPS] if time_ps > now_ps]
+    for fiber in (rank.fiber, *rank.extra.get("fibers", ())):
+        fiber.death_ps = min(later, default=NEVER_PS)
 
 
 def _note_hub() -> greenlet:

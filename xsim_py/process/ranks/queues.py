@@ -90,7 +90,7 @@ def call_next(line: deque[QueuedFiber], given: Any = None) -> None:
     if fiber.clock_ps < kernel.now_ps:
         fiber.clock_ps = kernel.now_ps
     rank.key += 1
-    kernel.post(fiber.clock_ps, rank.key, Fiber.resume, fiber)
+    kernel.post(fiber.clock_ps, rank.key, type(fiber).resume, fiber)
 
 
 def _time_is_up(entry: tuple[QueuedFiber, int]) -> None:
@@ -145,5 +145,5 @@ def give_way(fiber: Fiber) -> None:
         sync_threads(fiber)
         rank = fiber.rank
         rank.key += 1
-        rank.shard.kernel.post(fiber.clock_ps, rank.key, Fiber.resume, fiber)
+        rank.shard.kernel.post(fiber.clock_ps, rank.key, type(fiber).resume, fiber)
         fiber.park(UNTIL)

@@ -1,0 +1,98 @@
+"""Fabrics on which a bit of a message may change on its way: soft errors, of which nobody is told.
+
+The sender's own copy stays what it was. What is hit is the data of a message: what a program sends, and what its
+collectives send; not what the library tells its other half, nor the envelope of a rendezvous, nor one-sided data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks.exposed import flip_exposed
+from xsim_py.process.ranks.fiber import go_past_stop, stop_at
+from xsim_py.rng import stream
+
+from .fabric import Fabric
+from .message import FlippedData
+
+if TYPE_CHECKING:
+    from xsim_py.failure import Flip
+    from xsim_py.process.ranks.rank import Rank
+
+    from .message import Message
+
+
+class FlippingFabric(Fabric):
+    """A fabric that changes bits of what it carries, and of the arrays of its ranks.
+
+    Attributes
+    ----------
+    seed : int
+        Of the run; each flip has a stream of its own.
+    """
+
+    def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.inline_end = -1
+        self.seed = seed
+        self._awaited: dict[int, list[Flip]] = {}
+        self._flipped: list[FlippedData] = []
+
+    def await_flips(self, flips: Iterable[Flip]) -> None:
+        """Have bits change, from their times on; called before any rank runs, with those of all shards.
+
+        The ranks are stopped at those times, and their collectives go message by message (see `batched.meetings`).
+        """
+        for flip in flips:
+            if self.meetings is not None:
+                self.meetings.deaths.pop(flip.rank, None)
+            if not self.shard.local(flip.rank):
+                continue
+            rank = self.shard.rank(flip.rank)
+            if flip.target == "array":
+                stop_at(rank, flip.time_ps)
+                self.kernel.post(flip.time_ps, flip.rank, partial(self._flip_array, rank), flip)
+            else:
+                stop_at(rank, None)
+                self._awaited.setdefault(flip.rank, []).append(flip)
+
+    def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
+        """Let an envelope leave, with a bit of its data changed for each flip that waits for it."""
+        awaited = self._awaited.get(rank.number)
+        if awaited and message.data:
+            for flip in [flip for flip in awaited if flip.time_ps <= start_ps]:
+                size_bits = 8 * len(message.data)
+                bit = stream(self.seed, "flip", flip.number).randrange(size_bits) if flip.bit is None else flip.bit
+                if bit < size_bits:
+                    awaited.remove(flip)
+                    data = bytearray(message.data)
+                    data[bit // 8] ^= 1 << bit % 8
+                    message.data = bytes(data)
+                    self._note(FlippedData(start_ps, rank.number, message.to, None, bit, len(data), str(flip)))
+        super().launch(rank, message, start_ps, wire_ps, latency_ps)
+
+    def _flip_array(self, rank: Rank, flip: Flip) -> None:
+        """Change a bit of an array when the rank's clock has come there, whatever the rank is doing."""
+        go_past_stop(rank)
+        if rank.exit_status is None:
+            found = flip_exposed(rank, flip.array, flip.bit, stream(self.seed, "flip", flip.number))
+            if found is not None:
+                self._note(FlippedData(flip.time_ps, rank.number, None, *found, str(flip)))
+
+    def _note(self, flipped: FlippedData) -> None:
+        self._flipped.append(flipped)
+        self.digest += hash((flipped.time_ps, flipped.rank, flipped.bit))
+        if self.trace is not None:
+            self.trace.mark(flipped.rank, flipped.time_ps, "flipped", f"{flipped.cause}: bit {flipped.bit}")
+
+    def flipped(self) -> list[FlippedData]:
+        """Return the bits that have changed."""
+        return self._flipped
+
+
+@cache
+def flipping(kind: type[Fabric]) -> type[FlippingFabric]:
+    """Return a fabric that does what another one does, and changes bits."""
+    return type(f"Flipping{kind.__name__}", (FlippingFabric, kind), {})

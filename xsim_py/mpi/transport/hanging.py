@@ -1,0 +1,110 @@
+"""Fabrics some of whose ranks stand still for a while: transient failures.
+
+While a process hangs, its interface still takes what comes and sends what it was given, but its library does nothing:
+it matches no message, answers no rendezvous, passes on no news. It does all that when it comes back, in the order in
+which it has come. A process that is taken for dead meanwhile never comes back: it is killed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.lifecycle import kill
+from xsim_py.process.ranks.fiber import go_past_stop, hang, stop_at
+
+from .fabric import Fabric
+from .message import HungProcess
+
+if TYPE_CHECKING:
+    from xsim_py.failure import Hang
+    from xsim_py.process.ranks.rank import Rank
+
+    from .message import Message
+
+_NEVER_PS = 1 << 200
+
+
+class HangingFabric(Fabric):
+    """A fabric that puts off what comes for ranks that hang."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.equally_far = False  # else one event may stand for messages to many
+        self._until_ps: dict[int, int] = {}
+        self._given_up: set[int] = set()
+        self._hung: list[HungProcess] = []
+
+    def await_hangs(self, hangs: Iterable[Hang]) -> None:
+        """Have ranks hang; called before any rank runs, with those of all shards.
+
+        Their collectives go message by message (see `batched.meetings`).
+        """
+        for each in hangs:
+            if self.meetings is not None:
+                self.meetings.deaths.pop(each.rank, None)
+            if self.shard.local(each.rank):
+                rank = self.shard.rank(each.rank)
+                stop_at(rank, each.time_ps, hangs=True)
+                self.kernel.post(each.time_ps, each.rank, partial(self._hang, rank), each)
+
+    def _hang(self, rank: Rank, what: Hang) -> None:
+        """Let a rank stand still; an event handler."""
+        if rank.exit_status is not None or self.shard.put_off_for_all(partial(self._hang, rank), what):
+            return
+        go_past_stop(rank)
+        hang(rank, what.for_ps)
+        until_ps = what.time_ps + what.for_ps
+        said = f"injected: {what}"
+        cause = f"{said}; longer than the detector waits, killed when it came back"
+        dead = self.on_silence(rank, until_ps, cause)
+        if dead:
+            self._given_up.add(rank.number)
+            self.kernel.post(until_ps, rank.number, kill, (rank, cause))
+        else:
+            self._until_ps[rank.number] = until_ps
+            if self.trace is not None:
+                self.trace.mark(rank.number, what.time_ps, "hangs", said)
+        self._hung.append(HungProcess(what.time_ps, rank.number, until_ps, dead, str(what)))
+
+    def hung(self) -> list[HungProcess]:
+        """Return the processes that have stood still."""
+        return self._hung
+
+    def _put_off(self, number: int, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Return whether a rank hangs; then ``handler(argument)`` is called when it comes back."""
+        until_ps = self._until_ps.get(number, 0)
+        if until_ps <= self.kernel._now:
+            return False
+        # The event's own key: what one rank has sent stays in order, also with what comes at that very time.
+        self.kernel.post(until_ps, self.kernel.key, handler, argument)
+        return True
+
+    def _deliver(self, message: Message) -> None:
+        """Match an envelope that has arrived, or keep it, as soon as the library does anything."""
+        until_ps = self._until_ps.get(message.to, 0)
+        if self._put_off(message.to, self.deliver, message):
+            message.arrival_ps = until_ps
+        else:
+            super()._deliver(message)
+
+    def _clear_to_send(self, argument: tuple[int, int]) -> None:
+        if not self._put_off(argument[0], self._clear_to_send, argument):
+            super()._clear_to_send(argument)
+
+    def _acknowledged(self, argument: tuple[int, int]) -> None:
+        if not self._put_off(argument[0], self._acknowledged, argument):
+            super()._acknowledged(argument)
+
+    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+        """Return whether the library's work on a rank is put off, or lost with a rank that never comes back."""
+        if rank.number in self._given_up and handler != self.take_control:  # what is for the dead bounces
+            return True
+        return self._put_off(rank.number, handler, argument) or super().put_off_for(rank, handler, argument)
+
+
+@cache
+def hanging(kind: type[Fabric]) -> type[HangingFabric]:
+    """Return a fabric that does what another one does, with ranks that may hang."""
+    return type(f"Hanging{kind.__name__}", (HangingFabric, kind), {})

@@ -1,0 +1,192 @@
+"""The memory of a node as a limit: what the arrays of each rank take is counted, and too much is refused.
+
+Only the data of numpy arrays are counted, and only those that the program makes, not those of the simulator: numpy lets
+its allocator be replaced (NEP 49), which `tracemalloc` is no substitute for, as it counts when all is over, and makes
+every object of Python five to ten times as slow. Here an array takes some 15 us more. The functions of numpy's
+own allocator are exchanged, and not the allocator of a context, since each greenlet has a context of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import PACKAGE
+from xsim_py.errors import XsimError
+from xsim_py.process.ranks import current
+
+from .sys_modules import is_for_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+_DEFAULT_HANDLER = 306  # PyDataMem_DefaultHandler in numpy's table of its C interface, since 1.22
+_MEMORY = "memory"
+_UNPICKLING = f"{PACKAGE}mpi4py/pickling.py"
+_frame = sys._getframe
+
+_POINTER, _SIZE = ctypes.c_void_p, ctypes.c_size_t
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "malloc": (_POINTER, _POINTER, _SIZE),
+    "calloc": (_POINTER, _POINTER, _SIZE, _SIZE),
+    "realloc": (_POINTER, _POINTER, _POINTER, _SIZE),
+    "free": (None, _POINTER, _POINTER, _SIZE),
+}
+"""What the functions of an allocator return and take."""
+
+
+class _Allocator(ctypes.Structure):
+    """The functions of numpy's ``PyDataMemAllocator``."""
+
+    _fields_ = (("ctx", _POINTER), *((name, _POINTER) for name in _SIGNATURES))
+
+
+class _Handler(ctypes.Structure):
+    """The structure that numpy calls ``PyDataMem_Handler``."""
+
+    _fields_ = (("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("allocator", _Allocator))
+
+
+class _Memory:
+    """The bytes that the arrays of a rank take, took at most, and may take."""
+
+    __slots__ = ("limit", "peak", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = self.peak = 0
+
+
+class _CountingAllocator:
+    """An allocator that counts what another one gives to ranks, and refuses what is too much.
+
+    Its methods are what numpy calls: a context and sizes in bytes go in, and an address comes out, None for none.
+    """
+
+    def __init__(self, real: _Allocator, memory_bytes: int, node_of: Sequence[int]) -> None:
+        import numpy as np
+
+        # Python's lock stays where it is: numpy's functions release it by themselves.
+        self._real = {
+            name: ctypes.PYFUNCTYPE(*signature)(getattr(real, name)) for name, signature in _SIGNATURES.items()
+        }
+        self._numpy = os.path.dirname(np.__file__) + os.sep
+        self._memory_bytes = memory_bytes
+        self._node_of = node_of
+        self._there = Counter(node_of)
+        self._taken: dict[int, tuple[_Memory, int]] = {}
+
+    def malloc(self, context: Any, size: int) -> int | None:
+        """Give memory."""
+        return self._take(size, partial(self._real["malloc"], context, size))
+
+    def calloc(self, context: Any, count: int, size: int) -> int | None:
+        """Give memory that holds zeros."""
+        return self._take(count * size, partial(self._real["calloc"], context, count, size))
+
+    def realloc(self, context: Any, pointer: int | None, size: int) -> int | None:
+        """Give memory of another size for some; that stays where there is none."""
+        had = self._give_back(pointer)
+        found = self._take(size, partial(self._real["realloc"], context, pointer, size))
+        if not found and had is not None and pointer:
+            self._taken[pointer] = had
+            had[0].used += had[1]
+        return found
+
+    def free(self, context: Any, pointer: int | None, size: int) -> None:
+        """Take memory back."""
+        self._give_back(pointer)
+        self._real["free"](context, pointer, size)
+
+    def _take(self, size: int, allocate: Callable[[], int | None]) -> int | None:
+        memory = self._memory_of_caller()
+        if memory is None:
+            return allocate()
+        if memory.used + size > memory.limit:
+            return None  # of which numpy makes a MemoryError
+        pointer = allocate()
+        if pointer:
+            self._taken[pointer] = memory, size
+            memory.used += size
+            memory.peak = max(memory.peak, memory.used)
+        return pointer
+
+    def _give_back(self, pointer: int | None) -> tuple[_Memory, int] | None:
+        entry = self._taken.pop(pointer, None) if pointer else None
+        if entry is not None:
+            entry[0].used -= entry[1]
+        return entry
+
+    def _memory_of_caller(self) -> _Memory | None:
+        """Return the memory that an array is taken from; None where the simulator makes it."""
+        fiber = current.here()
+        if fiber is None:
+            return None
+        frame: FrameType | None = _frame(3)
+        while frame is not None and frame.f_code.co_filename.startswith(self._numpy):
+            frame = frame.f_back
+        file = "" if frame is None else frame.f_code.co_filename
+        if (file.startswith(PACKAGE) and file != _UNPICKLING) or is_for_all():
+            return None
+        part = self._memory_bytes // max(1, self._there[self._node_of[fiber.rank.number]])
+        memory: _Memory = fiber.rank.private(_MEMORY, partial(_Memory, part))
+        return memory
+
+
+def install(patches: Patches, memory_bytes: int, node_of: Sequence[int]) -> None:
+    """Count and limit what the arrays of ranks take, for the duration of a run.
+
+    The ranks of a node have equal parts of its memory, as under a launcher that binds them; so what one may take does
+    not depend on what another has taken by then. A rank that is started later has a part as those that were there.
+
+    Parameters
+    ----------
+    patches : Patches
+        Keeps what to put back.
+    memory_bytes : int
+        What a node has.
+    node_of : sequence of int
+        The node of each rank.
+
+    Raises
+    ------
+    XsimError
+        This numpy has another allocator.
+    """
+    real = _handler().allocator
+    counting = _CountingAllocator(real, memory_bytes, node_of)
+    ours = {name: ctypes.CFUNCTYPE(*_SIGNATURES[name])(getattr(counting, name)) for name in _SIGNATURES}
+    patches.at_end(ours.clear)  # after the others, which are put back before
+    for name, function in ours.items():
+        patches.at_end(partial(setattr, real, name, getattr(real, name)))
+        setattr(real, name, ctypes.cast(function, _POINTER).value)
+
+
+def peak_bytes(rank: Rank) -> int:
+    """Return what the arrays of a rank have taken at most."""
+    memory = (rank.extra or {}).get(_MEMORY)
+    return 0 if memory is None else memory.peak
+
+
+def _handler() -> _Handler:
+    """Return numpy's own allocator."""
+    import numpy as np
+
+    core: Any = getattr(np, "_core", None) or np.core
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    table = ctypes.cast(pointer(core._multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    capsule = ctypes.cast(table[_DEFAULT_HANDLER], ctypes.POINTER(ctypes.py_object))[0]
+    handler: _Handler = ctypes.cast(pointer(capsule, b"mem_handler"), ctypes.POINTER(_Handler))[0]
+    if handler.name != b"default_allocator":
+        raise XsimError("machine.memory_per_node: this numpy has another allocator than those that are known")
+    return handler

@@ -1,0 +1,92 @@
+"""Arrays that a program exposes to soft errors: a bit of one may change at a time, and nobody is told."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import current
+from .meter import metered
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+_EXPOSED = "exposed arrays"
+
+
+class FlippedBit(NamedTuple):
+    """A bit that has changed in an array."""
+
+    array: str
+    bit: int
+    size_bytes: int
+
+
+def expose(name: str, array: Any) -> None:
+    """Let the soft errors of a run (``failures.flips``) hit an array; under a real MPI, do nothing.
+
+    The array is kept until another one is exposed by that name, or the rank ends. What is hit is its memory: who
+    swaps two arrays in each step exposes both.
+
+    Parameters
+    ----------
+    name : str
+        What a flip calls it: ``{rank: 3, at: 1.2ms, target: array, array: NAME}``.
+    array : numpy.ndarray
+        Of any shape and strides, and of numbers.
+
+    Raises
+    ------
+    TypeError
+        It is no array of numbers.
+    ValueError
+        It cannot be written.
+    """
+    if current.here() is not None:
+        _expose(name, array)
+
+
+@metered
+def _expose(name: str, array: Any) -> None:
+    import numpy as np
+
+    if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+        raise TypeError(f"xsim_py.expose: {name} is no array of numbers")
+    if not array.flags.writeable:
+        raise ValueError(f"xsim_py.expose: {name} cannot be written")
+    current.running().rank.private(_EXPOSED, dict)[name] = array
+
+
+def flip_exposed(rank: Rank, name: str | None, bit: int | None, chance: Random) -> FlippedBit | None:
+    """Change a bit of an array that a rank has exposed, or return None where it has none with such a bit.
+
+    Parameters
+    ----------
+    name
+        Of the array; None: one of those that have the bit is drawn.
+    bit
+        Bit ``bit % 8`` of byte ``bit // 8``, elements in C order; None: drawn.
+    chance
+        Draws.
+    """
+    exposed = (rank.extra or {}).get(_EXPOSED, {})
+    least = 1 if bit is None else bit // 8 + 1
+    there = [each for each, array in exposed.items() if name in (None, each) and array.nbytes >= least]
+    if not there:
+        return None
+    if name is None:
+        name = chance.choice(there)
+    array = exposed[name]
+    if bit is None:
+        bit = chance.randrange(8 * array.nbytes)
+    _change(array, bit)
+    return FlippedBit(str(name), bit, array.nbytes)
+
+
+def _change(array: Any, bit: int) -> None:
+    """Change one bit of an array, in place."""
+    import numpy as np
+
+    element, byte = divmod(bit // 8, array.itemsize)
+    place = np.unravel_index(element, array.shape)
+    array[(*place, None)].view(np.uint8)[byte] ^= np.uint8(1 << bit % 8)
