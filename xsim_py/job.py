@@ -467,7 +467,8 @@ class Job:
                 )
             if self.monitor is not None:
                 result.take_findings(self.monitor.findings())
-            self.attempts.clear()  # there are cycles above it, and Python looks for those late
+            for kept in (self.attempts, self.shards, self.fabrics):
+                kept.clear()  # there are cycles above them, and Python looks for those late
         complete: Result = self.transport.broadcast(result)
         given_back(complete)
         return complete
