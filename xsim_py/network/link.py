@@ -162,7 +162,7 @@ class Link:
     def one_way_ps(self, size_bytes: int) -> int:
         """Return how long a message of that size takes from its send to the end of a receive that has been posted."""
         cost = self.cost(size_bytes)
-        asking_ps = 0 if cost.eager else cost.latency_ps + self.latency_ps
+        asking_ps = 0 if cost.eager else 2 * self.latency_ps
         return cost.send_ps + asking_ps + cost.wire_ps + cost.latency_ps + cost.receive_ps
 
     @property
