@@ -7,6 +7,7 @@ import errno
 import resource
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -78,6 +79,17 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MatchSchedule
 
 _PAIRS_UP_TO_RANKS = 1024
+
+
+def _processor_of(job: weakref.ref[Job]) -> Callable[[], Any]:
+    """Return what gives a shard the processor of its job, without a cycle that Python's collector finds late."""
+
+    def processor() -> Any:
+        alive = job()
+        assert alive is not None
+        return alive.processor
+
+    return processor
 
 
 class Job:
@@ -523,7 +535,7 @@ class Job:
             start_ps=start_ps,
         )
         shard.far = far
-        shard.processor = lambda: self.processor
+        shard.processor = _processor_of(weakref.ref(self))
         shard.on_start, shard.unfinalized = shared_state.started, unfinalized
         fabric = make_library(
             shard, self.network, self.settings, traced=self.traced, observer=self.monitor,

@@ -132,7 +132,7 @@ def _when_sent(one: Message | None, other: Message | None) -> int | None:
 
 def _as_sent(message: Message) -> Message:
     """Return what the sender knows of a message."""
-    return message._replace(arrival_ps=None, taken_ps=None, posted_ps=None)
+    return message._replace(arrival_ps=None, taken_ps=None, entered_ps=None, posted_ps=None)
 
 
 def _call(span: Span, messages: list[Message], start: str) -> str:

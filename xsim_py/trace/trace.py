@@ -52,9 +52,9 @@ class Message(NamedTuple):
     taken_ps: int | None
     """When it and a receive met, which is when a rendezvous is answered; None if nobody received it."""
     entered_ps: int | None = None
-    """When its sender entered the call that sends it."""
+    """When its sender entered the call that sends it; in a collective as arrays, when it was sent."""
     posted_ps: int | None = None
-    """When the receive that took it was posted; None if nobody received it."""
+    """When the receive that took it was posted; in a collective as arrays, `taken_ps`; None if nobody received it."""
 
 
 class Wait(NamedTuple):

@@ -328,8 +328,15 @@ def everything(result: Result) -> dict[str, Any]:
         "report": result.report,
         "warnings": result.warnings,
         "values": result.values,
-        "trace": None if result.trace is None else (list(result.trace.spans), list(result.trace.messages)),
+        "trace": None
+        if result.trace is None
+        else (list(result.trace.spans), list(map(on_the_way, result.trace.messages))),
     }
+
+
+def on_the_way(message: Any) -> Any:
+    """Leave out when its two ends were entered and posted, which only messages one by one know in a collective."""
+    return message._replace(entered_ps=None, posted_ps=None) if message.collective else message
 
 
 def outcome(steps: Any, machine: dict[str, Any], ranks: int, program: Any = walk, **options: Any) -> dict[str, Any]:
