@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -30,6 +30,7 @@ from xsim_py.units import format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
+    from collections.abc import Iterator
 
     from xsim_py.report import Result
     from xsim_py.report.style import Look
@@ -243,23 +244,31 @@ class _Reporter:
             result.save(self._args.out)
         if self._args.trace is not None:
             self._write_trace(result)
-        if self._args.timeline not in (None, "-"):
-            result.timeline(self._args.timeline, view=self._view)
-        if self._args.pairs is not None:
-            result.draw_pairs(self._args.pairs, look=self._look())
         if self._args.links is not None:
             result.tables["links"].to_csv(self._args.links)
+        undrawn: list[str] = []
+        if self._args.timeline not in (None, "-"):
+            with _later("--timeline", undrawn):
+                result.timeline(self._args.timeline, view=self._view)
+        if self._args.pairs is not None:
+            with _later("--pairs", undrawn):
+                result.draw_pairs(self._args.pairs, look=self._look())
         if self._args.waits not in (None, "-"):
-            result.draw_waits(self._args.waits, look=self._look())
+            with _later("--waits", undrawn):
+                result.draw_waits(self._args.waits, look=self._look())
         if self._args.report is not None:
-            result.to_html(self._args.report)
+            with _later("--report", undrawn):
+                result.to_html(self._args.report)
         # Files first: they are there, too, when standard output takes nothing.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
         if self._args.timeline == "-":
-            print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=self._view))
+            with _later("--timeline", undrawn):
+                print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=self._view))
         if self._args.waits == "-":
             print(result.tables["waits"])
+        if undrawn:
+            raise ConfigError("\n".join(undrawn))
 
     def _look(self) -> Look | None:
         return None if self._view is None else self._view.look
@@ -269,6 +278,15 @@ class _Reporter:
         if left_out:
             said = f"{left_out:,} calls, messages and marks at the end of the run are left out: they were too many"
             print(f"xsim: warning: {self._args.trace}: {said}", file=self._stderr)
+
+
+@contextmanager
+def _later(option: str, undrawn: list[str]) -> Iterator[None]:
+    """Keep the reason why something cannot be drawn until the rest is written, which took an hour's run."""
+    try:
+        yield
+    except ConfigError as error:
+        undrawn.append(f"{option}: {error}")
 
 
 def print_failures(result: Result, file: TextIO) -> None:
