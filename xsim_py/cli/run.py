@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
 _TO_STDOUT = ("json", "timeline", "waits")
+_BESIDES = {"timeline": "; or it is -, as text", "waits": "; or with .csv, as a table; or it is -, as text"}
 FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "links", "report")
 """The options that name what is written."""
 
@@ -268,7 +269,7 @@ class _Reporter:
         if self._args.waits == "-":
             print(result.tables["waits"])
         if undrawn:
-            raise ConfigError("\n".join(undrawn))
+            raise ConfigError("; ".join(undrawn))
 
     def _look(self) -> Look | None:
         return None if self._view is None else self._view.look
@@ -356,15 +357,15 @@ def _check_outputs(args: Namespace) -> None:
     dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
     if len(dashes) > 1:
         raise ConfigError(f"{' and '.join(dashes)}: only one of them can have the standard output")
-    drawn = [args.timeline, args.pairs]
-    if args.waits is not None and not args.waits.endswith(".csv"):
-        drawn.append(args.waits)
-    if any(name not in (None, "-") for name in drawn):
+    drawn = {"timeline": args.timeline, "pairs": args.pairs}
+    if args.waits is not None and not args.waits.lower().endswith(".csv"):
+        drawn["waits"] = args.waits
+    if any(name not in (None, "-") for name in drawn.values()):
         from xsim_py.report.timeline import check_picture
 
-        for name in drawn:
+        for option, name in drawn.items():
             if name not in (None, "-"):
-                check_picture(name)
+                check_picture(name, besides=_BESIDES.get(option, ""))
     check_report(args.report)
     if _to_files(args):
         from xsim_py.report.result import TABLES
