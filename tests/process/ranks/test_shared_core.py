@@ -112,6 +112,17 @@ def test_speeds_of_what_is_not_there_are_refused(entry: dict[str, object], messa
         run([[(0, 1)]] * 2, machine(2, nodes=3, compute={"speeds": speeds}))
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+def test_speeds_that_no_rank_has_are_told(shards: int) -> None:
+    speeds = [{"nodes": 1, "speed": 2}, {"nodes": 7, "speed": 2}, {"ranks": 1, "nodes": 0, "speed": 2}]
+    described = {"network": {"latency": "1us"}, "compute": {"speeds": speeds}}  # with as many nodes as ranks
+    result = run([[(0, 1)]] * 2, described, shards=shards)
+    assert result.warnings == [f"compute.speeds[{index}]: it is about none of the ranks" for index in (1, 2)]
+    assert run([[(0, 1)]] * 8, described, shards=shards).warnings == [
+        "compute.speeds[2]: it is about none of the ranks"
+    ]
+
+
 def test_a_file_says_where_ranks_are(tmp_path: Path) -> None:
     file = tmp_path / "ranks.csv"
     file.write_text("node, rank, core\n1, 0, 0\n0, 1, 1\n0, 2, 1\n1, 3, 1\n")
