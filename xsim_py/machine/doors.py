@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xsim_py.config import MachineSpec
-from xsim_py.machine.topology import IN, MEMORY, OUT, PORT, Route, Topology, Wire
+from xsim_py.machine.topology import IN, MEMORY, NIC, OUT, Route, Switch, Topology, Wire
 
 
 class Seat(NamedTuple):
@@ -40,7 +40,7 @@ class Doors(Topology):
         self, inner: Topology, *, nics: int = 0, duplex: str = "full", both_ways: bool = False, sockets: int = 0
     ) -> None:
         self.inner, self._nics, self._sockets = inner, nics, sockets
-        kinds = {"half": [PORT], "full": [OUT, PORT] if both_ways else [OUT]}[duplex] if nics else []
+        kinds = {"half": [NIC], "full": [OUT, NIC] if both_ways else [OUT]}[duplex] if nics else []
         self._out: Sequence[int] = kinds
         self._into: Sequence[int] = [IN if kind == OUT else kind for kind in reversed(kinds)]
         added = [*(["nic", "nic both ways"] if len(kinds) == 2 else ["nic"] * len(kinds)), *["memory"] * bool(sockets)]
@@ -129,9 +129,15 @@ class Doors(Topology):
         kind = link[-1] if len(link) > 2 else 0
         if kind == MEMORY:
             return len(self.layers) - 1
-        if self._nics and kind in (OUT, IN, PORT):
-            return len(self.inner.layers) + (kind == PORT and len(self._out) == 2)
+        if kind in (OUT, IN, NIC):
+            return len(self.inner.layers) + (kind == NIC and len(self._out) == 2)
         return self.inner.layer(link)
+
+    def link_name(self, link: Wire, /) -> str:
+        """Return the name of a link; a NIC beside the half-duplex port of a switch is ``n0.nic``."""
+        name = super().link_name(link)
+        shares_port = isinstance(self.inner, Switch) and self.inner.half
+        return name.replace(".port", ".nic") if shares_port and link[-1] == NIC else name
 
     def name(self, node: int, /) -> str:
         """Return what a user calls that node."""

@@ -21,7 +21,8 @@ OUT: Final = -2
 IN: Final = -3
 MEMORY: Final = -4
 BACKBONE: Final = -5
-WITHIN: Final = {PORT: ".port", OUT: ".out", IN: ".in", MEMORY: ".mem", BACKBONE: ""}
+NIC: Final = -6
+WITHIN: Final = {PORT: ".port", OUT: ".out", IN: ".in", MEMORY: ".mem", BACKBONE: "", NIC: ".port"}
 """The links within a vertex by their numbers: what their names have after that of the vertex."""
 
 
@@ -236,7 +237,7 @@ class Switch(Topology):
 
     def __init__(self, nodes: int, *, half: bool = False, backbone: bool = False) -> None:
         self._first = nodes
-        self._half, self._backbone = half, backbone
+        self.half, self._backbone = half, backbone
         self.layers = ("node", "backbone") if backbone else ("node",)
         self.grow(nodes)
 
@@ -262,7 +263,7 @@ class Switch(Topology):
         switch = self._first
         a, b = self.vertex_of(a), self.vertex_of(b)
         backbone: Route = [(switch, switch, BACKBONE)] if self._backbone else []
-        if self._half:
+        if self.half:
             return [(a, a, PORT), *backbone, (b, b, PORT)]
         return [(a, switch), *backbone, (switch, b)]
 

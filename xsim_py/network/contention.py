@@ -82,7 +82,7 @@ class LinkContention:
             Whose it is, for `arrive`.
         """
         cost = unshared.cost(size_bytes)
-        passage = (place, ahead, cost.held_ps, cost.latency_ps + cost.wire_ps, message)
+        passage = (place, ahead, cost.bytes_ps, cost.latency_ps + cost.wire_ps, message)
         there = self._at.get(time_ps)
         if there is not None:
             there.append(passage)

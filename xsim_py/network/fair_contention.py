@@ -148,7 +148,7 @@ class FairContention:
         origin, to, size_bytes = ends
         link = self._link(origin, to)
         cost = link.cost(size_bytes)
-        size_bytes += link.header_bytes
+        size_bytes = size_bytes + link.header_bytes if size_bytes >= 0 else 0
         wire_ps = cost.wire_ps
         begin_ps = time_ps + cost.latency_ps - self._ahead_ps
         links, alone, own = way

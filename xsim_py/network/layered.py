@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.config import LayerSpec, MachineSpec
-from xsim_py.network.link import Cost, Link
+from xsim_py.network.link import Cost, Link, least_ps_per_byte
 from xsim_py.network.network import Network, Places
 
 if TYPE_CHECKING:
@@ -314,7 +314,8 @@ class LayeredNetwork(Network):
             return LinkContention(per_hop_ps=costs.per_hop_ps)
         from xsim_py.network.uneven import LinkFigures, UnevenContention  # most machines have links that are all alike
 
-        figures = [LinkFigures(*each) for each in self._figures]
+        fastest = Fraction(0) if costs is None else least_ps_per_byte(costs)
+        figures = [LinkFigures(ps_per_byte or fastest, latency_ps) for ps_per_byte, latency_ps in self._figures]
         if self._nic is not None:
             at = self._topology.layers.index("nic")
             figures[at] = figures[at]._replace(least_ps=self._nic.message_ps)

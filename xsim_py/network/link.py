@@ -28,7 +28,7 @@ Prior art: Culler et al. (LogP, 1993), Alexandrov et al. (LogGP, 1995), Hoefler 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -61,6 +61,8 @@ class Cost:
         What it takes the receiver's processor.
     eager
         Whether its data leave at once, and not by rendezvous.
+    bytes_ps
+        How long its bytes alone take at the rate of injection; latencies of segments may make `wire_ps` differ.
     """
 
     # Every message reads these: a read of a slot takes CPython 3.11 a fifth of one of a named tuple.
@@ -70,11 +72,7 @@ class Cost:
     latency_ps: int
     receive_ps: int
     eager: bool
-
-    @property
-    def held_ps(self) -> int:
-        """How long its bytes take a link: not what a segment's latency has more than that of an empty message."""
-        return min(self.wire_ps, self.busy_ps)
+    bytes_ps: int = field(default=0, compare=False)
 
 
 class Link:
@@ -139,7 +137,12 @@ class Link:
         return found
 
     def computed(self, size_bytes: int) -> Cost:
-        """Compute the cost of a message of that size; another model has another rule."""
+        """Compute the cost of a message of that size; another model has another rule.
+
+        A size of -1 is that of the request of a rendezvous, which takes a latency and nothing else.
+        """
+        if size_bytes < 0:
+            return Cost(0, 0, 0, self.latency_ps, 0, True, 0)
         costs = self._figures[bisect_right(self._from_bytes, size_bytes) - 1]
         eager = costs.eager_threshold_bytes is None or size_bytes <= costs.eager_threshold_bytes
         send_ps = costs.send_overhead_ps + _of_bytes(size_bytes, costs.send_overhead_ps_per_byte)
@@ -154,12 +157,12 @@ class Link:
             injected_ps = injected_ps or max(wire_ps, 0)
         if wire_ps < 0:  # it is faster than an empty one
             latency_ps, wire_ps = max(latency_ps + wire_ps, 1), 0
-        return Cost(send_ps, wire_ps, max(costs.gap_ps, injected_ps), latency_ps, receive_ps, eager)
+        return Cost(send_ps, wire_ps, max(costs.gap_ps, injected_ps), latency_ps, receive_ps, eager, injected_ps)
 
     def one_way_ps(self, size_bytes: int) -> int:
         """Return how long a message of that size takes from its send to the end of a receive that has been posted."""
         cost = self.cost(size_bytes)
-        asking_ps = 0 if cost.eager else cost.latency_ps + self.latency_ps
+        asking_ps = 0 if cost.eager else 2 * self.latency_ps
         return cost.send_ps + asking_ps + cost.wire_ps + cost.latency_ps + cost.receive_ps
 
     @property

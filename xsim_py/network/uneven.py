@@ -1,7 +1,7 @@
 """Messages that meet on links whose bandwidths and latencies differ; see `xsim_py.network.contention`.
 
-Behind a slow link, the bytes of a message come no faster: so it holds each link for as long as its bytes take on the
-slowest of those that it has come over, and its last byte arrives so long after its head.
+A message takes a link for as long as its bytes take there. Where they come slower, from its rank or over a link before,
+others are taken to go in between; so its last byte arrives so long after its head as they take on the slowest.
 
 A full-duplex interface that is slower while both of its directions are busy has twice ``both_ways`` of its bandwidth
 then. Who comes first has all of one direction, and who comes while that lasts the rest: ``2 * both_ways - 1``.
@@ -67,11 +67,11 @@ class UnevenContention(LinkContention):
                 figures = self._layers[link] = self._figures[self._layer_of(link)]
             if figures.counts:
                 ps_per_byte = figures.ps_per_byte
-                own_bytes = size_bytes + unshared.header_bytes
+                own_bytes = size_bytes + unshared.header_bytes if size_bytes >= 0 else 0
                 own_ps = round_half_up(own_bytes * ps_per_byte.numerator, ps_per_byte.denominator)
                 hops.append((link, own_ps, figures))
-        held_ps = cost.held_ps
-        self._come(time_ps, (place, hops, held_ps, cost.latency_ps + cost.wire_ps - held_ps, message))
+        rest_ps = cost.latency_ps + cost.wire_ps - cost.bytes_ps
+        self._come(time_ps, (place, hops, cost.bytes_ps, rest_ps, message))
 
     def _come(self, time_ps: int, passage: Any) -> None:
         there = self._at.get(time_ps)
@@ -85,19 +85,19 @@ class UnevenContention(LinkContention):
         """Let all messages that are at a link at this time have it, as `LinkContention.advance`."""
         here = sorted(self._at.pop(now_ps), key=lambda passage: passage[0])
         movers = [passage[4] for passage in here]
-        for place, ahead, held_ps, latency_ps, message in here:
+        for place, ahead, slowest_ps, rest_ps, message in here:
             while True:
                 link, own_ps, figures = ahead.pop()
                 begin_ps = max(self._free_ps[link], now_ps)
                 if figures.rest is not None and self._partner is not None:
                     own_ps = _beside(own_ps, self._free_ps[self._partner(link)] - begin_ps, figures.rest)
-                held_ps = max(held_ps, own_ps)
-                self._free_ps[link] = begin_ps + max(held_ps, figures.least_ps)
+                slowest_ps = max(slowest_ps, own_ps)
+                self._free_ps[link] = begin_ps + max(own_ps, figures.least_ps)
                 next_ps = begin_ps + figures.latency_ps
                 if not ahead:
-                    self.arrive(next_ps + latency_ps + held_ps, place, message)
+                    self.arrive(next_ps + rest_ps + slowest_ps, place, message)
                 elif next_ps > now_ps:
-                    self._come(next_ps, (place, ahead, held_ps, latency_ps, message))
+                    self._come(next_ps, (place, ahead, slowest_ps, rest_ps, message))
                 else:  # this hop takes no time: the next one is before all that is left here
                     movers.append(message)
                     continue

@@ -8,6 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xsim_py import simulate
+from xsim_py.config import load_machine
+from xsim_py.machine import Machine
+from xsim_py.network import make_network
 
 US = 10**6
 CORES = 4
@@ -168,3 +171,58 @@ def test_shards_make_no_difference(contention: str, placement: str) -> None:
     assert {result.digest for result in results} == {results[0].digest}
     assert {result.events for result in results} == {results[0].events}
     assert all(result.values == results[0].values for result in results)
+
+
+def alone(to: int, sizes: list[int]) -> list[int]:
+    """Send messages of so many bytes from rank 0 to another rank, each long after the last; how long each one takes."""
+    from time import sleep
+
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    took = []
+    for number, size in enumerate(sizes):
+        sleep(number + 1 - MPI.Wtime())
+        data = np.zeros(size, "u1")
+        if comm.rank == 0:
+            comm.Send(data, to)
+        elif comm.rank == to:
+            comm.Recv(data, 0)
+            took.append(round((MPI.Wtime() - number - 1) * 10**12))
+    return took
+
+
+SPEED = st.sampled_from([1, 3, 10, 40]).map(lambda speed: f"{speed}GB/s")
+LATENCY = st.sampled_from([100, 1000, 7000]).map(lambda latency: f"{latency}ns")
+SEGMENTS = st.lists(
+    st.fixed_dictionaries({"from": st.sampled_from([0, 1000, 5000, 20_000]), "latency": LATENCY, "bandwidth": SPEED}),
+    min_size=1, max_size=3, unique_by=lambda segment: segment["from"],
+).map(lambda segments: sorted(segments, key=lambda segment: segment["from"]))  # fmt: skip
+COSTS = st.fixed_dictionaries(
+    {"latency": LATENCY, "bandwidth": SPEED},
+    optional={"segments": SEGMENTS, "header": st.just("16B"), "eager_threshold": st.just("4KiB")},
+)
+NICS = st.fixed_dictionaries({}, optional={"bandwidth": SPEED, "duplex": st.just("half"), "latency": LATENCY})
+
+
+@settings(max_examples=25)
+@given(
+    COSTS, COSTS, st.none() | NICS, st.none() | SPEED, st.sampled_from(["full", "half"]), st.none() | SPEED,
+    st.sampled_from([1, CORES]),
+)  # fmt: skip
+def test_a_message_alone_takes_what_its_machine_says_however_links_are_shared(
+    network: dict[str, Any], node: dict[str, Any], nic: Any, memory: Any, duplex: str, link: Any, to: int
+) -> None:
+    described = {
+        "machine": {"cores_per_node": CORES}, "same_node": node,
+        "topology": {"type": "switch", "duplex": duplex, **({"links": {"node": {"bandwidth": link}}} if link else {})},
+        **({"nic": nic} if nic is not None else {}), **({"memory": {"bandwidth": memory}} if memory else {}),
+    }  # fmt: skip
+    sizes = [0, 999, 5000, 100_000]
+    for contention in ("none", "links", "flows"):
+        described["network"] = {**network, "contention": contention}
+        spec = load_machine(described)
+        told = make_network(spec, places=Machine(spec, ranks=2 * CORES)).link(0, to)
+        result = simulate(alone, ranks=2 * CORES, machine=described, args=[to, sizes])
+        expected = [told.one_way_ps(size) for size in sizes]
+        assert result.values[to] == [pytest.approx(time_ps, abs=2) for time_ps in expected], contention

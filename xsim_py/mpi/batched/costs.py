@@ -55,6 +55,11 @@ class MessageCosts:
         there = np.unique(np.concatenate([np.ravel(code) for code in codes]))
         kinds = [links[code // width].cost(code % width) for code in there.tolist()]
         rows = [np.searchsorted(there, code) for code in codes]
+        if any(
+            not kind.eager and kind.latency_ps != links[code // width].latency_ps
+            for kind, code in zip(kinds, there.tolist(), strict=True)
+        ):
+            return None  # their requests have another latency
 
         def answer_ps() -> list[Any]:
             key = schedule.shape

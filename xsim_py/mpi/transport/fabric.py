@@ -195,7 +195,10 @@ class Fabric(HotFabric):
         """Let an envelope leave at `start_ps`; it arrives after its time on the wire and the latency."""
         rank.key = key = rank.key + 1
         if self.links is not None and self.links.between(rank.number, message.to):
-            way = (rank.number, message.to, message.size_bytes if message.kind == CONTROL else len(message.data))
+            size = message.size_bytes if message.kind == CONTROL else len(message.data)
+            if message.kind == RENDEZVOUS and message.cid:
+                size = -1  # it asks: no bytes, and no header
+            way = (rank.number, message.to, size)
             self.shard.share(start_ps, key, way, message.to, message)
             return
         message.arrival_ps = arrival = start_ps + wire_ps + latency_ps

@@ -123,15 +123,16 @@ def _start_with_answer(
     fabric = comm.fabric
     size = len(data)
     comm.box.register(send)
-    wire_ps = cost.wire_ps
+    wire_ps, latency_ps = cost.wire_ps, cost.latency_ps
     if cost.eager:
         occupy_nic(rank, start_ps, cost.busy_ps)
         kind = SYNCHRONOUS
     else:
         kind, data, wire_ps = RENDEZVOUS, b"", 0
+        latency_ps = fabric.link(rank.number, to).latency_ps
     ticket = send.ticket
     message = Message(0, cid, comm.me, send.tag, data, size, kind, cost.receive_ps, to, rank.number, ticket, crc, note)
-    fabric.launch(rank, message, start_ps, wire_ps, cost.latency_ps)
+    fabric.launch(rank, message, start_ps, wire_ps, latency_ps)
     if fabric.troubled:
         fabric.guard.watch(send)
     return None if send.buffered else send
