@@ -169,7 +169,7 @@ class Job:
     def _computed(self) -> Computed | None:
         """Return what computing has shown in this process."""
         recorder, times = (self.computing.get(key) for key in ("recorder", "times"))
-        complaints = self.processor.complaints if "processor" in vars(self) else set()
+        complaints = self.processor.said() if "processor" in vars(self) else set()
         if not self.computing and not complaints:
             return None
         from xsim_py.process.ranks.stretches import Computed

@@ -7,7 +7,7 @@ import pytest
 from tests.calibrate.helpers import data
 from xsim_py import simulate
 from xsim_py.calibrate.benchmarks import read_osu
-from xsim_py.calibrate.judge import PROGRAM, judged, lines_of
+from xsim_py.calibrate.judge import PROGRAM, Judged, judged, lines_of, to_judge
 from xsim_py.calibrate.measured import PINGPONG, SAME_NODE, Measured
 from xsim_py.config.loader import bundled_apps
 from xsim_py.errors import ConfigError
@@ -70,9 +70,21 @@ def test_what_does_not_fit_is_left_out(machine: Path):
     assert left_out == [2**30]
 
 
-def test_what_cannot_be_judged(machine: Path):
-    with pytest.raises(ConfigError, match="isend cannot be judged; known are latency, bw, barrier"):
-        judged(Measured("isend", {8: 1e-6}, "a"), machine)
+def test_what_cannot_be_judged_is_left_out():
+    one_way, isend, receive = (Measured(name, {8: 1e-6}, "a.csv") for name in (PINGPONG, "isend", "recv"))
+    assert to_judge([isend, one_way, receive, isend]) == ([one_way], ["a.csv: isend, recv"])
+    assert to_judge([one_way]) == ([one_way], [])
+    with pytest.raises(ConfigError, match=r"a\.csv: isend cannot be judged; known are latency, bw, barrier"):
+        to_judge([isend])
+
+
+def test_errors_are_told_by_mean_percentile_and_largest():
+    rows = [Judged("latency", 2, size, 1.0, 1 + sign * size / 100) for size in range(101) for sign in [(-1) ** size]]
+    (line,) = lines_of(rows)
+    assert line == "latency, 2 ranks: mean error 50.0 %, 95th percentile 95.0 %, largest +100.0 % at 100 B"
+
+
+def test_what_does_not_run(machine: Path):
     small = machine.read_text().replace("cores_per_node: 2", "cores_per_node: 2, nodes: 2")
     machine.write_text(small, encoding="utf-8")
     with pytest.raises(ConfigError, match="too few for 100 ranks"):

@@ -74,6 +74,29 @@ def test_the_rest_is_that_of_another_machine(fitted: FittedLayer, tmp_path: Path
     assert predicted_s(spec, sizes) == pytest.approx([fitted.one_way_s(size) for size in sizes], rel=1e-3)
 
 
+def test_comments_on_a_layer_that_is_fitted_are_left_out(tmp_path: Path):
+    text = """\
+# One rank a node,
+# see same_node for more.
+machine:
+  # of the vendor
+  cores_per_node: 1       # nothing was measured within a node
+topology: {type: switch}  # as it is built
+network: {latency: 5us}
+"""
+    like = str(written(text, tmp_path, "like.yaml"))
+    assert frame_like(like, "-", ["network"]).text == text.partition("network:")[0]
+    assert (
+        frame_like(like, "-", ["network", "same_node"]).text
+        == """\
+machine:
+  # of the vendor
+  cores_per_node: 1
+topology: {type: switch}  # as it is built
+"""
+    )
+
+
 def test_a_preset_can_be_the_other_machine(fitted: FittedLayer, tmp_path: Path):
     frame = frame_like("gige", "-", ["network", "same_node"])
     layers = {"network": fitted, "same_node": fitted}

@@ -55,6 +55,14 @@ def test_judging_a_new_machine_and_one_that_is_there(capsys: pytest.CaptureFixtu
         assert capsys.readouterr().out == new
 
 
+def test_what_cannot_be_judged_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("all.csv").write_text("op,bytes,seconds\npingpong,8,1e-4\nisend,8,1e-6\nrecv,8,1e-6\n")
+    assert main(["calibrate", "--machine", "gige", "--judge", "all.csv"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "xsim: not judged: all.csv: isend, recv\n"
+    assert "latency, 2 ranks: mean error" in printed.out
+
+
 def test_what_does_not_fit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     Path("all.csv").write_text("op,bytes,seconds,ranks\nalltoall,8,1e-6,4\nalltoall,1073741824,1,4\n")
     assert main(["calibrate", "--machine", "gige", "--judge", "all.csv"]) == 0
@@ -73,6 +81,7 @@ def test_what_does_not_fit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         ([LATENCY, "-o", "m.yaml", "--like", "gigee"], "did you mean gige?"),
         ([BARRIER, "-o", "m.yaml"], "one-way times are needed"),
         (["--machine", "gige", "--judge", BARRIER], "-n says it"),
+        (["--judge", BARRIER], "--judge: which machine? --machine names a preset or a file"),
         (["nowhere.txt", "-o", "m.yaml"], "nowhere.txt: No such file"),
         ([LATENCY, "-o", "nowhere/m.yaml"], "there is no such folder"),
         (["--probe", "true", "-o", "m.csv"], "ends in .yaml"),

@@ -123,6 +123,14 @@ def test_what_is_no_set_is_refused_with_the_place(told: Any, message: str, tmp_p
     assert str(caught.value).startswith(f"{file}: ")
 
 
+def test_own_routes_need_a_topology(tmp_path: Path) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(json.dumps({"flows": [{**FLOW, "route": ["a"]}], "links": {"a": [1, 0]}}))
+    assert FlowSet(file).solve("given") == FlowSet(file).solve(None) == {"finish_s": [1.0], "routes": [["a"]]}
+    with pytest.raises(ConfigError, match="topology: missing: own routes need one"):
+        FlowSet(file).solve("own")
+
+
 def test_a_file_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         FlowSet(tmp_path / "none.json")

@@ -98,6 +98,20 @@ def test_out_takes_the_tables(simulator: FakeSimulator, tmp_path):
     assert Result.load(folder / "result.json").tables == simulator.result.tables
 
 
+@pytest.mark.parametrize(
+    ("view", "why"),
+    [("time=5s:6s", "a timeline from 5 s on is empty"), ("ranks=9", "a timeline of rank 9: the ranks of the run are")],
+)
+def test_what_cannot_be_drawn_takes_nothing_else_along(tmp_path, monkeypatch, capsys, view: str, why: str):
+    monkeypatch.chdir(tmp_path)
+    words = f"run -n 2 --quiet --timeline t.png --view {view} --waits w.csv --pairs p.png --report r.html --json -"
+    assert main([*words.split(), "-c", "from mpi4py import MPI; MPI.COMM_WORLD.bcast(1)"]) == 2
+    out, err = capsys.readouterr()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.png", "r.html", "w.csv"]
+    assert json.loads(out)["ended"] == "finished"
+    assert f"--timeline: {why}" in err
+
+
 def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimulator, capsys, tmp_path):
     simulator.first_process = False
     assert main(["run", "-n", "2", "--json", str(tmp_path / "r.json"), "prog.py"]) == 0

@@ -79,7 +79,15 @@ def test_an_interrupt_leaves_no_half_of_a_trace(simulator: FakeSimulator, tmp_pa
         ("--timeline /proc/t.png", "--timeline /proc/t.png: No such file or directory"),
         ("--out /proc", "--out /proc: No such file or directory"),
         ("--timeline nowhere/t.png", "--timeline nowhere/t.png: there is no such folder"),
-        ("--timeline t.gif", "t.gif: the name of a picture ends with .png, .svg or .pdf"),
+        ("--timeline t.gif", "t.gif: the name of a picture ends with .png, .svg or .pdf; or it is -, as text"),
+        ("--pairs t.gif", "t.gif: the name of a picture ends with .png, .svg or .pdf"),
+        (
+            "--waits t.foo",
+            (
+                "t.foo: the name of a picture ends with .png, .svg or .pdf; "
+                "or with .csv, as a table; or it is -, as text"
+            ),
+        ),
         ("--timeline - --json -", "--json - and --timeline -: only one of them can have the standard output"),
     ],
 )

@@ -90,6 +90,8 @@ def test_graphml_and_edge_lists_are_read_alike(tmp_path: Path) -> None:
             {"edges": [["s", "n1"], ["n2", "t"]], "hosts": "n?"},
             "the graph is not connected: no way leads from n1 to n2",
         ),
+        ({"edges": [["a", "b"], ["b", "b"]]}, "topology.edges[1]: no message takes a link from b to itself"),
+        ({"edges": [{"ends": ["a", "a"]}, ["a", "b"]]}, "topology.edges[0]: no message takes a link from a to itself"),
         ({"edges": [["a", "b"]], "hosts": "n*"}, "topology.hosts: none of the 2 vertices is called n*"),
     ],
 )

@@ -41,6 +41,16 @@ def test_the_bytes_of_pairs_are_those_of_ranks():
         assert messages.sum(axis=1).tolist() == result.tables["ranks"]["messages"]
 
 
+def test_a_picture_of_pairs_that_have_sent_no_bytes(tmp_path):
+    def program():
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
+
+    simulate(program, ranks=4).draw_pairs(tmp_path / "pairs.svg")
+    assert "<!-- bytes [B] -->" in (tmp_path / "pairs.svg").read_text()
+
+
 def test_a_picture_of_pairs(tmp_path):
     result = simulate(to_the_right, ranks=4)
     result.draw_pairs(tmp_path / "pairs.svg", of="messages", nodes=True)

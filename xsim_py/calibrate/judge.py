@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,32 @@ class Judged:
         return self.predicted_s / self.measured_s - 1
 
 
+def to_judge(series: Sequence[Measured]) -> tuple[list[Measured], list[str]]:
+    """Tell what can be judged from what no benchmark of ours repeats.
+
+    Returns
+    -------
+    list of Measured, list of str
+        What can be judged, and the operations by file of the rest: ``a.csv: isend, recv``.
+
+    Raises
+    ------
+    ConfigError
+        Nothing can be judged.
+    """
+    rest: dict[str, list[str]] = {}
+    known = []
+    for each in series:
+        if _BENCHMARKS.get(each.operation, each.operation) in _KNOWN:
+            known.append(each)
+        else:
+            rest.setdefault(each.file, []).append(each.operation)
+    lines = [f"{file}: {', '.join(dict.fromkeys(operations))}" for file, operations in rest.items()]
+    if lines and not known:
+        raise ConfigError(f"{'; '.join(lines)} cannot be judged; known are {', '.join(_KNOWN)}")
+    return known, lines
+
+
 def judged(
     series: Measured, machine: str | Path, *, ranks: int | None = None, ranks_per_node: int | None = None
 ) -> tuple[list[Judged], list[int]]:
@@ -49,7 +75,7 @@ def judged(
     Parameters
     ----------
     series
-        What was measured on the real machine.
+        What was measured on the real machine, and can be judged.
     machine
         A preset, or a file.
     ranks, ranks_per_node
@@ -64,11 +90,9 @@ def judged(
     Raises
     ------
     ConfigError
-        The number of ranks is not known, or the benchmark isn't, or it did not run.
+        The number of ranks is not known, or the benchmark did not run.
     """
     benchmark = _BENCHMARKS.get(series.operation, series.operation)
-    if benchmark not in _KNOWN:
-        raise ConfigError(f"{series.file}: {series.operation} cannot be judged; known are {', '.join(_KNOWN)}")
     changes = {}
     if series.operation in _BENCHMARKS:
         ranks, ranks_per_node = 2, 2 if series.layer == SAME_NODE else 1
@@ -104,10 +128,16 @@ def _run(
 
 
 def lines_of(rows: list[Judged]) -> Iterator[str]:
-    """Yield one line for each benchmark: the mean of the errors and the largest one."""
+    """Yield one line for each benchmark: mean, 95th percentile and largest of the errors."""
+    import numpy as np
+
     for benchmark, ranks in dict.fromkeys((row.benchmark, row.ranks) for row in rows):
         errors = [row for row in rows if (row.benchmark, row.ranks) == (benchmark, ranks)]
-        mean = sum(abs(row.error) for row in errors) / len(errors)
+        sizes = [100 * abs(row.error) for row in errors]
+        mean, most = np.mean(sizes), np.percentile(sizes, 95)
         worst = max(errors, key=lambda row: abs(row.error))
         size = "" if benchmark == "barrier" else f" at {worst.size_bytes:,} B"
-        yield (f"{benchmark}, {ranks:,} ranks: mean error {100 * mean:.1f} %, largest {100 * worst.error:+.1f} %{size}")
+        yield (
+            f"{benchmark}, {ranks:,} ranks: mean error {mean:.1f} %, 95th percentile {most:.1f} %, largest "
+            f"{100 * worst.error:+.1f} %{size}"
+        )

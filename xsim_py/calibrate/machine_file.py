@@ -25,6 +25,8 @@ _TOGETHER = "\N{NO-BREAK SPACE}"  # where a line does not end
 _NO_TIME_S = 1e-19  # of a byte: a picosecond for ten million of them
 _OURS = ("name", "description", "source", NETWORK, SAME_NODE)
 _KEPT = ("model", "contention", "noise", "per_hop")
+_COMMENT = re.compile(r"(?:^[ \t]*#.*\n)+|[ \t]+#[^'\"\n]*$", re.MULTILINE)  # lines of it, or one after an entry
+_ON_A_NODE = re.compile(r"\bsame_node\b|measured within a node")
 _TOP_LEVEL = re.compile(r"([A-Za-z_]\w*)\s*:")
 
 
@@ -58,7 +60,7 @@ def plain_frame(layers: Sequence[str]) -> OtherSections:
 
 
 def frame_like(source: str, out: str, layers: Sequence[str]) -> OtherSections:
-    """Return the rest of another machine: a preset, or a file.
+    """Return the rest of another machine, a preset or a file, without comments on a layer that is fitted now.
 
     Raises
     ------
@@ -74,6 +76,8 @@ def frame_like(source: str, out: str, layers: Sequence[str]) -> OtherSections:
         raise ConfigError(f"--like {source}: write each of its sections from the beginning of a line")
     left_out = {*_OURS[:3], *layers}
     text = "".join(block for key, block in blocks if key and key not in left_out)
+    if SAME_NODE in layers:
+        text = _COMMENT.sub(lambda found: "" if _ON_A_NODE.search(found[0]) else found[0], text)
     kept: list[str] = []
     if NETWORK in layers and spec.network is not None:
         inside = next((block for key, block in blocks if key == NETWORK), "")

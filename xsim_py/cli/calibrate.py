@@ -72,6 +72,8 @@ def calibrate(args: Namespace) -> int:
         )
     if fits and args.out is None:
         raise ConfigError("calibrate: -o MACHINE.yaml is missing: where the machine description is written")
+    if not fits and args.machine is None and args.judge:
+        raise ConfigError("calibrate: --judge: which machine? --machine names a preset or a file, such as MACHINE.yaml")
     if not fits and args.machine is None:
         raise ConfigError("calibrate: name files of measurements, or --probe COMMAND; see xsim calibrate --help")
     if not fits and not args.judge:
@@ -79,7 +81,7 @@ def calibrate(args: Namespace) -> int:
     if args.judge and args.out == "-":
         raise ConfigError("calibrate: --judge needs the machine in a file; name one with -o")
     _check_outputs(args)
-    judging = _read(args.judge)
+    judging = _to_judge(args.judge)
     if fits:
         _fit(args)
     if judging:
@@ -222,6 +224,18 @@ def _picture(layer: str, fitted: FittedLayer) -> FittedTimes:
     title = f"{layer.replace('_', ' ')}: {len(starts)} segments, mean error {mean:.2f} %"
     times = list(map(float, fitted.fitted()))
     return FittedTimes(title, list(fitted.sizes), list(fitted.seconds), times, line, fitted.threshold_bytes)
+
+
+def _to_judge(files: Sequence[str]) -> list[Measured]:
+    """Return what can be judged in files, and say what cannot."""
+    if not files:
+        return []
+    from xsim_py.calibrate.judge import to_judge
+
+    known, rest = to_judge(_read(files))
+    if rest:
+        print(f"xsim: not judged: {'; '.join(rest)}", file=sys.stderr)
+    return known
 
 
 def _judge(args: Namespace, series: Sequence[Measured], machine: str) -> None:

@@ -129,7 +129,14 @@ class FlowSet:
         ----------
         routes
             ``given``, ``own``, or None: those that are given, if all are.
+
+        Raises
+        ------
+        ConfigError
+            What is needed for these routes is missing or wrong.
         """
+        if routes == "own":
+            self._topology()
         given = all("route" in flow.values for flow in self._flows)
         of_graph = self._told.values.get("topology") is None or self._topology().values["type"] == "given"
         if routes is None:
@@ -174,7 +181,7 @@ class FlowSet:
     def _topology(self) -> Told:
         told = self._told.values.get("topology")
         if told is None:
-            raise self._told.wrong("topology", "missing: flows without routes need one")
+            raise self._told.wrong("topology", "missing: own routes need one")
         section = _section(self._told.file, "topology.", told)
         kind = section.values.get("type")
         if kind not in (*_KINDS, "given"):

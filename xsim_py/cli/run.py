@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -30,6 +30,7 @@ from xsim_py.units import format_time, parse_exact_seconds
 
 if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
+    from collections.abc import Iterator
 
     from xsim_py.report import Result
     from xsim_py.report.style import Look
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
 _TO_STDOUT = ("json", "timeline", "waits")
+_BESIDES = {"timeline": "; or it is -, as text", "waits": "; or with .csv, as a table; or it is -, as text"}
 FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "links", "report")
 """The options that name what is written."""
 
@@ -243,23 +245,31 @@ class _Reporter:
             result.save(self._args.out)
         if self._args.trace is not None:
             self._write_trace(result)
-        if self._args.timeline not in (None, "-"):
-            result.timeline(self._args.timeline, view=self._view)
-        if self._args.pairs is not None:
-            result.draw_pairs(self._args.pairs, look=self._look())
         if self._args.links is not None:
             result.tables["links"].to_csv(self._args.links)
+        undrawn: list[str] = []
+        if self._args.timeline not in (None, "-"):
+            with _later("--timeline", undrawn):
+                result.timeline(self._args.timeline, view=self._view)
+        if self._args.pairs is not None:
+            with _later("--pairs", undrawn):
+                result.draw_pairs(self._args.pairs, look=self._look())
         if self._args.waits not in (None, "-"):
-            result.draw_waits(self._args.waits, look=self._look())
+            with _later("--waits", undrawn):
+                result.draw_waits(self._args.waits, look=self._look())
         if self._args.report is not None:
-            result.to_html(self._args.report)
+            with _later("--report", undrawn):
+                result.to_html(self._args.report)
         # Files first: they are there, too, when standard output takes nothing.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
         if self._args.timeline == "-":
-            print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=self._view))
+            with _later("--timeline", undrawn):
+                print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=self._view))
         if self._args.waits == "-":
             print(result.tables["waits"])
+        if undrawn:
+            raise ConfigError("; ".join(undrawn))
 
     def _look(self) -> Look | None:
         return None if self._view is None else self._view.look
@@ -269,6 +279,15 @@ class _Reporter:
         if left_out:
             said = f"{left_out:,} calls, messages and marks at the end of the run are left out: they were too many"
             print(f"xsim: warning: {self._args.trace}: {said}", file=self._stderr)
+
+
+@contextmanager
+def _later(option: str, undrawn: list[str]) -> Iterator[None]:
+    """Keep the reason why something cannot be drawn until the rest is written, which took an hour's run."""
+    try:
+        yield
+    except ConfigError as error:
+        undrawn.append(f"{option}: {error}")
 
 
 def print_failures(result: Result, file: TextIO) -> None:
@@ -338,15 +357,15 @@ def _check_outputs(args: Namespace) -> None:
     dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
     if len(dashes) > 1:
         raise ConfigError(f"{' and '.join(dashes)}: only one of them can have the standard output")
-    drawn = [args.timeline, args.pairs]
-    if args.waits is not None and not args.waits.endswith(".csv"):
-        drawn.append(args.waits)
-    if any(name not in (None, "-") for name in drawn):
+    drawn = {"timeline": args.timeline, "pairs": args.pairs}
+    if args.waits is not None and not args.waits.lower().endswith(".csv"):
+        drawn["waits"] = args.waits
+    if any(name not in (None, "-") for name in drawn.values()):
         from xsim_py.report.timeline import check_picture
 
-        for name in drawn:
+        for option, name in drawn.items():
             if name not in (None, "-"):
-                check_picture(name)
+                check_picture(name, besides=_BESIDES.get(option, ""))
     check_report(args.report)
     if _to_files(args):
         from xsim_py.report.result import TABLES

@@ -59,6 +59,10 @@ def _nodes(spec: MachineSpec) -> Iterator[Contradiction]:
             yield "machine.nodes", "a graph knows its own number of nodes", ("topology.type",)
         if topology.file is not None and not is_file(topology.file):
             yield "topology.file", f"there is no file {topology.file}", ()
+        for index, edge in enumerate(topology.edges or ()):
+            a, b = edge if isinstance(edge, tuple) else edge.ends
+            if a == b:
+                yield f"topology.edges[{index}]", f"no message takes a link from {a} to itself", ()
 
 
 def _doors(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -84,7 +88,7 @@ def _doors(spec: MachineSpec) -> Iterator[Contradiction]:
     if spec.nic.both_ways < 0.5:
         yield "nic.both_ways", "less than 0.5 would be slower than half duplex", ()
     if spec.nic.duplex == "half" and "nic.both_ways" in spec.places:
-        yield "nic.both_ways", "a half-duplex NIC has half of its bandwidth then", ("nic.duplex",)
+        yield "nic.both_ways", "leave it out: a half-duplex NIC has half of its bandwidth then", ("nic.duplex",)
 
 
 def _placement(spec: MachineSpec) -> Iterator[Contradiction]:

@@ -77,6 +77,8 @@ class Machine:
         self.universe = wanted or max(cores, ranks)
         sizes = {"cores": spec.machine.cores_per_node, "nodes": spec.machine.nodes}
         self.open = wanted is None and bool(kind.grows) and sizes[kind.grows] is None
+        if spec.compute.speeds and not self.open:
+            self._check_speeds()
         self.node_of: Sequence[int] = self._place()
         self._core_of = array("i")
         if spec.machine.rank_file is not None:
@@ -85,6 +87,16 @@ class Machine:
             nodes, self._core_of = read_rank_file(spec, ranks, self.topology.nodes, self.cores_per_node)
             self.node_of = nodes
         self.followers: list[Callable[[Sequence[int]], object]] = []
+
+    def _check_speeds(self) -> None:
+        """Make sure that the nodes and ranks that have speeds of their own can be there."""
+        for index, each in enumerate(self.spec.compute.speeds or ()):
+            for key, ranges, most in (("nodes", each.nodes, self.topology.nodes), ("ranks", each.ranks, self.universe)):
+                last = max((end for _, end in ranges or ()), default=0)
+                if last >= most:
+                    raise self.spec.error(
+                        f"compute.speeds[{index}].{key}", f"there is no {key[:-1]} {last}: they are 0 to {most - 1}"
+                    )
 
     def add_ranks(self, first: int, nodes: Sequence[int]) -> None:
         """Place the ranks from `first` on at these nodes; it may be called several times, once for each shard."""

@@ -97,7 +97,7 @@ def draw_pairs(
         shown: Any = np.ma.masked_equal(sums, 0) / 1024**power
         low, high = (float(edge) for edge in (shown.min(), shown.max())) if sums.any() else (0.0, 1.0)
         # A few long messages would make all others one colour.
-        norm = LogNorm(low, high) if low * _WIDE < high else Normalize(0, high)
+        norm = LogNorm(low, high) if 0 < low * _WIDE < high else Normalize(0, high)
         image = axes.imshow(shown, cmap="viridis_r", norm=norm, interpolation="nearest", origin="upper")
         what = "rank" if node_of is None else "node"
         axes.set_xlabel(f"to {what}", color=INK)

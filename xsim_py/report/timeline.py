@@ -302,8 +302,15 @@ class Timeline:
         return f"from {format_time(self._since_ps, digits=None)} to {until}" if self._since_ps else f"of {until}"
 
 
-def check_picture(target: str | Path) -> None:
+def check_picture(target: str | Path, *, besides: str = "") -> None:
     """Find out whether a picture can be drawn, under that name.
+
+    Parameters
+    ----------
+    target
+        The name.
+    besides
+        What the message adds: other names that the caller takes.
 
     Raises
     ------
@@ -311,7 +318,8 @@ def check_picture(target: str | Path) -> None:
         When it cannot.
     """
     if Path(target).suffix.lower() not in PICTURES:
-        raise ConfigError(f"{target}: the name of a picture ends with {', '.join(PICTURES[:-1])} or {PICTURES[-1]}")
+        endings = f"{', '.join(PICTURES[:-1])} or {PICTURES[-1]}"
+        raise ConfigError(f"{target}: the name of a picture ends with {endings}{besides}")
     new_figure(1, 1)  # now, and not after an hour's run
 
 

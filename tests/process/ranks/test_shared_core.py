@@ -99,6 +99,30 @@ def test_ranks_and_nodes_have_speeds_of_their_own() -> None:
     assert run([[(0, 8000)]] * 6, described).values == [[t * MS] for t in (1, 4, 8, 2, 8, 8)]
 
 
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"nodes": "1, 3-4"}, r"compute.speeds\[1\].nodes: there is no node 4: they are 0 to 2"),
+        ({"ranks": 6}, r"compute.speeds\[1\].ranks: there is no rank 6: they are 0 to 5"),
+    ],
+)
+def test_speeds_of_what_is_not_there_are_refused(entry: dict[str, object], message: str) -> None:
+    speeds = [{"nodes": 2, "ranks": 5, "speed": 2}, {**entry, "speed": 2}]
+    with pytest.raises(ConfigError, match=message):
+        run([[(0, 1)]] * 2, machine(2, nodes=3, compute={"speeds": speeds}))
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_speeds_that_no_rank_has_are_told(shards: int) -> None:
+    speeds = [{"nodes": 1, "speed": 2}, {"nodes": 7, "speed": 2}, {"ranks": 1, "nodes": 0, "speed": 2}]
+    described = {"network": {"latency": "1us"}, "compute": {"speeds": speeds}}  # with as many nodes as ranks
+    result = run([[(0, 1)]] * 2, described, shards=shards)
+    assert result.warnings == [f"compute.speeds[{index}]: it is about none of the ranks" for index in (1, 2)]
+    assert run([[(0, 1)]] * 8, described, shards=shards).warnings == [
+        "compute.speeds[2]: it is about none of the ranks"
+    ]
+
+
 def test_a_file_says_where_ranks_are(tmp_path: Path) -> None:
     file = tmp_path / "ranks.csv"
     file.write_text("node, rank, core\n1, 0, 0\n0, 1, 1\n0, 2, 1\n1, 3, 1\n")

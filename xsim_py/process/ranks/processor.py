@@ -91,6 +91,18 @@ class Processor:
                 product *= each.speed
         return product
 
+    def said(self) -> set[str]:
+        """Return all complaints, also about speeds that no rank has had; the machine may grow up to the end."""
+        unused = {
+            f"compute.speeds[{index}]: it is about none of the ranks"
+            for index, each in enumerate(self._speeds)
+            if not any(
+                _within(number, each.ranks) and _within(node, each.nodes)
+                for number, node in enumerate(self._places.node_of)
+            )
+        }
+        return self.complaints | unused
+
     def _core_of(self, number: int) -> SharedCore:
         place = (self._places.node_of[number], self._places.core_of[number])
         if place not in self._cores:
