@@ -7,7 +7,6 @@ import errno
 import resource
 import sys
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -66,30 +65,18 @@ from xsim_py.process.python import clock, dates, launcher_variables, randomness,
 from xsim_py.process.ranks import context, current, meter
 from xsim_py.process.ranks.memory import patient_collector
 from xsim_py.process.ranks.patches import Patches
-from xsim_py.process.ranks.shard import Control, Shard
+from xsim_py.process.ranks.shard import Control, Shard, weak_getter
 
 if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
     from xsim_py.failure import CallSite, FailureModel, RestartPolicy, Schedule
     from xsim_py.isolation import Isolation
     from xsim_py.process.ranks.processor import Processor
-    from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.stretches import Computed
     from xsim_py.report import Result
     from xsim_py.schedules import MatchSchedule
 
 _PAIRS_UP_TO_RANKS = 1024
-
-
-def _processor_of(job: weakref.ref[Job]) -> Callable[[], Any]:
-    """Return what gives a shard the processor of its job, without a cycle that Python's collector finds late."""
-
-    def processor() -> Any:
-        alive = job()
-        assert alive is not None
-        return alive.processor
-
-    return processor
 
 
 class Job:
@@ -535,7 +522,7 @@ class Job:
             start_ps=start_ps,
         )
         shard.far = far
-        shard.processor = _processor_of(weakref.ref(self))
+        shard.processor = weak_getter(self, "processor")
         shard.on_start, shard.unfinalized = shared_state.started, unfinalized
         fabric = make_library(
             shard, self.network, self.settings, traced=self.traced, observer=self.monitor,
@@ -544,7 +531,9 @@ class Job:
             failures=self.failures, schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
         if self.machine.crowded:
-            self._leave_cores(shard)
+            from xsim_py.process.ranks.processor import release_the_dead
+
+            release_the_dead(shard, self.processor)
         if self.host is not None:
             self.host.attach(shard, fabric.part(Launcher))
         self.fabrics.append(fabric)
@@ -553,16 +542,6 @@ class Job:
         os_calls.attach(shard)
         self.shards.append(shard)
         return shard
-
-    def _leave_cores(self, shard: Shard) -> None:
-        """Have those who die leave their core to the others."""
-        told = shard.on_failure
-
-        def on_failure(rank: Rank, cause: str, survivable: bool) -> None:
-            self.processor.release(rank, shard.kernel.now_ps)
-            told(rank, cause, survivable)
-
-        shard.on_failure = on_failure
 
     def _meet_in_arrays(self) -> bool:
         """Return whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.

@@ -325,18 +325,13 @@ def everything(result: Result) -> dict[str, Any]:
     return {
         **{key: value for key, value in result.summary.items() if key not in costs},
         **{name: dict(table) if hasattr(table, "keys") else str(table) for name, table in result.tables.items()},
-        "report": result.report,
-        "warnings": result.warnings,
-        "values": result.values,
-        "trace": None
-        if result.trace is None
-        else (list(result.trace.spans), list(map(on_the_way, result.trace.messages))),
+        **{name: getattr(result, name) for name in ("report", "warnings", "values")},
+        "trace": result.trace and (list(result.trace.spans), [*map(on_the_way, result.trace.messages)]),
     }
 
 
 def on_the_way(message: Any) -> Any:
-    """Leave out when its two ends were entered and posted, which only messages one by one know in a collective."""
-    return message._replace(entered_ps=None, posted_ps=None) if message.collective else message
+    return message._replace(entered_ps=None, posted_ps=None)  # only messages one by one know both
 
 
 def outcome(steps: Any, machine: dict[str, Any], ranks: int, program: Any = walk, **options: Any) -> dict[str, Any]:

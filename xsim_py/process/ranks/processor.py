@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from .fiber import Fiber
     from .rank import Rank
+    from .shard import Shard
 
 
 class Processor:
@@ -164,3 +165,14 @@ class _Count:
 
     def __init__(self) -> None:
         self.pieces = 0
+
+
+def release_the_dead(shard: Shard, processor: Processor) -> None:
+    """Have the ranks of a shard that die leave their cores to the others."""
+    told = shard.on_failure
+
+    def on_failure(rank: Rank, cause: str, survivable: bool) -> None:
+        processor.release(rank, shard.kernel.now_ps)
+        told(rank, cause, survivable)
+
+    shard.on_failure = on_failure

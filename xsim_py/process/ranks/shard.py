@@ -9,6 +9,7 @@ times as long to pickle.
 from __future__ import annotations
 
 import gc
+import weakref
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +38,12 @@ _AT_ONCE = "at once"
 _SHARED = "shared"
 _TOLD = "told to all"
 _BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
+
+
+def weak_getter(owner: Any, name: str) -> Callable[[], Any]:
+    """Return what gives an attribute of an owner, and makes no cycle with it that Python's collector finds late."""
+    alive = weakref.ref(owner)
+    return lambda: getattr(alive(), name)
 
 
 class Control:
