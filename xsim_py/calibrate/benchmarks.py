@@ -14,7 +14,7 @@ from xsim_py.calibrate.measured import PINGPONG, STREAM, Measured, median_by_siz
 from xsim_py.errors import ConfigError
 
 MANY_PAIRS = "mbwmr"
-"""What ``osu_mbw_mr`` measures: several pairs of ranks at once, each with a stream of messages."""
+"""The operation of ``osu_mbw_mr``: several pairs of ranks send at once, each a stream of messages."""
 
 _US = 1e-6
 _MB = 1e6

@@ -23,7 +23,7 @@ class Described:
 
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     told: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    """What was written, with what was put in place of some of it, as plain values."""
+    """The description as plain values, with what options have put in place of some of them."""
 
     def place(self, path: str) -> Location:
         """Return where the key at ``path`` was written or, if it was left out, the section that it belongs to."""

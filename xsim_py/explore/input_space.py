@@ -36,7 +36,7 @@ class Input(NamedTuple):
 
     ranks: int
     values: tuple[tuple[str, str], ...]
-    """What each name stands for."""
+    """The names in the command line, and the texts that stand for them."""
     args: tuple[str, ...]
     """The arguments with these values."""
 

@@ -37,7 +37,7 @@ class Stratum(NamedTuple):
     stream: int
     """The seeds of its runs are those of this number, so that strata do not share their draws; 0 are the plain ones."""
     in_turn: bool
-    """Whether run i hits the i-th node of ``topmost``, and no draw says who fails."""
+    """True if run i hits the i-th node of ``topmost``, and no draw says who fails."""
 
 
 def levels(configuration: Configuration) -> list[tuple[int, int]]:
