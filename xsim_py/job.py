@@ -281,7 +281,7 @@ class Job:
     @property
     def have_common(self) -> bool:
         """True if some of what happens has to happen in all shards in one order."""
-        return self.spec.storage is not None or self.network.contention() is not None
+        return self.spec.storage is not None or any(self.machine.shares)
 
     def _complete_spec(self) -> MachineSpec:
         """The description with what the call adds to it."""
@@ -550,7 +550,7 @@ class Job:
         """
         if self.isolation or self.noise is not None or (self.schedule is not None and self.schedule.watch):
             return False
-        apart = self.network.contention() is None and (self.transport.size == 1 or not self.have_common)
+        apart = not any(self.machine.shares) and (self.transport.size == 1 or not self.have_common)
         return apart and self.collectives != MESSAGES
 
     def _isolate(self, patches: Patches) -> None:

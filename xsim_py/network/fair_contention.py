@@ -56,7 +56,7 @@ class Way(NamedTuple):
     alone: float
     """Bytes per picosecond of a message that meets nobody."""
     own: bool
-    """Whether the rate at which its rank injects may be less than these links allow."""
+    """True if its rank may inject more slowly than these links allow."""
 
 
 class FairContention:
@@ -106,9 +106,6 @@ class FairContention:
         self._capacities = [math.inf]
         self._messages: dict[int, Any] = {}
         self._awake_ps: float = math.inf
-
-    def number(self, links: int) -> None:
-        """Keep links by what they are, also if they have numbers."""
 
     def way(self, route: Sequence[Hashable], *, within: bool = False) -> Way:
         """Return what `enter` needs of a route, which is one directed link or more, and may be within a node."""

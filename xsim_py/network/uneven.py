@@ -25,9 +25,9 @@ class LinkFigures(NamedTuple):
     latency_ps: int
     least_ps: int = 0
     rest: Fraction | None = None
-    """What is left of its bandwidth while its `partner` is busy; None: all."""
+    """This part of its bandwidth is left while its `partner` is busy; None: all of it."""
     counts: bool = True
-    """Whether messages wait for it."""
+    """False if messages do not wait for it."""
 
 
 class UnevenContention(LinkContention):
@@ -53,9 +53,6 @@ class UnevenContention(LinkContention):
         super().__init__(per_hop_ps=0)
         self._layer_of, self._figures, self._partner = layer_of, figures, partner
         self._layers: dict[Any, LinkFigures] = {}
-
-    def number(self, links: int) -> None:
-        """Keep links by what they are: their numbers do not tell a layer."""
 
     def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Let a message come to the first link of its way, as `LinkContention.enter`."""

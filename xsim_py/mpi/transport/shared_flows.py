@@ -31,9 +31,6 @@ class SharedFlows(SharedLinks):
         How fast each message flows.
     """
 
-    fifo = False
-    overtaking = True
-
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
         super().__init__(machine, network, account)
         self._ways = lru_cache(ROUTES_KEPT)(self._way)

@@ -37,12 +37,12 @@ class SharedLinks:
         The costs of messages.
     account : LinkContention
         Who uses which link when.
-    """
 
-    fifo = True
-    """Whether what a rank sends leaves one after the other."""
-    overtaking = False
-    """Whether messages may be through before their elders."""
+    Attributes
+    ----------
+    fifo : bool
+        Whether messages take a link one after the other, as the account does it.
+    """
 
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
         self._machine = machine
@@ -50,11 +50,12 @@ class SharedLinks:
         self._links = lru_cache(ROUTES_KEPT)(machine.shared_way)
         self._across, self._within = machine.shares
         self._account = account
-        self.overtaking = self.overtaking or not network.in_order
+        self.fifo = account.fifo
+        self._overtaking = not (account.fifo and network.in_order)
         self._streams: dict[tuple[int, int, int, int], deque[Message]] = {}
         self._due_ps: dict[tuple[int, int, int, int], int] = {}
         self._early: dict[Message, int] = {}  # those that are through before their elders, and their keys
-        if machine.topology.figures is None:
+        if account.fifo and machine.topology.figures is None:
             account.number(machine.topology.many_links)
 
     def connect(self, shard: Shard, deliver: Callable[[Message], None]) -> None:
@@ -84,7 +85,7 @@ class SharedLinks:
         message
             Known in the receiver's shard only; the others follow it for the links that it takes.
         """
-        if self.overtaking and message is not None:
+        if self._overtaking and message is not None:
             self._queue(message)
         origin, to, size_bytes = way
         ahead = self._links(origin, to).copy()
@@ -118,7 +119,7 @@ class SharedLinks:
     def _arrive(self, time_ps: int, key: int, message: Message | None) -> None:
         if message is None:
             return
-        stream = _stream(message) if self.overtaking else None
+        stream = _stream(message) if self._overtaking else None
         if stream is None:
             self._post(time_ps, key, message)
             return
