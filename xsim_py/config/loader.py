@@ -17,6 +17,7 @@ from xsim_py.config.described import read_description
 from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
 from xsim_py.config.document import read_yaml_file, yaml_text
 from xsim_py.config.entries import Entry, Problem, from_python
+from xsim_py.config.topologies import TopologySpec
 from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
 from xsim_py.errors import ConfigError, advice
 
@@ -143,49 +144,44 @@ def _paths(cls: type[Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield from ((f"{path}.{key}", each) for key, each in kind.other.kinds.items())
 
 
+_OF_LAYER: Final = dict.fromkeys(("segments", "times", "header_bytes"))
+_OLD_OF_TOPOLOGY: Final = {"type", "dims", "twist", "file", "edges", "hosts"}
+_YOUNGER: Final[dict[str, dict[str, Any]]] = {
+    "": {**dict.fromkeys(("layers", "nic", "memory")), "spawn": SpawnSpec(), "process": ProcessSpec()},
+    "machine": {
+        **dict.fromkeys(("sockets_per_node", "nics_per_node", "rank_file", "memory_per_node_bytes")),
+        "oversubscribe": False,
+    },
+    "topology": dict.fromkeys({key.name for key in options(TopologySpec)} - _OLD_OF_TOPOLOGY),
+    "network": {**_OF_LAYER, "noise": None},
+    "same_node": _OF_LAYER,
+    "compute": dict.fromkeys(("times", "speeds", "flops", "ps_per_byte", "noise")),
+    "mpi": {"library_version": "", "create_group": "plain", "resilience": None},
+    "failures": dict.fromkeys(("flips", "hangs")),
+}
+"""By section, the entries that are younger than `config_hash`, and what they are where they say nothing."""
+
+
 def config_hash(spec: MachineSpec) -> str:
     """Sixteen hexadecimal digits that are equal for two descriptions of the same machine.
 
     Order of keys, units and comments do not count, nor do the name, description and source; the content of a graph's
     file does, and not where it lies.
     """
-    told: Any = _plain(dataclasses.replace(spec, name="", description="", source=""))
-    # Hashes are older than these entries, and stay what they were where they say nothing.
-    for section, default in (("spawn", SpawnSpec()), ("process", ProcessSpec())):
-        if getattr(spec, section) == default:
-            del told[section]
-    told = {key: value for key, value in told.items() if value is not None or key not in ("layers", "nic", "memory")}
-    told["machine"] = dict(_plain(spec.machine))  # type: ignore[call-overload]
-    for key in ("sockets_per_node", "nics_per_node", "rank_file", "oversubscribe", "memory_per_node_bytes"):
-        if told["machine"][key] in (None, False):
-            del told["machine"][key]
-    told["failures"] = dict(_plain(spec.failures))  # type: ignore[call-overload]
-    for key in ("flips", "hangs"):
-        if told["failures"][key] is None:
-            del told["failures"][key]
-    told["topology"] = dict(_plain(spec.topology))  # type: ignore[call-overload]
-    old = {"type", "dims", "twist", "file", "edges", "hosts"}
+    told = _without_silent(dataclasses.replace(spec, name="", description="", source=""), _YOUNGER[""])
+    for name, younger in _YOUNGER.items():
+        if name and (section := getattr(spec, name)) is not None:
+            told[name] = _without_silent(section, younger)
     if spec.topology.type == "fattree":
-        old |= {"leaves", "nodes_per_leaf", "spines"}
-    for key in told["topology"].keys() - old:
-        if told["topology"][key] is None:
-            del told["topology"][key]
-    for section, later in (
-        ("network", ("noise", "segments", "times", "header_bytes")),
-        ("same_node", ("segments", "times", "header_bytes")),
-    ):
-        if (layer := getattr(spec, section)) is not None:
-            told[section] = dict(_plain(layer))  # type: ignore[call-overload]
-            for key in later:
-                if getattr(layer, key) is None:
-                    del told[section][key]
-    told["compute"] = {key: value for key, value in _plain(spec.compute).items() if value is not None}  # type: ignore[attr-defined]
-    told["mpi"] = _plain(spec.mpi)
-    for key, silent in (("library_version", ""), ("create_group", "plain"), ("resilience", None)):
-        if told["mpi"][key] == silent:
-            del told["mpi"][key]
+        told["topology"] |= {key: getattr(spec.topology, key) for key in ("leaves", "nodes_per_leaf", "spines")}
     text = json.dumps(told, default=_plain, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _without_silent(section: object, younger: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a section, but for those that are younger than hashes and say nothing."""
+    told: Any = _plain(section)
+    return {name: value for name, value in told.items() if name not in younger or value != younger[name]}
 
 
 def _plain(value: object) -> object:
