@@ -2,6 +2,7 @@
 order tests run, and how a worker came to its end, which pytest-xdist does not tell."""
 
 import faulthandler
+import gc
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,9 @@ from hypothesis import HealthCheck, settings
 from xsim_py.process.programs.private_modules import PrivateModules
 
 # A deadline measures how busy the machine is; a derandomised run fails on every machine or on none.
-settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "default", deadline=None, max_examples=50, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("campaign", parent=settings.get_profile("default"), derandomize=False, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -64,6 +67,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """At the end, where it is seen."""
     for line in _ends:
         terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_earlier_tests_left() -> None:
+    """The collector need not look at it again: ranks that died are kept for as long as the process lives."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ _VARYING = [
     (r" +[0-9.e-]+  (finished|aborted|stalled)$", r" <cost>  \1"),
     (r"^ [ ~]*[~^][ ~^]*\n", ""),  # marks below the lines of a traceback
     (r"^xsim: .*(?: of [\d,]+ runs  | events/s  ).*\n", ""),  # said every half minute, where that comes
+    (r"\b[0-9](?:\.[0-9]+)?e-1[3-9]\b", "<rounding>"),  # numpy adds up in the order that suits the processor
     (r"-{3,}|  +", "  "),
 ]
 

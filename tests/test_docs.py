@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.doc_blocks import PAGES, ROOT, blocks, comparable, rerun
 from xsim_py import simulate
 from xsim_py.cli.calibrate import add_calibrate_parser
@@ -185,7 +186,7 @@ def test_a_rank_takes_what_the_guide_says():
     if sys.version_info >= (3, 12):
         said["frames and the rest"] += 2000
         said["together"] += 2000
-    ranks = "65536" if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else "16384"
+    ranks = "65536" if CAMPAIGN else "16384"
     command = [sys.executable, "-m", "tests.bench.rank_bytes", ranks]
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout)
     assert said.keys() == found.keys()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from tests.cases import ROOT
 from tests.fuzz.programs import programs as random_programs
 from tests.fuzz.simulated import MACHINES, simulated
@@ -18,7 +19,6 @@ from xsim_py.errors import ConfigError
 from xsim_py.isolation import Isolation
 from xsim_py.vitals import TICK_S
 
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 SAMPLE = {
     "rma_mutex.n3-shmem": "process",
     "spawn.n3-links": "process:3",

@@ -1,11 +1,11 @@
 """The table "which recovery for which program" says what is so."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests import recovery_table
+from tests.campaign import CAMPAIGN
 from tests.recovery_table import (
     PAGE,
     ROWS,
@@ -21,7 +21,6 @@ from tests.recovery_table import (
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 QUICK = ("bag_of_tasks", "propagate")
 AGAIN = "python -m tests.recovery_table --write"
 

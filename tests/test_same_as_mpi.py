@@ -1,10 +1,10 @@
 """A program gives the same values under a real MPI and under xsim."""
 
-import os
 import warnings
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.cases import EXPECTED, Case, Outcome, all_cases, largest_cases
 from tests.real_mpi import MPIEXEC, differing
 from tests.simulated import run_simulated
@@ -12,7 +12,7 @@ from tests.simulated import run_simulated
 CASES = all_cases()
 # The real MPI, whose version is pinned, runs every third program on as many ranks as it can have; in a campaign all, on
 # all numbers of ranks.
-CHECKED = CASES if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else largest_cases(CASES)[::3]
+CHECKED = CASES if CAMPAIGN else largest_cases(CASES)[::3]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

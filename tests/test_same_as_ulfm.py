@@ -1,21 +1,19 @@
 """Programs in which processes die give what a real Open MPI gave, as far as the rules say what that has to be."""
 
 import io
-import os
 import warnings
 from collections.abc import Iterator
 from itertools import groupby
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.real_ulfm import MPIRUN, run_real
 from tests.ulfm_cases import EXPECTED, VARIANTS, UlfmCase, Values, all_cases, runs, values_in
 from xsim_py import simulate
 
 CASES = all_cases()
 REAL = [case for case in CASES if not case.only_here]
-
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 
 
 def on_shards() -> Iterator[tuple[UlfmCase, str]]:

@@ -1,16 +1,14 @@
 """Programs that are to get over any failure do: a sample of the sweeps, and in a campaign every pair of deaths."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.cases import ROOT
 from tests.sweep_failures import SWEEPS, Death, Outcome, Sweep, bad
-
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 
 
 def sampled(sweep: Sweep) -> list[str]:

@@ -1,6 +1,5 @@
 """A flow of which parts are lost: what averages of the neighbours make of it."""
 
-import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -8,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.apps.helpers import APPS, simulated
+from tests.campaign import CAMPAIGN
 
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 PROGRAM = "lattice_boltzmann.py"
 SMALL = ("--columns", 16, "--steps", 12, "--every", 4)
 

@@ -1,17 +1,16 @@
 """The checks find nothing in the programs of this repository but what `known.yaml` says: no false alarm."""
 
 import io
-import os
 from typing import Any
 
 import pytest
 import yaml
 
 from tests import ulfm_cases
+from tests.campaign import CAMPAIGN
 from tests.cases import APPS, ROOT, Case, all_cases
 from xsim_py import simulate
 
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 KNOWN = yaml.safe_load((ROOT / "tests" / "checks" / "known.yaml").read_text(encoding="utf-8"))
 
 PROGRAMS = [case for case in all_cases() if case.ranks in (2, 3, 4)]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.conformance.__main__ import run, simulation
 from tests.conformance.judgement import broken, known_failures, reason_for
 from tests.conformance.records import recorded
@@ -18,15 +17,25 @@ SECONDS = {
     "test_p2p_buf": 7, "test_p2p_buf_matched": 2, "test_p2p_buf_part": 11, "test_pack": 11, "test_rma": 30,
     "test_rma_nb": 26, "test_util_dtlib": 22, "test_file": 5, "test_io": 24, "test_util_pool": 5,
 }  # fmt: skip
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 PARTS = {1: 1, 2: 1, 4: 2} if CAMPAIGN else {1: 1, 4: 2}
 """In how many runs the suite is gone through, by the number of ranks: two workers have equal loads."""
 
 
 LEFT_TO_CAMPAIGN = frozenset(
-    {"test_cco_nb_vec", "test_cco_pr_vec", "test_cco_ngh_buf", "test_cco_pr_ngh_buf", "test_rma_nb", "test_util_dtlib"}
+    {
+        "test_cco_nb_vec",
+        "test_cco_pr_buf",
+        "test_cco_pr_vec",
+        "test_cco_ngh_buf",
+        "test_cco_pr_ngh_buf",
+        "test_datatype",
+        "test_msgspec",
+        "test_pack",
+        "test_rma_nb",
+        "test_util_dtlib",
+    }
 )
-"""On several ranks, these do what others do by calls of another form, and take as long as all the rest."""
+"""On several ranks, these do what they do on one, or what others do by calls of another form, and take very long."""
 
 
 def gone_through(ranks: int) -> list[str]:

@@ -3,13 +3,13 @@
 ``python -m tests.inputs SEED FIRST LAST`` tries more, and ``python -m tests.inputs FILE`` one that failed again.
 """
 
-import os
 import random
 import subprocess
 import sys
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.inputs.corpus import ROOT, Case, good
 from tests.inputs.judge import judge, read, written
 from tests.inputs.mutations import case
@@ -17,13 +17,12 @@ from xsim_py import run as loaded
 
 assert loaded  # before the judge forks
 
-_CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
-_BLOCK = 100 if _CAMPAIGN else 24
+_BLOCK = 100 if CAMPAIGN else 24
 
 
-@pytest.mark.parametrize("first", range(0, 24 * _BLOCK if _CAMPAIGN else 1, _BLOCK))
+@pytest.mark.parametrize("first", range(0, 24 * _BLOCK if CAMPAIGN else 1, _BLOCK))
 def test_spoilt_input_is_refused_with_its_place_or_runs(first: int):
-    seed = random.SystemRandom().randrange(10**9) if _CAMPAIGN else 0
+    seed = random.SystemRandom().randrange(10**9) if CAMPAIGN else 0
     words = map(str, (seed, first, first + _BLOCK - 1))
     done = subprocess.run([sys.executable, "-m", "tests.inputs", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

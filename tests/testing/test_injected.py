@@ -1,14 +1,13 @@
 """A rank of a test raises at any place, while others go on, wait or poll: the right test fails, and none hangs."""
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.testing.running import SUITES, run
 
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 PARTS = range(8 if CAMPAIGN else 1)
 COUNT = 1250 if CAMPAIGN else 20
 SESSIONS = 100 if CAMPAIGN else 3

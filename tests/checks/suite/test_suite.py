@@ -1,12 +1,11 @@
 """The checks find the known mistakes of the labelled suite and nothing else: of a sample, and in a campaign of all."""
 
-import os
-
+from tests.campaign import CAMPAIGN
 from tests.checks.suite.judge import judged
 from tests.checks.suite.programs import all_programs
 from xsim_py.findings import CATEGORIES
 
-STEP = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else 16
+STEP = 1 if CAMPAIGN else 16
 
 
 def test_nothing_but_the_mistakes_is_found():

@@ -1,6 +1,5 @@
 """The agreement's protocol: all schedules of small groups, random ones of larger, and its cost when nobody dies."""
 
-import os
 import random
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from tests.mpi.failures.agreement_series import Series
 from tests.mpi.failures.agreement_world import Event, World
 from xsim_py.mpi.failures.agreement import DOWN, REQUEST, TREES, UP, Agreement, AgreementPacket, Ballot
@@ -54,7 +54,7 @@ def after(world: World, event: Event) -> World:
 
 # States grow about tenfold with a member or a death: the campaign's largest search has 140,000.
 SMALL = [(1, 0), (2, 1), (3, 2), (4, 1)]
-LARGER = [(4, 2), (4, 3), (5, 1)] if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else []
+LARGER = [(4, 2), (4, 3), (5, 1)] if CAMPAIGN else []
 
 
 @pytest.mark.parametrize("rough", [False, True], ids=["orderly", "rough"])

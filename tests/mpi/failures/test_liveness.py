@@ -1,6 +1,5 @@
 """Liveness discovery: the variants of the literature and where they fail, all schedules of small groups for ours."""
 
-import os
 import random
 from itertools import combinations
 
@@ -8,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from tests.mpi.failures.liveness_world import NOBODY, Discovery, known_dead, listed
 from tests.mpi.failures.test_agreement import play, search
 from xsim_py.mpi.failures.agreement import Ballot
 from xsim_py.mpi.failures.liveness import DATA, REQUEST, RESULT, VARIANTS, Liveness, LivenessPacket
-
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 
 
 def sets_of_dead(sizes: range) -> list[tuple[int, frozenset[int]]]:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from tests.campaign import CAMPAIGN
 from tests.mpi.ftco.programs import Scenario, check, run, scenarios
 
-CAMPAIGN = settings().max_examples > 1000
-EXAMPLES = 250
-PARTS, CASES = (25, 4000) if CAMPAIGN else (1, 50)
+EXAMPLES = 250 if CAMPAIGN else 80
+PARTS, CASES = (25, 4000) if CAMPAIGN else (1, 15)
 
 
 @settings(max_examples=EXAMPLES)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.cases import Case, all_cases
 from tests.simulated import run_simulated
 from xsim_py import simulate
@@ -63,7 +63,7 @@ def test_a_run_repeats_its_choices_to_the_bit(shards: int) -> None:
 
 
 CASES = [case for case in all_cases() if case.ranks <= 8]
-SAMPLE = CASES if os.environ.get("HYPOTHESIS_PROFILE") == "campaign" else CASES[::25]
+SAMPLE = CASES if CAMPAIGN else CASES[::25]
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=str)

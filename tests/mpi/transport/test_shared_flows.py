@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.campaign import CAMPAIGN
 from tests.mpi.transport.test_shared_links import (
     LAYERED,
     MIXED,
@@ -30,7 +30,6 @@ from tests.real_mpi import MPIEXEC, mpiexec
 from xsim_py import simulate
 
 US, NS = 10**6, 10**3
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 HEADER = 16  # bytes that SMPI sends with each message
 SEGMENTS = [{"from": "2KiB", "bandwidth": "6Gbps", "latency": "2us"}, {"from": "5000B", "latency": "500ns"}]
 SETS = Path(__file__).parents[2] / "network" / "flow_sets"

@@ -1,11 +1,11 @@
 """The layer costs an Agree after each collective call, and with a failure what the calls of ULFM cost by hand."""
 
 import io
-import os
 from typing import Any
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.mpi4py.resilience.layered import layered
 from xsim_py import simulate
 from xsim_py.mpi4py import collective_calls, p2p
@@ -16,7 +16,6 @@ from xsim_py.report import Result
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 
 COVERED = """
 def agreed():
