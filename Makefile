@@ -18,13 +18,14 @@ JOBS ?= 2
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
-.PHONY: help demo test bench ftco-figures bench-peers browser campaign ulfm conformance clients clean
+.PHONY: help demo test bench ftco-figures xsim-figures bench-peers browser campaign ulfm conformance clients clean
 
 help:
 	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
 	@echo 'make test      install, and run everything that must pass'
 	@echo 'make bench     measure speed and memory, against themselves'
 	@echo 'make ftco-figures  compute figures 8 to 10 of the FTCO paper again (an hour; goes on where it was interrupted)'
+	@echo 'make xsim-figures  compute figures 1 to 3 of the xSim paper again (half an hour; the same)'
 	@echo 'make bench-peers  measure speed beside SimGrid (minutes; fetches it from Debian where apt is there)'
 	@echo 'make browser   look at pages (--report) in a real browser (fetches Chromium from Debian where apt is there)'
 	@echo 'make campaign  the property tests, and spoilt inputs, with many more random cases (an hour or so)'
@@ -66,11 +67,15 @@ test: $(VENV)/installed-test $(SUITE)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo && wait $$!
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
-# An hour or two, once; what is done is kept in build/, and the same command goes on with the rest.
-ftco-figures: $(VENV)/installed-test
-	@for name in ftco-fig8 ftco-fig10; do \
+# An hour or two, once, and half an hour; what is done is kept in build/, and the same command goes on with the rest.
+ftco-figures: STUDIES := ftco-fig8 ftco-fig10
+ftco-figures: KEEP := tests.ftco.computed
+xsim-figures: STUDIES := xsim-fig1 xsim-fig2 xsim-fig3
+xsim-figures: KEEP := tests.study.kept
+ftco-figures xsim-figures: $(VENV)/installed-test
+	@for name in $(STUDIES); do \
 	    $(BIN)/xsim study $$name --out build/$$name && \
-	    $(BIN)/python -m tests.ftco.computed build/$$name/results.json >build/$$name.csv && \
+	    $(BIN)/python -m $(KEEP) build/$$name/results.json >build/$$name.csv && \
 	    mv build/$$name.csv models/studies/$$name-computed.csv || exit 1; \
 	done
 

@@ -17,6 +17,7 @@ temporary  the process says nothing for --silent seconds, and then does what the
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import time
@@ -76,8 +77,8 @@ def main() -> int:
     """Measure each iteration; return 1 if a sum is not that of those who are left."""
     a = parse_arguments()
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
-    if min(a.communicators, a.iterations) < 1 or a.iterations >= size or a.silent < 0:
-        complaint = f"benchtolerate: 1 communicator and 1 to {size - 1} iterations at least, and no negative time"
+    if min(a.communicators, a.iterations) < 1 or a.iterations >= size or not 0 <= a.silent < math.inf:
+        complaint = f"benchtolerate: 1 communicator and 1 to {size - 1} iterations at least, and a time of zero or more"
         raise SystemExit(complaint if rank == 0 else 1)
     clones = [Clone() for _ in range(a.communicators)]
     begin_s, wrong = MPI.Wtime(), 0

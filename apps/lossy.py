@@ -34,8 +34,16 @@ def parse_arguments() -> argparse.Namespace:
     add("--fill", choices=FILLS, default="zero", help="under heat, what stands for lost rows (default: zero)")
     add("--n", type=int, default=32, help="points along one side (default: 32)")
     add("--steps", type=int, default=200, help="steps, or iterations at most (default: 200)")
-    add("--die", metavar="RANK@STEP", action="append", default=[], help="this rank dies before this step")
+    add("--die", type=death, metavar="RANK@STEP", action="append", default=[], help="this rank dies before this step")
     return parser.parse_args()
+
+
+def death(text: str) -> tuple[int, int]:
+    """Return the two numbers of RANK@STEP."""
+    rank, _, step = text.partition("@")
+    if not (rank.isdecimal() and step.isdecimal()):
+        raise argparse.ArgumentTypeError(f"'{text}' is not RANK@STEP, as in 2@20")
+    return int(rank), int(step)
 
 
 class Rows:
@@ -50,7 +58,7 @@ class Rows:
     def __init__(self, comm: MPI.Comm, arguments: argparse.Namespace) -> None:
         self.comm, self.n, self.fill = comm, arguments.n, arguments.fill
         self.first, self.end = (self.n * place // comm.size for place in (comm.rank, comm.rank + 1))
-        self.deaths = dict(map(int, told.split("@")) for told in arguments.die)
+        self.deaths = dict(arguments.die)
         self.lost: tuple[int, ...] = ()
         self._before: list[np.ndarray] = []
 
@@ -132,7 +140,7 @@ def main() -> None:
     """Solve, and let the first of those who live say how wrong it is."""
     arguments, comm = parse_arguments(), MPI.COMM_WORLD
     if not 1 <= comm.size <= arguments.n or arguments.steps < 0:
-        complaint = f"lossy: {comm.size} ranks need as many rows at least, and there are {arguments.n}"
+        complaint = f"lossy: {comm.size} ranks need as many rows at least (--n), and --steps is zero or more"
         raise SystemExit(complaint if comm.rank == 0 else 1)
     rows = Rows(comm, arguments)
     error, largest = (heat if arguments.solver == "heat" else conjugate_gradient)(rows, arguments.steps)

@@ -169,9 +169,10 @@ def test_the_reference_has_every_column_with_its_unit():
         assert units == {name: table.units.get(name, "") for name in table.columns}
 
 
-def test_every_test_that_the_verification_names_is_there():
+@pytest.mark.parametrize("page", ["verification.md", "reference/papers.md"])
+def test_every_test_that_a_page_names_is_there(page: str):
     text, lost = "", []
-    for path, name in re.findall(r"\]\(\.\./(tests/[\w/]+\.py)\)|`(test_\w+)`", prose(DOCS / "verification.md")):
+    for path, name in re.findall(r"\]\([./]*(tests/[\w/]+\.py)\)|`(test_\w+)`", prose(DOCS / page)):
         if path:
             text = (ROOT / path).read_text(encoding="utf-8")
         elif f"def {name}(" not in text:

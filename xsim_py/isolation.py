@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import crashes, vitals
-from xsim_py.engine import processes_of
 from xsim_py.engine.processes import OUT_OF_MEMORY, ProcessDeath, Processes
 from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
@@ -50,17 +49,14 @@ _CUT_OFF: Final = (
 )
 
 
-def processes_for(ranks: int, each: int, *, later: bool) -> Processes:
-    """The processes of a run with `each` ranks in one, and perhaps some for those that are started `later`."""
-    first = processes_of(ranks, each)
-    return Processes(range(1, 1 + first), 1 + first + _LATER * later)
+def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, list[range]]:
+    """The processes of a run in whose `first` ones these ranks are, and the ranks of each shard.
 
-
-def blocks_of(ranks: int, each: int, shards: int) -> list[range]:
-    """The ranks of each shard: none in that of the coordinator, nor in those that are for later."""
-    first = [range(low, min(low + each, ranks)) for low in range(0, ranks, each)]
-    none = range(ranks, ranks)
-    return [range(0), *first, *[none] * (shards - 1 - len(first))]
+    None are in that of the coordinator, nor in those that are perhaps there for ranks that are started `later`.
+    """
+    processes = Processes(range(1, 1 + len(first)), 1 + len(first) + _LATER * later)
+    ranks = sum(map(len, first))
+    return processes, [range(0), *first, *[range(ranks, ranks)] * (processes.size - 1 - len(first))]
 
 
 def shared_memory_folder() -> str:

@@ -28,7 +28,6 @@ from xsim_py.engine import (
     make_transport,
     problem_of_processes,
     problem_of_shards,
-    processes_of,
 )
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
@@ -187,18 +186,15 @@ class Job:
             if problem := problem_of_shards(len(transport.local), self.ranks):
                 raise ConfigError(f"shards: {problem}")
             return transport, self.machine.shard_blocks(transport.size)
-        if self.machine.crowded:
-            raise ConfigError("isolation: ranks that share a core are simulated in one process")
         if shards != 1:
             raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
         if launched_by_mpiexec() > 1:
             raise ConfigError("isolation: a real mpiexec has made the processes; start xsim without it")
         if problem := problem_of_processes(self.ranks, each):
             raise ConfigError(f"isolation: {problem}")
-        from xsim_py.isolation import blocks_of, processes_for  # most runs have greenlets, and should start quickly
+        from xsim_py.isolation import processes_for  # most runs have greenlets, and should start quickly
 
-        processes = processes_for(self.ranks, each, later=not self.have_common)
-        return processes, blocks_of(self.ranks, each, processes.size)
+        return processes_for(self.machine.process_blocks(each), later=not self.have_common)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
@@ -298,7 +294,7 @@ class Job:
             "seed": self.seed,
             "config_hash": config_hash(self._complete_spec()),
             "ranks": self.ranks,
-            "shards": processes_of(self.ranks, self.isolation) if self.isolation else self.transport.size,
+            "shards": len([block for block in self.blocks if block]) if self.isolation else self.transport.size,
             "isolation": way_of(self.isolation),
             "machine": f"{self.spec.name}: {self.machine}",
             "program": self.program.name,

@@ -58,6 +58,7 @@ def test_all_but_the_root_may_fail_one_after_the_other():
 
 
 def test_what_cannot_be_is_refused():
-    run = simulated(APP, "--iterations", 4, ranks=4)
-    assert run.status == 1
-    assert run.err == "benchtolerate: 1 communicator and 1 to 3 iterations at least, and no negative time\n"
+    for told in (("--iterations", 4), ("--communicators", 0), ("--silent", "nan"), ("--silent", -1)):
+        run = simulated(APP, *told, ranks=4)
+        assert run.status == 1
+        assert run.err == "benchtolerate: 1 communicator and 1 to 3 iterations at least, and a time of zero or more\n"

@@ -88,4 +88,12 @@ def test_a_death_at_any_time_ends_nothing(solver: str, time_us: int):
 
 def test_more_ranks_than_rows_are_refused():
     run = simulated("lossy.py", "--n", 1, ranks=2)
-    assert (run.status, run.err) == (1, "lossy: 2 ranks need as many rows at least, and there are 1\n")
+    said = "lossy: 2 ranks need as many rows at least (--n), and --steps is zero or more\n"
+    assert (run.status, run.err) == (1, said)
+
+
+@pytest.mark.parametrize("die", ["x", "1", "@3", "1@-2", "1@2@3"])
+def test_a_death_that_is_none_is_refused(die: str):
+    run = simulated("lossy.py", "--die", die, ranks=2)
+    assert run.status == 2
+    assert run.err.endswith(f"argument --die: '{die}' is not RANK@STEP, as in 2@20\n")

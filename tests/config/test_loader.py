@@ -206,6 +206,8 @@ def test_bytes_that_are_not_text_are_placed(tmp_path: Path) -> None:
         ({".".join("a" * 99): 1}, "nested more than 64 levels deep"),
         ({"mpi.ftco.timeout": 0}, "mpi.ftco.timeout: an answer needs some time, and this is zero"),
         ({"compute.speed": 0}, "compute.speed: 0 is not a number above zero"),
+        ({"compute.speed": "1e-3"}, "compute.speed: '1e-3' is text in YAML 1.1; write 1.0e-3"),
+        ({"compute.speed": "2e9"}, "compute.speed: '2e9' is text in YAML 1.1; write 2.0e+9"),
         ({"name": 3}, "name: 3 is not text; put it in quotes"),
         ({"mpi.detector.period": "1s"}, "mpi.detector.period: a timeout detector has no period"),
         (

@@ -92,3 +92,19 @@ def test_closed_forms_know_their_distances() -> None:
     assert switch.route(0, 3) == [(0, 4), (4, 3)]
     assert switch.route(1, 1) == []
     assert (single.hops(0, 0), single.diameter(), single.mean_distance(), single.route(0, 0)) == (0, 0, 0.0, [])
+
+
+@pytest.mark.parametrize(
+    ("each", "oversubscribe", "blocks"),
+    [
+        (1, False, [1] * 7),
+        (3, False, [3, 3, 1]),
+        (1, True, [2, 2, 2, 1]),
+        (3, True, [4, 3]),
+        (9, True, [7]),
+    ],
+)
+def test_who_shares_a_core_is_in_one_process(each: int, oversubscribe: bool, blocks: list[int]) -> None:
+    sizes = {"machine.nodes": "2", "machine.cores_per_node": "2" if oversubscribe else "4"}
+    spec = load_machine("gige", overrides={**sizes, "machine.oversubscribe": str(oversubscribe).lower()})
+    assert [len(block) for block in Machine(spec, ranks=7).process_blocks(each)] == blocks

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.study.kept import rows_of
 from xsim_py.study import StudyResults, load_study, plan_runs, run_study
 from xsim_py.study.loader import presets
 from xsim_py.study.published import read_published
@@ -29,6 +30,16 @@ def by(results: StudyResults, column: str, **where: object) -> list[float]:
     return [row[column] for row in rows if all(row[name] == value for name, value in where.items())]
 
 
+def check_kept(study: str, results: StudyResults) -> None:
+    """Compare what has been computed with the rows that are kept of the study: equal, and some."""
+    table, same = results.summary, 0
+    kept = rows_of(study)
+    for values in table.rows():
+        row = {name: "" if value is None else str(value) for name, value in zip(table.columns, values, strict=True)}
+        same += {name: row[name] for name in kept[0]} in kept
+    assert same == len(table) > 0
+
+
 @pytest.mark.parametrize("name", presets())
 def test_a_preset_is_good_and_can_be_named_in_several_ways(name: str):
     spec = load_study(name)
@@ -49,6 +60,7 @@ def test_the_figures_of_the_xsim_paper_have_its_numbers_of_ranks():
 
 def test_recovery_is_shrink_and_starting_again_and_revoke_costs_nothing(tmp_path):
     results = results_of("xsim-fig1", tmp_path, only=["ranks=8,32", "machine=GigE,SHMEM"])
+    check_kept("xsim-fig1", results)
     for machine in ("GigE", "SHMEM"):
         without = by(results, "total_us", machine=machine, fail="no failure")
         with_one = by(results, "total_us", machine=machine, fail="one failure")
@@ -93,6 +105,7 @@ def test_windows_repair_themselves_in_the_time_of_one(tmp_path):
 
 def test_networks_separate_as_agreements_grow(tmp_path):
     results = results_of("xsim-fig2", tmp_path, only=["ranks=4,64"])
+    check_kept("xsim-fig2", results)
     gige, shmem, torus = (by(results, "maximum_us", machine=machine) for machine in ("GigE", "SHMEM", "3D torus"))
     assert gige[1] - torus[1] > gige[0] - torus[0]
     assert torus[1] - shmem[1] > torus[0] - shmem[0]
@@ -101,6 +114,7 @@ def test_networks_separate_as_agreements_grow(tmp_path):
 
 def test_molecular_dynamics_gains_by_ranks_at_first_and_loses_by_a_failure(tmp_path):
     results = results_of("xsim-fig3", tmp_path, only=["ranks=4,16", "machine=SHMEM"])
+    check_kept("xsim-fig3", results)
     without, with_one = (by(results, "virtual_time_s", failure=failure) for failure in ("no failure", "one failure"))
     assert without[0] > without[1]
     assert with_one[0] > with_one[1]

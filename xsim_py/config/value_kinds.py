@@ -24,6 +24,7 @@ _LONGEST_LINE: Final = 200
 _OPTION: Final = "xsim_py option"
 _UNIT: Final = re.compile("_(?:ps|bytes)$")
 _PREFIXES: Final = ("", "k", "M", "G", "T", "P")
+_EXPONENT: Final = re.compile(r"([0-9]{1,9})(?:\.0*)?[eE]([-+]?)([0-9]{1,3})")
 _FLOPS: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?) ?([kMGTP]?)(?:flops?(?:/s)?)?")
 _RATE: Final = re.compile(r"([0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?) ?([kMGTP]?)(?:/s)?")
 _NUMBERS: Final = re.compile(r"[0-9]{1,10}( ?- ?[0-9]{1,10})?( ?, ?[0-9]{1,10}( ?- ?[0-9]{1,10})?){0,9999}")
@@ -129,6 +130,8 @@ def _boolean(value: object) -> bool:
 
 def _positive(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        if isinstance(value, str) and (found := _EXPONENT.fullmatch(value)):
+            raise ValueError(f"{value!r} is text in YAML 1.1; write {found[1]}.0e{found[2] or '+'}{found[3]}")
         raise ValueError(f"{value!r} is not a number above zero")
     return float(value)
 

@@ -195,7 +195,25 @@ class Machine:
         """Return the ranks of each shard (see `xsim_py.machine.shard_blocks`)."""
         if not self.crowded:
             return shard_blocks(self.node_of, shards=shards)
-        # Who shares a core has to be simulated together.
+        groups = self._together()
+        most = groups[-1] if groups else 1
+        blocks = shard_blocks(groups, shards=min(shards, most))
+        return blocks + [range(self.ranks, self.ranks)] * max(shards - most, 0)
+
+    def process_blocks(self, each: int) -> list[range]:
+        """Return the ranks of each process: so many one after the other, and who shares a core with one of them."""
+        groups = self._together() if self.crowded else range(self.ranks)
+        blocks, first = [], 0
+        while first < self.ranks:
+            end = min(first + each, self.ranks)
+            while end < self.ranks and groups[end] == groups[end - 1]:
+                end += 1
+            blocks.append(range(first, end))
+            first = end
+        return blocks
+
+    def _together(self) -> list[int]:
+        """Return the group of each rank, ascending from 1: who shares a core has to be simulated together."""
         places = [node * self.cores_per_node + core for node, core in zip(self.node_of, self.core_of, strict=True)]
         last = {place: rank for rank, place in enumerate(places)}
         group, groups, until = 0, [], -1
@@ -203,9 +221,7 @@ class Machine:
             group += rank > until
             until = max(until, last[place])
             groups.append(group)
-        return shard_blocks(groups, shards=min(shards, group)) + [range(self.ranks, self.ranks)] * max(
-            shards - group, 0
-        )
+        return groups
 
     def __str__(self) -> str:
         return f"{self.topology}; ranks a node: {self.cores_per_node}, placed {self.spec.machine.placement}"

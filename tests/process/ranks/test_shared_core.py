@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,27 @@ def test_who_dies_leaves_the_core_to_the_others() -> None:
     assert [values and values[0] // MS for values in result.values] == [35, 35, None, 35]
 
 
+STARTING = """
+import sys, time
+from mpi4py import MPI
+child = "from mpi4py import MPI; MPI.Pcontrol(10**9); print(round(MPI.Wtime(), 3))"
+if MPI.COMM_WORLD.rank == 0:
+    MPI.COMM_SELF.Spawn(sys.executable, ["-c", child])
+time.sleep(0.5 - MPI.Wtime())
+MPI.Pcontrol(10**9)
+print(round(MPI.Wtime(), 3))
+"""
+
+
+@pytest.mark.parametrize("way", [{"shards": 1}, {"shards": 2}, {"isolation": "process"}])
+def test_who_is_started_later_shares_no_core(way: dict[str, Any], tmp_path: Path) -> None:
+    file, said = tmp_path / "ranks.csv", io.StringIO()
+    file.write_text("rank,node,core\n0,0,0\n1,0,2\n")  # the next core in the order is taken, and another one free
+    described = machine(3, machine={"rank_file": str(file)})
+    simulate(STARTING, kind="code", ranks=2, machine=described, stdout=said, **way)
+    assert said.getvalue().split() == ["1.24", "1.5", "1.5"]
+
+
 def test_ranks_and_nodes_have_speeds_of_their_own() -> None:
     speeds = [{"nodes": "1-2", "speed": 0.5}, {"ranks": "0, 3", "speed": 4}, {"ranks": 4, "nodes": 0, "speed": 9}]
     described = machine(2, nodes=3, compute={"speeds": speeds, "speed": 2})
@@ -157,3 +179,12 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str | None, mes
 def test_what_is_no_list_of_numbers_is_refused(numbers: object) -> None:
     with pytest.raises(ConfigError, match=r"compute.speeds\[0\].ranks"):
         run([[(0, 1)]], machine(1, compute={"speeds": [{"ranks": numbers, "speed": 2}]}))
+
+
+@pytest.mark.parametrize(
+    ("for_ms", "ft", "ends"), [(3, False, [17, 20]), (30, False, [11, 41]), (30, True, [11, None])]
+)
+def test_who_hangs_leaves_the_core_to_the_others_until_it_comes_back(for_ms: int, ft: bool, ends: list[Any]) -> None:
+    """Both have 10 ms of work; rank 1 stands still after 2 ms, in which each has done 1 ms of it."""
+    result = run([[(0, 10_000)]] * 2, machine(1), fail=f"hang:rank=1,at=2ms,for={for_ms}ms", ft=ft)
+    assert [values and values[0] / MS for values in result.values] == ends

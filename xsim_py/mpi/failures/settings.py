@@ -38,15 +38,13 @@ def detector_settings(spec: Any, network: Network) -> DetectorSettings:
 
 
 def check_hangs(spec: Any) -> None:
-    """Refuse processes that stand still where something would go on for them, or take them for dead by itself.
+    """Refuse processes that stand still where something would take them for dead by itself.
 
     Raises
     ------
     ConfigError
-        The machine lets ranks share cores, or collectives are FTCO's.
+        Collectives are FTCO's.
     """
-    if spec.machine.oversubscribe:
-        raise spec.error("failures.hangs", "ranks that share a core do not hang; leave out machine.oversubscribe")
     if uses_ftco(spec.mpi.collectives):
         said = "collectives by FTCO would take a process that hangs for dead; leave one of them out"
         raise spec.error("failures.hangs", said)

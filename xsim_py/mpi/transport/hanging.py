@@ -56,6 +56,7 @@ class HangingFabric(Fabric):
         go_past_stop(rank)
         hang(rank, what.for_ps)
         until_ps = what.time_ps + what.for_ps
+        self.shard.processor().pause(rank, what.time_ps, until_ps)
         said = f"injected: {what}"
         cause = f"{said}; longer than the detector waits, killed when it came back"
         dead = self.on_silence(rank, until_ps, cause)

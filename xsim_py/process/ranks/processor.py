@@ -105,7 +105,9 @@ class Processor:
         return self.complaints | unused
 
     def _core_of(self, number: int) -> SharedCore:
-        place = (self._places.node_of[number], self._places.core_of[number])
+        places = self._places
+        # Who is started later takes a free place, and shares its core with nobody.
+        place = (places.node_of[number], places.core_of[number]) if number < places.ranks else (-1, number)
         if place not in self._cores:
             self._cores[place] = SharedCore()
         return self._cores[place]
@@ -114,6 +116,11 @@ class Processor:
         """Take a rank that has died off its core."""
         if self._places.crowded:
             self._core_of(rank.number).leave(rank, now_ps)
+
+    def pause(self, rank: Rank, now_ps: int, until_ps: int) -> None:
+        """Leave its core to others while a rank stands still."""
+        if self._places.crowded:
+            self._core_of(rank.number).pause(rank, now_ps, until_ps)
 
     def clear(self) -> None:
         """Forget who computes, as when the job starts."""

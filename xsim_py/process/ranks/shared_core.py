@@ -44,15 +44,30 @@ class SharedCore:
         self._await(fiber.rank)
         fiber.park(_COMPUTING)
 
-    def leave(self, rank: Rank, now_ps: int) -> None:
-        """Take a rank that has died off the core."""
-        gone = [fiber for fiber in self._left_ps if fiber.rank is rank]
-        if gone:
-            self._serve(now_ps)
-            for fiber in gone:
-                del self._left_ps[fiber]
-            if self._left_ps:
-                self._await(next(iter(self._left_ps)).rank)
+    def leave(self, rank: Rank, now_ps: int) -> dict[Fiber, int]:
+        """Take a rank that has died off the core; return what its fibers had still to do, in picoseconds."""
+        if all(fiber.rank is not rank for fiber in self._left_ps):
+            return {}
+        self._serve(now_ps)
+        gone = {fiber: left_ps for fiber, left_ps in self._left_ps.items() if fiber.rank is rank}
+        for fiber in gone:
+            del self._left_ps[fiber]
+        if self._left_ps:
+            self._await(next(iter(self._left_ps)).rank)
+        return gone
+
+    def pause(self, rank: Rank, now_ps: int, until_ps: int) -> None:
+        """Take a rank that stands still off the core until it comes back."""
+        if gone := self.leave(rank, now_ps):
+            rank.key += 1
+            rank.shard.kernel.post(until_ps, rank.key, self._come_back, (rank, gone))
+
+    def _come_back(self, entry: tuple[Rank, dict[Fiber, int]]) -> None:
+        rank, gone = entry
+        if rank.exit_status is None:  # else it has died meanwhile
+            self._serve(rank.shard.kernel.now_ps)
+            self._left_ps |= gone
+            self._await(rank)
 
     def _serve(self, now_ps: int) -> None:
         """Note what all have done up to now."""
