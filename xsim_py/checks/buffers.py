@@ -328,11 +328,16 @@ def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     if sent is None or received is None:
         return
     if overlap(_pieces(sent), _pieces(received)):
-        text = f"{call.title} receives to where it sends from"
-        monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
+        note_one_memory(monitor, call)
     _show(call, _pieces(sent), reads=True)
     _show(call, _pieces(received), reads=False)
     _check_apart(monitor, call, _pieces(received), reads=False)
+
+
+def note_one_memory(monitor: Monitor, call: MpiCall) -> None:
+    """Take down that a call sends from memory to which it receives."""
+    text = f"{call.title} receives to where it sends from"
+    monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
 
 
 def _are_apart(mine: Any, theirs: Any) -> bool:
