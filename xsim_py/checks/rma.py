@@ -129,11 +129,6 @@ def _access(
         text = f"{call.title}, which makes a request, is called while no target is locked"
         monitor.note(EPOCH_LIFECYCLE, call.place, text, call.rank.number)
     start = displacement * mine.window.shape.units[target]
-    inner = (
-        [(0, count * core.size)]
-        if core.is_contiguous
-        else [(i * core.extent + at, i * core.extent + at + n) for i in range(count) for at, n in core.layout.pieces()]
-    )
     what = f"{getattr(op._impl, 'name', '')} on {core.name or core.typechar}" if op is not None else ""
     access = Access(
         call.rank.number,
@@ -141,7 +136,7 @@ def _access(
         call.place,
         how,
         what,
-        sorted((start + at, start + end) for at, end in inner if end > at),
+        buffers.pieces_from(start, core, count) if count * core.size else [],
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
     )
     access.is_passive = is_passive
