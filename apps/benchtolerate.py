@@ -60,7 +60,8 @@ class Clone:
                 if error.Get_error_class() not in GONE:
                     raise
                 self.comm.Revoke()  # nobody may wait for those who are on their way to the repair
-                self.comm = self.comm.Shrink()
+                broken, self.comm = self.comm, self.comm.Shrink()
+                broken.Free()
                 self.comm.Set_errhandler(MPI.ERRORS_RETURN)
                 self.repairs += 1
 
@@ -99,6 +100,8 @@ def main() -> int:
         begin_s = float(clones[0].allreduce(np.array([MPI.Wtime()]), MPI.MAX)[0])
         if rank == 0:
             print(f"iteration {iteration}: {longest_s * 1e6:.3f} us, {repairs} repairs", flush=True)
+    for clone in clones:
+        clone.comm.Free()
     return int(wrong > 0)
 
 

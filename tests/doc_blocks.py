@@ -14,6 +14,7 @@ A page's folder is empty but for ``apps/``; its own path is left out of transcri
 left out of the comparison: see `comparable`.
 
 python -m tests.doc_blocks --write [PAGE ...]     puts what is printed now into the pages
+python -m tests.doc_blocks --check [PAGE ...]     tells what `xsim run --check` finds in programs of the pages
 """
 
 import argparse
@@ -33,6 +34,7 @@ from typing import Any, NamedTuple
 from tests.real_mpi import MPIEXEC
 from tests.warm import client
 from xsim_py.config import load_machine
+from xsim_py.findings import CATEGORIES
 from xsim_py.study import load_study, plan_runs
 
 ROOT = Path(__file__).parent.parent
@@ -47,6 +49,27 @@ _RUN = f"""
 run() {{ (exit $status); eval "$1" 2>&1 </dev/null; status=$?; printf '\\n{_END}'; }}
 status=0
 """
+# What is left behind is nobody's fault where processes have died: so a program with failures is run without them, too.
+_CHECKED = """#!/bin/bash
+checked() {{ {{ {0} "$@" 2>&1 >&3 | tee -a {1} >&2; }} 3>&1; return "${{PIPESTATUS[0]}}"; }}
+case "$1" in
+    run) shift ;;
+    compare|compare-recovery|explore|failures|ftco|study) exit ;;  # they take long, and check nothing
+    *) exec {0} "$@" ;;
+esac
+unharmed=()
+for word in "$@"; do
+    case "$dropped$word" in
+        --fail) dropped=the-next- ;;
+        the-next-*) dropped= ;;
+        --fail=*) ;;
+        *) unharmed+=("$word") ;;
+    esac
+done
+[ "${{#unharmed[@]}}" = $# ] || checked run --check "${{unharmed[@]}}" >/dev/null 2>&1
+checked run --check "$@"
+"""
+_FINDING = re.compile(rf"^(\S+):\d+: ({'|'.join(CATEGORIES)}): ", re.MULTILINE)
 _VARYING = [
     (r"\b[0-9a-f]{32}\b", "<digest>"),
     (r"\b(config|configuration|config_hash\":) \"?[0-9a-f]{16}\b", r"\1 <hash>"),
@@ -101,7 +124,7 @@ def comparable(text: str) -> list[str]:
     return text.splitlines()
 
 
-def rerun(page: Path, folder: Path) -> str:
+def rerun(page: Path, folder: Path, *, checked: bool = False) -> str:
     """Return the text of a page with every transcript as it comes out now.
 
     Parameters
@@ -110,9 +133,11 @@ def rerun(page: Path, folder: Path) -> str:
         A Markdown file.
     folder
         Where to run: an empty folder.
+    checked
+        Run what `xsim run` runs with its checks; see `findings`.
     """
     text = page.read_text(encoding="utf-8")
-    environment = _prepare(folder)
+    environment = _prepare(folder, checked=checked)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
     pieces, done = [], 0
@@ -133,12 +158,29 @@ def rerun(page: Path, folder: Path) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _prepare(folder: Path) -> dict[str, str]:
+def findings(page: Path, folder: Path) -> set[str]:
+    """Return what the checks find in the programs that a page runs: each file, and the class of the finding."""
+    rerun(page, folder, checked=True)
+    told = _report(folder)
+    lines = told.read_text(encoding="utf-8") if told.exists() else ""
+    return {f"{file}: {category}" for file, category in _FINDING.findall(lines)}
+
+
+def _report(folder: Path) -> Path:
+    """Return where all that checked runs say is kept, whatever a command does with it."""
+    return folder.parent / f"{folder.name}-report.txt"
+
+
+def _prepare(folder: Path, *, checked: bool) -> dict[str, str]:
     """Put `xsim`, `python` and `mpiexec` of this environment, and the example programs, where a page finds them."""
     shutil.copytree(ROOT / "apps", folder / "apps", ignore=shutil.ignore_patterns("__pycache__"))
     tools = folder.parent / f"{folder.name}-bin"
     tools.mkdir()
-    for name, text in {"xsim": client(), "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'}.items():
+    commands = {"xsim": client()}
+    if checked:
+        quoted = shlex.quote(str(tools / "unchecked")), shlex.quote(str(_report(folder)))
+        commands = {"unchecked": client(), "xsim": _CHECKED.format(*quoted)}
+    for name, text in {**commands, "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'}.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     surroundings = {name: value for name, value in os.environ.items() if name not in _OF_THE_SERVICE}
@@ -183,13 +225,19 @@ def _check_yaml(block: Block, folder: Path) -> None:
 
 
 def main() -> None:
-    """Rewrite pages."""
+    """Rewrite pages, or check their programs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="default: all")
-    parser.add_argument("--write", action="store_true", required=True)
-    for page in parser.parse_args().pages or PAGES:
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--write", action="store_true")
+    what.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    for page in options.pages or PAGES:
         with tempfile.TemporaryDirectory() as name:
             (folder := Path(name) / "page").mkdir()
+            if options.check:
+                print("".join(f"{page}: {found}\n" for found in sorted(findings(page, folder))), end="", flush=True)
+                continue
             new = rerun(page, folder)
         if comparable(new) != comparable(page.read_text(encoding="utf-8")):
             page.write_text(new, encoding="utf-8")

@@ -3,6 +3,8 @@
 Writes a table (``.conformance/table.md``): for each module and number of ranks run/passed/skipped/failed, ours first.
 What a real MPI that is not there makes of the tests is taken from the records. Ends with status 1 if a test that passes
 under a real MPI does not pass here and is not in ``known.yaml``.
+
+With ``--check`` ours run with the checks, and these have to find what ``findings.yaml`` says, and nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tests.conformance import records
+from tests.conformance import findings, records
 from tests.conformance.judgement import CUT, Outcomes, broken, counts, known_failures, outcomes_of
 from tests.conformance.page import Row, write_page
 from tests.conformance.suite import CACHE, ROOT, NoSuite, download, modules, suite
@@ -35,9 +37,9 @@ def real_launchers() -> Iterator[tuple[str, list[str]]]:
         yield "Open MPI", [str(other / "mpirun"), *options, "-n", "{ranks}", str(other / "python")]
 
 
-def simulation() -> list[str]:
+def simulation(*options: str) -> list[str]:
     """The command of ours."""
-    return [sys.executable, "-m", "xsim_py", "run", "-n", "{ranks}"]
+    return [sys.executable, "-m", "xsim_py", "run", "-n", "{ranks}", *options]
 
 
 def run(
@@ -66,27 +68,28 @@ def run(
     return outcomes_of(said), said
 
 
-def simulated(module: str, ranks: int, options: argparse.Namespace) -> Outcomes | None:
-    """Run a module under the simulation and keep what it says; or take what an earlier run has said, if it did."""
-    kept = CACHE / "said" / f"{module}-{ranks}.txt"
+def simulated(module: str, ranks: int, options: argparse.Namespace) -> str | None:
+    """Run a module under the simulation and return what it says; or what an earlier run has said, if it did."""
+    check = ["--check"] * options.check
+    kept = CACHE / "said" / f"{module}-{ranks}{''.join(check)}.txt"
     if not (options.kept and kept.exists()):
         if not options.seconds:
             return None
         kept.parent.mkdir(exist_ok=True)
-        kept.write_text(run(simulation(), [module], ranks, options.seconds)[1], encoding="utf-8")
-    said = kept.read_text(encoding="utf-8")
-    return outcomes_of(said) | ({f"{module}.*": CUT} if LATE in said else {})
+        kept.write_text(run(simulation(*check), [module], ranks, options.seconds)[1], encoding="utf-8")
+    return kept.read_text(encoding="utf-8")
 
 
 def compare(options: argparse.Namespace, chosen: Sequence[str], sizes: Sequence[int]) -> list[Row]:
     """Run what is asked for, and say how each module does as soon as that is known."""
-    launchers = {} if options.no_real else dict(real_launchers())
-    known, rows = known_failures(), list[Row]()
+    launchers = {} if options.no_real or options.check else dict(real_launchers())
+    known, expected, rows = known_failures(), findings.expected(), list[Row]()
     for module in chosen:
         for ranks in sizes:
-            ours = {} if options.record else simulated(module, ranks, options)
-            if ours is None:
+            said = "" if options.record else simulated(module, ranks, options)
+            if said is None:
                 continue
+            ours = outcomes_of(said) | ({f"{module}.*": CUT} if LATE in said else {})
             real = records.recorded(ranks)
             real = [{test: o for test, o in outcomes.items() if test.startswith(f"{module}.")} for outcomes in real]
             for place, mpi in enumerate(records.MPIS):
@@ -94,8 +97,9 @@ def compare(options: argparse.Namespace, chosen: Sequence[str], sizes: Sequence[
                     real[place] = run(launchers[mpi], [module], ranks, options.seconds)[0]
                     if options.record:
                         records.write({(mpi, ranks): real[place]})
-            missed = [] if options.record else broken(ours, real, known)
-            rows.append(Row(module, ranks, [ours, *real], missed))
+            found = findings.findings_of(said)
+            missed = [] if options.record else [*broken(ours, real, known), *findings.alarms(found, expected)]
+            rows.append(Row(module, ranks, [ours, *real], missed, frozenset(found)))
             print(module, ranks, *map(counts, rows[-1].outcomes), *missed, flush=True)
     return rows
 
@@ -103,13 +107,14 @@ def compare(options: argparse.Namespace, chosen: Sequence[str], sizes: Sequence[
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for, and write the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.partition("\n")[0])
-    parser.add_argument("-n", "--ranks", default=",".join(map(str, SIZES)), help="numbers of ranks")
+    parser.add_argument("-n", "--ranks", help="numbers of ranks")
     parser.add_argument("-m", "--modules", default="", help="only modules whose names match this regular expression")
     parser.add_argument(
         "--seconds", type=float, default=600, help="what a module may take; 0: run nothing (with --kept)"
     )
     parser.add_argument("--no-real", action="store_true", help="do not run the real MPIs: compare with the records")
     parser.add_argument("--record", action="store_true", help="run the real MPIs only, and record what they do")
+    parser.add_argument("--check", action="store_true", help="run ours with its checks, and compare what they find")
     parser.add_argument("--kept", action="store_true", help="do not run again what has been run: go on after a break")
     parser.add_argument("--write", action="store_true", help="write the page of the documentation, too")
     parser.add_argument("--download", action="store_true", help="only fetch the source of the tests")
@@ -122,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.download:
         return 0
     chosen = [module for module in modules() if re.search(options.modules, module)]
-    rows = compare(options, chosen, [int(size) for size in options.ranks.split(",")])
+    sizes = list(map(int, options.ranks.split(","))) if options.ranks else findings.SIZES if options.check else SIZES
+    rows = compare(options, chosen, sizes)
     (CACHE / "table.md").write_text(
         "\n".join(
             ["| module | ranks | xsim | MPICH | Open MPI | broken |", "|---|---|---|---|---|---|", *map(str, rows)]
@@ -132,6 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         write_page(rows)
     bad = sum(len(row.missed) for row in rows)
+    if options.check and {*findings.SIZES} <= {*sizes}:
+        for place in findings.never_found(chosen, [row.found for row in rows]):
+            bad += 1
+            print(f"{place}: is in findings.yaml, and was not found")
     print(f"{bad} broken; run/passed/skipped/failed are in {CACHE / 'table.md'}")
     return 1 if bad else 0
 

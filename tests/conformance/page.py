@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.conformance.findings import Place
 from tests.conformance.judgement import CUT, Outcomes, counts, known_failures
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conformance.md"
@@ -14,12 +15,13 @@ MARK = "<!-- the table is written by `python -m tests.conformance --write` -->\n
 
 
 class Row(NamedTuple):
-    """One module on so many ranks: outcomes under the simulation first, and what is broken here."""
+    """One module on so many ranks: outcomes under the simulation first, what is broken here, and what checks find."""
 
     module: str
     ranks: int
     outcomes: list[Outcomes]
     missed: list[str]
+    found: frozenset[Place] = frozenset()
 
     def __str__(self) -> str:
         cells = [counts(found) for found in self.outcomes] + [""] * (3 - len(self.outcomes))

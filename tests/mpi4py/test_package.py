@@ -6,11 +6,13 @@ import ast
 from importlib.metadata import distribution
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import xsim_py.mpi4py as package
 import xsim_py.mpi4py.typing as our_types
 import xsim_py.mpi4py.util as util
+from xsim_py import simulate
 from xsim_py.mpi import per_process
 
 
@@ -86,3 +88,22 @@ def test_there_is_no_profiler(tmp_path):
 def test_utilities_are_those_of_the_real_package():
     _, folder = util.__path__
     assert {"pkl5.py", "pool.py", "sync.py"} <= {path.name for path in Path(folder).iterdir()}
+
+
+def test_large_messages_of_pkl5_are_those_of_each_rank():
+    """It keeps datatypes in a global, for as long as it receives: another rank frees its own meanwhile."""
+
+    def rank():
+        from mpi4py import MPI
+        from mpi4py.util import pkl5
+
+        comm = pkl5.Intracomm(MPI.COMM_WORLD)
+        pkl5._bigmpi.blocksize = 1000 * (comm.rank + 1)
+        other, arrays = 1 - comm.rank, [np.full(size, comm.rank, np.uint8) for size in (1500, 2500, 3500, 1500)]
+        got = comm.sendrecv(arrays, other, 1, None, other, 1)
+        return pkl5._bigmpi.blocksize, [(len(each), int(each[0])) for each in got]
+
+    result = simulate(rank, ranks=2, check=True)
+    sizes = (1500, 2500, 3500, 1500)
+    assert result.values == [(1000, [(size, 1) for size in sizes]), (2000, [(size, 0) for size in sizes])]
+    assert result.findings == ()

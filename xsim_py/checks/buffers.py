@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from .touches import LOAD, MAYBE, STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from xsim_py.mpi.datatype import Type
 
     from .monitor import Monitor, MpiCall, RankState
     from .requests import RequestRecord
@@ -249,15 +252,19 @@ def _address_of(array: Any) -> int:
 
 def _pieces(parsed: Any) -> list[tuple[int, int]]:
     """Return the addresses between which the elements lie; empty where they are too many to tell."""
-    core, count = parsed.datatype, parsed.count
-    at = _address(parsed.memory) + parsed.offset
+    return pieces_from(_address(parsed.memory) + parsed.offset, parsed.datatype, parsed.count)
+
+
+def pieces_from(start: int, core: Type, count: int) -> list[tuple[int, int]]:
+    """Return where elements of a datatype lie, in ascending order; empty where the pieces are too many to tell."""
     if core.is_contiguous:
-        return [(at, at + count * core.size)]
-    inner = core.layout.pieces()
-    if len(inner) * count > _MOST_PIECES:
+        return [(start, start + count * core.size)]
+    layout = core.layout
+    if count * len(layout.offsets) * prod(n for n, _ in layout.dims) > _MOST_PIECES:
         return []
-    starts = [at + i * core.extent for i in range(count)]
-    return sorted((start + first, start + first + n) for start in starts for first, n in inner)
+    offsets, lengths = layout.blocks()
+    starts = (start + np.arange(count)[:, None] * core.extent + offsets).reshape(-1)
+    return sorted(zip(starts.tolist(), (starts + np.tile(lengths, count)).tolist(), strict=True))
 
 
 def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
@@ -328,11 +335,16 @@ def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     if sent is None or received is None:
         return
     if overlap(_pieces(sent), _pieces(received)):
-        text = f"{call.title} receives to where it sends from"
-        monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
+        note_one_memory(monitor, call)
     _show(call, _pieces(sent), reads=True)
     _show(call, _pieces(received), reads=False)
     _check_apart(monitor, call, _pieces(received), reads=False)
+
+
+def note_one_memory(monitor: Monitor, call: MpiCall) -> None:
+    """Take down that a call sends from memory to which it receives."""
+    text = f"{call.title} receives to where it sends from"
+    monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
 
 
 def _are_apart(mine: Any, theirs: Any) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import PACKAGE
@@ -81,6 +82,9 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
 }
 _FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name")
 """Those of the module that may be called wrongly."""
+_LOOKUPS = frozenset(("Info.pop", "Info.popitem"))
+"""Methods of which a `KeyError` is an answer, as it is of a dictionary's."""
+_NO_PICKLE = (UnpicklingError, EOFError)
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
 
@@ -109,6 +113,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
     _collect_seldom(patches)
     completed = Request._completed
 
+    @wraps(completed)
     def complete(handle: Request, status: Any) -> Any:
         task = handle._task()
         operation = task.operation
@@ -187,6 +192,8 @@ def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
     """Take note of what a call has refused, unless it was known before that it had to be."""
     if monitor.has_noted(call.place, call.rank.number):
         return
+    if not _is_ours(error.__traceback__):  # a function of the program that was called back
+        return
     if isinstance(error, errors.Exception):
         code = error.Get_error_class()
         said = str(error).removeprefix("MPI_")
@@ -198,13 +205,16 @@ def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
             monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
         elif code in _INVALID or (code in (c.ERR_READ_ONLY, c.ERR_ACCESS) and call.name != "Open"):
             monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {said}", call.rank.number)
-    elif isinstance(error, _OF_PYTHON) and _is_ours(error.__traceback__):
+    elif isinstance(error, _NO_PICKLE):
+        text = f"{call.title} expects a pickled object, and the message is none: {error}"
+        monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number)
+    elif isinstance(error, _OF_PYTHON) and not (isinstance(error, KeyError) and call.title in _LOOKUPS):
         said = str(error).strip("'\"")
         monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {type(error).__name__}: {said}", call.rank.number)
 
 
 def _is_ours(tb: TracebackType | None) -> bool:
-    """Return whether an exception was raised by the simulator, and not by what the program has given to it."""
+    """Return whether an exception was raised by the simulator, and not by a function of the program that it calls."""
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     return tb is not None and tb.tb_frame.f_code.co_filename.startswith(PACKAGE)

@@ -132,7 +132,8 @@ def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
     operation = record.task.operation
     if record.waited_for and not record.started:
         _never_started(monitor, call.rank, record)
-    if record.active and not isinstance(operation, GeneralizedOperation):
+    is_nothing = operation is None and not record.transfers and not record.persistent  # of a rank that is none
+    if record.active and not is_nothing and not isinstance(operation, GeneralizedOperation):
         where = f"{monitor.where(call.place)}: freed here"
         text = f"the request of {record.title} is freed while it is active"
         monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)

@@ -40,7 +40,7 @@ KINDS: dict[type, str] = {
 
 ENDS = frozenset({"Free", "free", "Disconnect", "Close", "Finalize", "Delete"})
 _OURS = PACKAGE + "mpi4py"
-_NOT_MADE = frozenset({"Get_parent", "Match_size", "fromhandle", "fromint", "f2py", "Get_group_comm"})
+_NOT_MADE = frozenset({"Get_parent", "Match_size", "Get_attr", "fromhandle", "fromint", "f2py", "Get_group_comm"})
 
 
 class _Made:

@@ -22,7 +22,7 @@ from xsim_py.mpi4py.win import place_in_target
 from . import arguments, buffers, collectives
 from .clocks import MOST_RANKS, Clocks
 from .monitor import is_of_mpi4py
-from .requests import of_request
+from .requests import end_uses, of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
 from .touches import LOAD, MAYBE
 
@@ -129,11 +129,6 @@ def _access(
         text = f"{call.title}, which makes a request, is called while no target is locked"
         monitor.note(EPOCH_LIFECYCLE, call.place, text, call.rank.number)
     start = displacement * mine.window.shape.units[target]
-    inner = (
-        [(0, count * core.size)]
-        if core.is_contiguous
-        else [(i * core.extent + at, i * core.extent + at + n) for i in range(count) for at, n in core.layout.pieces()]
-    )
     what = f"{getattr(op._impl, 'name', '')} on {core.name or core.typechar}" if op is not None else ""
     access = Access(
         call.rank.number,
@@ -141,7 +136,7 @@ def _access(
         call.place,
         how,
         what,
-        sorted((start + at, start + end) for at, end in inner if end > at),
+        buffers.pieces_from(start, core, count) if count * core.size else [],
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
     )
     access.is_passive = is_passive
@@ -171,18 +166,24 @@ def _parsed(buf: Any) -> Any:
         return None
 
 
-def _guarded(monitor: Monitor, call: MpiCall, access: Access | None, used: buffers.Used | None) -> After | None:
-    """Have the buffer of the origin guarded until the access is complete, where the call succeeds."""
+def _guarded(
+    monitor: Monitor, call: MpiCall, access: Access | None, lent: Iterable[Any] = (), awaited: Any = None
+) -> After | None:
+    """Have the buffers of the origin guarded until the access is complete, where the call succeeds."""
     if access is None:
         return None
+    sources = [used for buf in lent if (used := buffers.lent(monitor, call, buf)) is not None]
+    result = buffers.awaited(monitor, call, awaited)
+    if result is not None and any(buffers.overlap(used.pieces, result.pieces) for used in sources):
+        buffers.note_one_memory(monitor, call)
 
     def begun(request: Any) -> None:
         access.list_it()
-        record = of_request(monitor, call, request)
+        record: Any = of_request(monitor, call, request)
         if record is None:
-            access.used = used
-        if used is not None:
-            used.begin(record or buffers.Unnamed(call))
+            record = access.used = buffers.Unnamed(call)
+        for used in (*sources, *([] if result is None else [result])):
+            used.begin(record)
 
     return begun
 
@@ -203,7 +204,7 @@ def _writes(how: str) -> Callable[..., After | None]:
         access = _access(monitor, call, win, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
         if access is not None and how == ACCUMULATE:
             _latest(monitor, call, win, target_rank)[access.rank] = access
-        return _guarded(monitor, call, access, None if access is None else buffers.lent(monitor, call, origin))
+        return _guarded(monitor, call, access, [origin])
 
     return follow
 
@@ -215,7 +216,7 @@ def _reads(
     if parsed is None:
         return None
     access = _access(monitor, call, win, READ, parsed, target_rank, target)
-    return _guarded(monitor, call, access, None if access is None else buffers.awaited(monitor, call, origin))
+    return _guarded(monitor, call, access, awaited=origin)
 
 
 def _fetches(
@@ -227,18 +228,20 @@ def _fetches(
     target_rank: int,
     target: Any = None,
     op: Any = SUM,
+    compare: Any = None,
 ) -> After | None:
     parsed = _parsed(result)
     if parsed is None:
         return None
     access = _access(monitor, call, win, ACCUMULATE, parsed, target_rank, target, op)
+    only_reads = getattr(op._impl, "name", "") == "NO_OP"
     if access is not None:
         latest = _latest(monitor, call, win, target_rank)
         access.latest = latest
         _see(access)
-        if getattr(op._impl, "name", "") != "NO_OP":
+        if not only_reads:
             latest[access.rank] = access
-    return _guarded(monitor, call, access, None if access is None else buffers.awaited(monitor, call, result))
+    return _guarded(monitor, call, access, () if only_reads else (origin, compare), result)
 
 
 def _see(access: Access) -> None:
@@ -269,7 +272,7 @@ def _swaps(
     target_rank: int,
     target_disp: int = 0,
 ) -> After | None:
-    return _fetches(monitor, call, win, origin, result, target_rank, target_disp, INSTANCES["REPLACE"])
+    return _fetches(monitor, call, win, origin, result, target_rank, target_disp, INSTANCES["REPLACE"], compare)
 
 
 # ------------------------------------------------------------------------------------------------ synchronisation
@@ -330,7 +333,7 @@ def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> 
 def _free_buffers(accesses: Iterable[Access]) -> None:
     for access in accesses:
         if access.used is not None:
-            access.used.end()
+            end_uses(access.used)
             access.used = None
 
 

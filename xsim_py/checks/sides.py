@@ -189,8 +189,8 @@ class Access(Deed):
         The bytes of the window, from and to, in ascending order.
     exclusive : bool
         Whether an exclusive lock protects it.
-    used : Used or None
-        The buffer of the origin, until the access is complete.
+    used : Unnamed or None
+        What has the buffers of the origin, until the access is complete; None where a request has them.
     is_local, is_passive : bool
         Whether it is a load or a store of the rank itself; whether its origin has a lock.
     list_it : callable

@@ -102,6 +102,8 @@ def match(sent: Signature, wanted: Signature) -> bool:
     """Return whether a message of one signature may be received with another: it is equal, or the beginning of it."""
     if sent == wanted or not sent:
         return True
+    if PICKLE in (sent, wanted):  # a pickle is bytes, and who knows of that may send or receive it as such
+        return all(name in LIKE_BYTES for name, _ in (sent if wanted == PICKLE else wanted))
     if sent[0][0] == _PACKED or (wanted and wanted[0][0] == _PACKED):
         return True
     if len(sent) > len(wanted):

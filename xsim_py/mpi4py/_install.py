@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PRIVATE", "bind_tables", "install_face", "measured_owners", "unfinalized"]
 
-PRIVATE = ("mpi4py.futures", "mpi4py.util.pool")
-"""The parts of mpi4py of which each process has its own: they keep its threads, and what its pools share."""
+PRIVATE = ("mpi4py.futures", "mpi4py.util.pkl5", "mpi4py.util.pool")
+"""The parts of mpi4py of which each process has its own: they keep its threads and datatypes, and what pools share."""
 
 
 def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience: ResilienceSpec | None = None) -> None:

@@ -8,5 +8,5 @@ from xsim_py.process.programs.private_modules import SharedPackage
 _real = PathFinder.find_spec("mpi4py")
 __path__ = [*__path__, *(f"{folder}/util" for folder in (_real and _real.submodule_search_locations) or ())]
 
-_private = ("pool",)
+_private = ("pkl5", "pool")
 sys.modules[__name__].__class__ = SharedPackage
