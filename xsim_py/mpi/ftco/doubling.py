@@ -37,8 +37,8 @@ from xsim_py.mpi import NOBODY
 from .node import DATA, KEEPALIVE, Contact, Limits, NodePacket, OperationNode, SendAction, TreeResult
 
 
-class Exchange(NamedTuple):
-    """A round of one node: its half of some nodes exchanges values with the other half.
+class DoublingRound(NamedTuple):
+    """A round of one node, an exchange: its half of some nodes exchanges values with the other half.
 
     Attributes
     ----------
@@ -65,15 +65,15 @@ class Halves:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def rounds(self, node: int) -> tuple[Exchange, ...]:
+    def rounds(self, node: int) -> tuple[DoublingRound, ...]:
         """Return the exchanges of a node, in their order."""
-        found: list[Exchange] = []
+        found: list[DoublingRound] = []
         whole = range(self.size)
         while len(whole) > 1:
             middle = whole[(len(whole) + 1) // 2]
             halves = range(whole.start, middle), range(middle, whole.stop)
             whole = halves[node >= middle]
-            found.append(Exchange(len(found), whole, halves[node < middle]))
+            found.append(DoublingRound(len(found), whole, halves[node < middle]))
         return tuple(reversed(found))
 
     def degree(self, node: int) -> int:
@@ -229,7 +229,7 @@ class DoublingNode(OperationNode):
             return node
         return next((node for node in half if node not in self.dead), -1)
 
-    def _served(self, exchange: Exchange) -> Iterator[int]:
+    def _served(self, exchange: DoublingRound) -> Iterator[int]:
         """Whom I have to send the value of my half, for myself and for the dead for whom I stand in."""
         mine, theirs = exchange.mine, exchange.theirs
         senders = [self.me]
@@ -298,7 +298,7 @@ class DoublingNode(OperationNode):
                 self._number += 1
                 self._begin(now)
 
-    def _joined(self, exchange: Exchange, other: BlockValue | None) -> BlockValue:
+    def _joined(self, exchange: DoublingRound, other: BlockValue | None) -> BlockValue:
         """Return the value of both halves; of one in which nobody lives there is None."""
         own = self._own
         if other is None:

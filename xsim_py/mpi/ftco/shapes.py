@@ -56,7 +56,7 @@ class Shapes:
         return TreeCosts(cost.latency_ps, max(cost.send_ps, cost.receive_ps, cost.busy_ps, least_ps))
 
     def shape(self, size: int, operation: str, size_bytes: int = 0) -> Tree | Halves:
-        """What an operation goes by: halves only where all contribute and all get the result; see `tree`."""
+        """Return halves for what all contribute to and all get, if the description says so; else the `tree`."""
         if self.spec.algorithm == RECURSIVE_DOUBLING and operation == ALLREDUCE:
             return self._halves(size)
         return self.tree(size, operation, size_bytes)
