@@ -1,8 +1,9 @@
-"""The accuracy that a solver loses when contributions are missing: heat and CG over collectives that outlive failures.
+"""The accuracy that is lost when contributions are missing: three solvers over collectives that outlive failures.
 
 Under FTCO a collective operation leaves out who has died, and the program goes on.  What a dead rank owned is lost for
 good.  This program measures what that costs those who live, for two solvers on a square of n x n points, of which each
-rank owns some rows.  In each step an Allgather gives everybody the outermost rows of every rank.
+rank owns some rows, and for a mean of samples.  In each step an Allgather gives everybody the outermost rows, or the
+samples' sums, of every rank.
 
 heat  explicit Euler steps of the heat equation from sin(pi x) sin(pi y), whose exact discrete solution is known.
       After a loss something has to stand for the rows of the dead, by --fill: zero (a cold hole), last (what they were)
@@ -21,19 +22,24 @@ import os
 import signal
 
 import numpy as np
+from ft_mlmc import MU, SIGMA, mean_after, variance_of
 from mpi4py import MPI
 
-FILLS = ("zero", "last", "linear")
+FILLS = {"heat": ("zero", "last", "linear"), "cg": ("zero",), "mlmc": ("zero", "default", "last", "linear", "weight")}
+LEVELS = 4
+SAMPLES = (8, 4, 2, 1)  # of each level, in a step of a rank
 
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--solver", choices=("heat", "cg"), default="heat", help="what is solved (default: heat)")
-    add("--fill", choices=FILLS, default="zero", help="under heat, what stands for lost rows (default: zero)")
+    add("--solver", choices=FILLS, default="heat", help="what is solved (default: heat)")
+    add("--fill", choices=FILLS["mlmc"], default="zero", help="what stands for what is lost (default: zero)")
     add("--n", type=int, default=32, help="points along one side (default: 32)")
     add("--steps", type=int, default=200, help="steps, or iterations at most (default: 200)")
+    add("--estimates", type=int, default=200, help="under mlmc, how many are made at once (default: 200)")
+    add("--seed", type=int, default=0, help="under mlmc, which samples are drawn (default: 0)")
     add("--die", type=death, metavar="RANK@STEP", action="append", default=[], help="this rank dies before this step")
     return parser.parse_args()
 
@@ -46,18 +52,17 @@ def death(text: str) -> tuple[int, int]:
     return int(rank), int(step)
 
 
-class Rows:
-    """The rows [first, end) of a rank, and what all know of the others' outermost ones.
+class Contributions:
+    """What each rank gives to all in each step, and what stands for those who are dead.
 
     Attributes
     ----------
     lost : tuple of int
-        The ranks whose rows were missing the last time.
+        The ranks whose contributions were missing the last time.
     """
 
     def __init__(self, comm: MPI.Comm, arguments: argparse.Namespace) -> None:
-        self.comm, self.n, self.fill = comm, arguments.n, arguments.fill
-        self.first, self.end = (self.n * place // comm.size for place in (comm.rank, comm.rank + 1))
+        self.comm, self.fill = comm, arguments.fill
         self.deaths = dict(arguments.die)
         self.lost: tuple[int, ...] = ()
         self._before: list[np.ndarray] = []
@@ -67,35 +72,56 @@ class Rows:
         if self.deaths.get(self.comm.rank) == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def laplacian(self, field: np.ndarray, *, filled: bool = False) -> np.ndarray:
-        """Return 4 u - (its four neighbours), with u zero outside; `field` has shape (rows, n)."""
-        n, size, rank = self.n, self.comm.size, self.comm.rank
-        mine = np.concatenate([field[0], field[-1], [1.0]])  # the one says that somebody is there
-        edges = np.zeros((size, 2 * n + 1))
-        if filled and self.fill != "zero" and len(self._before) == 2:
+    def gathered(self, mine: np.ndarray, *, default: np.ndarray | None = None, filled: bool = True) -> np.ndarray:
+        """Return what all have given, shape (ranks, numbers); `default` is what --fill default puts for the dead."""
+        said = np.append(mine, 1.0)  # the one says that somebody is there
+        everything = np.zeros((self.comm.size, len(said)))
+        guess = self._guess(default) if filled else None
+        if guess is not None:
             from xsim_py import ftco  # whoever wants something else than zeros has to be simulated
 
-            older, last = self._before
-            guess = last.copy() if self.fill == "last" else 2 * last - older
-            guess[:, -1] = 0.0
-            ftco.replace(self.comm, lambda who: guess[who])
-            self.comm.Allgather(mine, edges)
+            ftco.replace(self.comm, lambda who: np.append(guess[who], 0.0))
+            self.comm.Allgather(said, everything)
             ftco.replace(self.comm, None)  # sums are over those who live
         else:
-            self.comm.Allgather(mine, edges)
-        self.lost = tuple(np.flatnonzero(edges[:, -1] == 0).tolist())
-        self._before = [*self._before, edges][-2:]
-        halo = np.zeros((len(field) + 2, n + 2))
-        halo[1:-1, 1:-1] = field
-        halo[0, 1:-1] = edges[rank - 1, n : 2 * n] if rank else 0.0
-        halo[-1, 1:-1] = edges[rank + 1, :n] if rank + 1 < size else 0.0
-        return 4 * field - halo[:-2, 1:-1] - halo[2:, 1:-1] - halo[1:-1, :-2] - halo[1:-1, 2:]
+            self.comm.Allgather(said, everything)
+        self.lost = tuple(np.flatnonzero(everything[:, -1] == 0).tolist())
+        self._before = [*self._before, everything[:, :-1]][-2:]
+        return everything[:, :-1]
+
+    def _guess(self, default: np.ndarray | None) -> np.ndarray | None:
+        """Return what is to stand for each rank, shape (ranks, numbers); None: zeros."""
+        if self.fill == "default":
+            return np.tile(default, (self.comm.size, 1))
+        if self.fill in ("last", "linear") and len(self._before) == 2:
+            older, last = self._before
+            return last if self.fill == "last" else 2 * last - older
+        return None
 
     def total(self, value: float, operation: MPI.Op = MPI.SUM) -> float:
         """Return what all who live have together."""
         found = np.zeros(1)
         self.comm.Allreduce(np.array([float(value)]), found, op=operation)
         return float(found[0])
+
+
+class Rows(Contributions):
+    """The rows [first, end) of a rank, whose outermost ones it gives to all."""
+
+    def __init__(self, comm: MPI.Comm, arguments: argparse.Namespace) -> None:
+        super().__init__(comm, arguments)
+        self.n = arguments.n
+        self.first, self.end = (self.n * place // comm.size for place in (comm.rank, comm.rank + 1))
+
+    def laplacian(self, field: np.ndarray, *, filled: bool = False) -> np.ndarray:
+        """Return 4 u - (its four neighbours), with u zero outside; `field` has shape (rows, n)."""
+        n, size, rank = self.n, self.comm.size, self.comm.rank
+        edges = self.gathered(np.concatenate([field[0], field[-1]]), filled=filled)
+        halo = np.zeros((len(field) + 2, n + 2))
+        halo[1:-1, 1:-1] = field
+        halo[0, 1:-1] = edges[rank - 1, n:] if rank else 0.0
+        halo[-1, 1:-1] = edges[rank + 1, :n] if rank + 1 < size else 0.0
+        return 4 * field - halo[:-2, 1:-1] - halo[2:, 1:-1] - halo[1:-1, :-2] - halo[1:-1, 2:]
 
 
 def heat(rows: Rows, steps: int) -> tuple[float, float]:
@@ -136,16 +162,87 @@ def conjugate_gradient(rows: Rows, most: int) -> tuple[float, float]:
     return rows.total(float(np.abs(x - exact[mine]).max()), MPI.MAX), float(exact.max())
 
 
+def sums(told: argparse.Namespace, rank: int, step: int) -> np.ndarray:
+    """Return the sums of a rank's samples of X_l - X_(l-1) in a step, shape (levels, estimates)."""
+    drawn = np.random.default_rng([told.seed, rank, step])
+    found = np.empty((LEVELS, told.estimates))
+    for level, count in enumerate(SAMPLES):
+        h = 0.5**level
+        moves = SIGMA * math.sqrt(h) * drawn.normal(size=(told.estimates, count, 2**level))
+        values = np.prod(1 + MU * h + moves, axis=-1)
+        if level:
+            values -= np.prod(1 + 2 * MU * h + moves[..., ::2] + moves[..., 1::2], axis=-1)
+        found[level] = values.sum(axis=1)
+    return found
+
+
+def multilevel(given: Contributions, told: argparse.Namespace) -> tuple[float, float]:
+    """Return the root mean square of the errors of all estimates, and what is expected of it."""
+    comm, ranks = given.comm, given.comm.size
+    shape = (ranks, LEVELS, told.estimates)
+    default = np.zeros(shape[1:])
+    default[0] = SAMPLES[0]
+    whole, there = np.zeros(shape[1:]), 0
+    lost_at: dict[int, int] = {}
+    for step in range(told.steps):
+        given.begin(step)
+        found = given.gathered(sums(told, comm.rank, step).ravel(), default=default.ravel())
+        whole += found.reshape(shape).sum(axis=0)
+        there += ranks - len(given.lost)
+        lost_at |= {rank: step for rank in given.lost if rank not in lost_at}
+    parts = there if told.fill == "weight" else ranks * told.steps
+    estimates = (whole / (parts * np.array(SAMPLES)[:, None])).sum(axis=0)
+    exact = mean_after(LEVELS - 1, 2 ** (LEVELS - 1))
+    return float(np.sqrt(np.mean((estimates - exact) ** 2))), expected(told, ranks, lost_at, exact)
+
+
+def expected(told: argparse.Namespace, ranks: int, lost_at: dict[int, int], exact: float) -> float:
+    """Return the root mean square of the error of an estimate for which ranks are missing from some step on.
+
+    An estimate is a weighted sum of what each rank found in each step, all independent and of one variance, `of_one`.
+    Of a rank that is lost, its last sums stand for all those steps that it has missed; on a straight line, the k-th of
+    these has k times the difference of the last two on top.
+    """
+    whole = ranks * told.steps
+    of_one = sum(variance_of(level) / SAMPLES[level] for level in range(LEVELS))
+    squares, missing = float((ranks - len(lost_at)) * told.steps), 0
+    for step in lost_at.values():
+        weights, more = np.ones(step), told.steps - step
+        if told.fill in ("last", "linear") and step >= 2:
+            slope = more * (more + 1) / 2 if told.fill == "linear" else 0
+            weights[-1] += more + slope
+            weights[-2] -= slope
+        else:
+            missing += more
+        squares += float(weights @ weights)
+    if told.fill == "weight":
+        whole, missing = whole - missing, 0
+    bias = missing / whole * (exact - (told.fill == "default"))
+    return math.sqrt(bias**2 + squares * of_one / whole**2)
+
+
 def main() -> None:
     """Solve, and let the first of those who live say how wrong it is."""
-    arguments, comm = parse_arguments(), MPI.COMM_WORLD
-    if not 1 <= comm.size <= arguments.n or arguments.steps < 0:
+    told, comm = parse_arguments(), MPI.COMM_WORLD
+    complaint = ""
+    if told.fill not in FILLS[told.solver]:
+        complaint = f"lossy: --fill {told.fill} is not for --solver {told.solver}, but {', '.join(FILLS[told.solver])}"
+    elif told.steps < 0 or (told.solver != "mlmc" and not 1 <= comm.size <= told.n):
         complaint = f"lossy: {comm.size} ranks need as many rows at least (--n), and --steps is zero or more"
+    elif told.solver == "mlmc" and min(told.steps, told.estimates) < 1:
+        complaint = "lossy: a mean needs a step and an estimate at least"
+    if complaint:
         raise SystemExit(complaint if comm.rank == 0 else 1)
-    rows = Rows(comm, arguments)
-    error, largest = (heat if arguments.solver == "heat" else conjugate_gradient)(rows, arguments.steps)
-    if comm.rank == int(rows.total(comm.rank, MPI.MIN)):
-        print(f"{arguments.solver}: error {error / largest:.3e} of the largest value, lost: {list(rows.lost)}")
+    if told.solver == "mlmc":
+        given = Contributions(comm, told)
+        error, wanted = multilevel(given, told)
+        said = f"error {error:.3e}, expected {wanted:.3e}"
+    else:
+        given = Rows(comm, told)
+        error, largest = (heat if told.solver == "heat" else conjugate_gradient)(given, told.steps)
+        said = f"error {error / largest:.3e} of the largest value"
+    if comm.rank == int(given.total(comm.rank, MPI.MIN)):
+        print(f"{told.solver}: {said}, lost: {list(given.lost)}")
 
 
 if __name__ == "__main__":

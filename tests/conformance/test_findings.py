@@ -1,9 +1,8 @@
 """The checks find in mpi4py's own tests what `findings.yaml` says, and change no answer."""
 
-import os
-
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.conformance.__main__ import main, run, simulation
 from tests.conformance.findings import Place, alarms, expected, findings_of, never_found
 from tests.conformance.judgement import broken, known_failures
@@ -11,7 +10,6 @@ from tests.conformance.records import recorded
 from tests.conformance.suite import suite
 from xsim_py.findings import CATEGORIES
 
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 SAMPLE = (
     "test_attributes",
     "test_cco_obj_inter",

@@ -128,6 +128,12 @@ class UlfmSpec:
 class FtcoSpec:
     """Section ``mpi.ftco``: collectives that outlive failures, where ``mpi.collectives`` asks for them."""
 
+    algorithm: str = option(
+        choice("tree", "recursive_doubling"),
+        "How what all contribute to and all get is done (Allreduce, Barrier, Allgather, Reduce_scatter): up a tree and "
+        "down again, or by exchanges with the rank that is 1, 2, 4, ... further on. Reduce and Bcast go by a tree.",
+        default="tree",
+    )
     tree: str = option(
         choice("knomial", "kary"),
         "The tree: in each round all nodes so far get children, or only the newest.",

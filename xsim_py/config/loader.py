@@ -8,7 +8,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
+from operator import attrgetter, getitem
 from pathlib import Path
 from typing import Any, Final
 
@@ -157,6 +158,7 @@ _YOUNGER: Final[dict[str, dict[str, Any]]] = {
     "same_node": _OF_LAYER,
     "compute": dict.fromkeys(("times", "speeds", "flops", "ps_per_byte", "noise")),
     "mpi": {"library_version": "", "create_group": "plain", "resilience": None},
+    "mpi.ftco": {"algorithm": "tree"},
     "failures": dict.fromkeys(("flips", "hangs")),
 }
 """By section, the entries that are younger than `config_hash`, and what they are where they say nothing."""
@@ -169,9 +171,10 @@ def config_hash(spec: MachineSpec) -> str:
     file does, and not where it lies.
     """
     told = _without_silent(dataclasses.replace(spec, name="", description="", source=""), _YOUNGER[""])
-    for name, younger in _YOUNGER.items():
-        if name and (section := getattr(spec, name)) is not None:
-            told[name] = _without_silent(section, younger)
+    for path, younger in _YOUNGER.items():
+        if path and (section := attrgetter(path)(spec)) is not None:
+            *above, name = path.split(".")
+            reduce(getitem, above, told)[name] = _without_silent(section, younger)
     if spec.topology.type == "fattree":
         told["topology"] |= {key: getattr(spec.topology, key) for key in ("leaves", "nodes_per_leaf", "spines")}
     text = json.dumps(told, default=_plain, sort_keys=True)

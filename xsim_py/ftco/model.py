@@ -28,9 +28,8 @@ from xsim_py.rng import derive_seed
 
 OPERATIONS = ("allreduce", "reduce", "bcast")
 IMBALANCES = ("none", "uniform", "normal")
-ALGORITHMS = (
-    "tree", "recursive_doubling", "hierarchical", "gossip", "rerouting", "lookup_avoiding", "rebalancing"
-)  # fmt: skip
+TREE, RECURSIVE_DOUBLING = "tree", "recursive_doubling"
+ALGORITHMS = (TREE, RECURSIVE_DOUBLING, "hierarchical", "gossip", "rerouting", "lookup_avoiding", "rebalancing")
 MOST_NODES = 1_000_000
 MOST_RUNS = 1_000_000
 """A configuration has at most so many runs, for what came of each is kept."""
@@ -203,7 +202,7 @@ class Configuration:
     operation: str = "allreduce"
     rules: Rules = RULES["reference"]
     timeout: int | None = None
-    algorithm: str = "tree"
+    algorithm: str = TREE
     group: int = 16
     topmost: tuple[int, int] | None = None
 
@@ -249,10 +248,10 @@ class Configuration:
         if name not in ALGORITHMS:
             return [OptionProblem("algorithm", f"{name!r} is not one of {', '.join(ALGORITHMS)}")]
         problems = [] if self.group > 0 else [OptionProblem("group", f"{self.group} is less than 1")]
-        only = {"recursive_doubling": "allreduce", "hierarchical": "allreduce", "gossip": "bcast"}.get(name)
+        only = {RECURSIVE_DOUBLING: "allreduce", "hierarchical": "allreduce", "gossip": "bcast"}.get(name)
         if only not in (None, self.operation):
             problems.append(OptionProblem("algorithm", f"{name} is for --operation {only}, and not {self.operation}"))
-        if self.failures > 0 and name not in ("tree", "recursive_doubling", "gossip"):
+        if self.failures > 0 and name not in (TREE, RECURSIVE_DOUBLING, "gossip"):
             problems.append(OptionProblem("algorithm", f"{name} knows who is dead before it begins: no --failures"))
         return problems
 

@@ -12,12 +12,14 @@ node may wait for ever for one that died between reading and answering. Under ``
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from xsim_py.engine.kernel import Kernel, first_key
 from xsim_py.ftco.model import (
     NEVER,
+    RECURSIVE_DOUBLING,
     SERVICE,
+    TREE,
     Configuration,
     Outcome,
     Plan,
@@ -27,7 +29,18 @@ from xsim_py.ftco.model import (
     service_distance,
     service_index,
 )
-from xsim_py.mpi.ftco.node import ACK, ANY, DATA, KEEPALIVE, NodePacket, SendAction, TakeAction, TreeNode
+from xsim_py.mpi.ftco.doubling import DoublingNode, DoublingTiming, Halves
+from xsim_py.mpi.ftco.node import (
+    ACK,
+    ANY,
+    DATA,
+    KEEPALIVE,
+    NodePacket,
+    OperationNode,
+    SendAction,
+    TakeAction,
+    TreeNode,
+)
 from xsim_py.mpi.ftco.paper import PaperNode
 from xsim_py.mpi.ftco.reference import ReferenceNode
 
@@ -71,7 +84,7 @@ def run_steps(configuration: Configuration, seed: int, *, record: list[Action] |
         Where to append everything that nodes do.
     """
     drawn = plan(configuration, seed)
-    if configuration.algorithm != "tree":
+    if configuration.algorithm not in (TREE, RECURSIVE_DOUBLING):
         from xsim_py.ftco.baselines import run_baseline
 
         return run_baseline(configuration, drawn)
@@ -103,15 +116,21 @@ class StepModel:
         self.plan = plan
         self._record = record
         self._rules = configuration.rules
-        self._tree = configuration.shape()
-        self._timing = configuration.timing()
+        self._doubles = configuration.algorithm == RECURSIVE_DOUBLING
+        self._shape: Any = configuration.shape()
+        self._timing: Any = configuration.timing()
+        if self._doubles:
+            self._shape = halves = Halves(configuration.nodes)
+            latency, timeout = configuration.latency, configuration.timeout
+            self._timing = DoublingTiming(halves, latency=latency, overhead=1, timeout=timeout)
         self._drawn: dict[int, int] = {}  # service distances of this step
         size = configuration.nodes
         self.nodes: list[TreeNode] = [self._make(node) for node in range(size)]
         self.alive = [True] * size
         self._fails = [step != NEVER for step in plan.dead_step.tolist()]
         self._found_finished = [False] * size
-        self._unfinished = size - 1  # node 0 is not counted
+        self._root = -1 if self._doubles else 0  # who is not waited for
+        self._unfinished = size - (not self._doubles)
         self._others = size - 1
         self._sent = [0, 0, 0]
         self._last_step = -1
@@ -130,19 +149,21 @@ class StepModel:
 
     def _make(self, node: int) -> TreeNode:
         operation, order = self.configuration.operation, self._rules.order
-        if self._rules.traversal == "paper":
-            return PaperNode(
+        if self._doubles or self._rules.traversal == "paper":
+            kind: Any = DoublingNode if self._doubles else PaperNode
+            made: OperationNode = kind(
                 node,
-                self._tree,
+                self._shape,
                 self._timing,
                 operation=operation,
                 combine=lambda parts: sum(parts.values()),
                 service=self._service,
                 order=order,
             )
+            return made
         return ReferenceNode(
             node,
-            self._tree,
+            self._shape,
             self._timing,
             operation=operation,
             ask_all=self._rules.keepalive == "all",
@@ -155,7 +176,7 @@ class StepModel:
         if self._rules.service == "none":
             return ANY
         if self._rules.service == "disd":
-            return int(interval_distance(now, self._tree.degree(node)))
+            return int(interval_distance(now, self._shape.degree(node)))
         index = service_index(now, node if self._rules.streams == "own" else 0)
         drawn = self._drawn.get(index)
         if drawn is None:
@@ -194,7 +215,7 @@ class StepModel:
                 awake.add(dest)
                 if packet.kind != ACK and self._fails[dest]:
                     self._unread[dest].append((packet.source, packet.kind, limit))
-            elif packet.kind != ACK:
+            elif limit >= 0:
                 self._at(self._notices, max(now, limit)).add((packet.source, dest))
         for node, dead in sorted(self._notices.pop(now, ())):
             if self.alive[node]:
@@ -214,20 +235,21 @@ class StepModel:
 
     def _enter(self, number: int, now: int) -> None:
         node = self.nodes[number]
-        if isinstance(node, PaperNode):
+        if isinstance(node, OperationNode):
             node.enter(now, 1 << number)
         else:
             node.enter(now)
 
     def _die(self, node: int, now: int) -> None:
         self.alive[node] = False
-        if node:
-            self._others -= 1
+        self._others -= node != 0
+        if node != self._root:
             self._unfinished -= not self._found_finished[node]
-        for source, _, limit in self._unread.pop(node, ()):
-            self._at(self._notices, max(now, limit)).add((source, node))
-        if self._rules.traversal == "paper":
-            for source, limit in self._unanswered.pop(node, {}).items():
+        waiting = [(source, limit) for source, _, limit in self._unread.pop(node, ())]
+        if self._doubles or self._rules.traversal == "paper":
+            waiting += self._unanswered.pop(node, {}).items()
+        for source, limit in waiting:
+            if limit >= 0:
                 self._at(self._notices, max(now, limit)).add((source, node))
 
     def _act(self, number: int, now: int) -> None:
@@ -235,14 +257,14 @@ class StepModel:
         finished = node.finished
         if finished != self._found_finished[number]:
             self._found_finished[number] = finished
-            if number:
+            if number != self._root:
                 self._unfinished += 1 - 2 * finished
         entered = node.entered
         action = node.act(now)
         if isinstance(action, TakeAction):
             self._taken(number, action.packet.kind, action.packet.source, now)
         elif action is not None:
-            if not entered and self._rules.traversal == "reference":
+            if not entered and isinstance(node, ReferenceNode):
                 self._taken(number, KEEPALIVE, action.dest, now)
             self._send(number, action, now)
         wake = node.wake(now + 1)
@@ -257,10 +279,12 @@ class StepModel:
         if kind != ACK and self._fails[node]:
             unread = self._unread[node]
             places = range(len(unread))
-            if self._rules.traversal == "reference":  # where what came last is read first
+            if isinstance(self.nodes[node], ReferenceNode):  # what came last is read first
                 places = places[::-1]
             place = next(place for place in places if unread[place][:2] == (source, kind))
-            self._unanswered[node][source] = unread.pop(place)[2]
+            limit = unread.pop(place)[2]
+            if limit >= 0:
+                self._unanswered[node][source] = limit
 
     def _send(self, node: int, action: SendAction, now: int) -> None:
         dest, packet = action
@@ -273,7 +297,7 @@ class StepModel:
             arrival = now + self.configuration.latency + 1
         else:
             arrival = now + packet.distance
-        limit = 0 if packet.kind == ACK else self.nodes[node].contacts[dest].until
+        limit = -1 if packet.kind == ACK else self.nodes[node].contacts[dest].until  # -1: no answer is awaited
         self._at(self._arrivals, arrival).append((dest, packet, limit))
 
     # ------------------------------------------------------------------------------------------------- the end
@@ -287,7 +311,7 @@ class StepModel:
     def _outcome(self) -> Outcome:
         living = [number for number, lives in enumerate(self.alive) if lives]
         starts = [int(self.plan.start_step[number]) for number in living]
-        finishes = [time for number in living if number and (time := self.nodes[number].finish_time) >= 0]
+        finishes = [time for number in living if number != self._root and (time := self.nodes[number].finish_time) >= 0]
         first_finish = min(finishes, default=-1)
         return Outcome(
             latency_steps=self._last_step - max(starts),

@@ -87,6 +87,7 @@ def scenarios(draw: Any, most: int = 64) -> Scenario:
     if draw(st.booleans()):
         deaths = dict(list(deaths.items())[:2])
     settings = {
+        "algorithm": draw(st.sampled_from(["tree", "recursive_doubling"])),
         "tree": draw(st.sampled_from(["knomial", "kary"])),
         "radix": draw(st.sampled_from(["auto", 2, 3, 5])),
         "roots": draw(st.sampled_from(["single", "multi"])),

@@ -18,6 +18,9 @@ LOGP = {
 }
 BINARY = {"tree": "kary", "radix": 2, "roots": "single"}
 FTCO = {"collectives": "ftco"}
+WAYS = pytest.mark.parametrize(
+    "mpi", [FTCO, FTCO | {"ftco": {"algorithm": "recursive_doubling"}}], ids=["tree", "halves"]
+)
 
 
 def run(
@@ -205,7 +208,8 @@ def test_a_rank_that_takes_a_message_and_dies_without_an_answer_is_noticed(detec
             assert result.virtual_time_s < 1e-3
 
 
-def test_who_comes_late_is_asked_ever_less_often_and_dies_all_the_same() -> None:
+@WAYS
+def test_who_comes_late_is_asked_ever_less_often_and_dies_all_the_same(mpi: Any) -> None:
     def program() -> float:
         import time
 
@@ -216,38 +220,41 @@ def test_who_comes_late_is_asked_ever_less_often_and_dies_all_the_same() -> None
         world().Barrier()
         return MPI.Wtime()
 
-    late = run(program, 8)
+    late = run(program, 8, mpi=mpi)
     assert late.ended == "finished"
     assert 3600 < min(late.values) <= max(late.values) < 3601
     assert late.messages < 500
-    dead = run(program, 8, "rank=1@1000s")
+    dead = run(program, 8, "rank=1@1000s", mpi=mpi)
     assert dead.ended == "finished"
     assert 1000 < min(value for value in dead.values if value) < 1001
 
 
-def test_a_program_that_is_stuck_is_seen_to_be() -> None:
+@WAYS
+def test_a_program_that_is_stuck_is_seen_to_be(mpi: Any) -> None:
     def program() -> None:
         if world().rank == 1:
             world().recv(source=2)
         world().Barrier()
 
-    result = run(program, 4)
+    result = run(program, 4, mpi=mpi)
     assert result.ended == "stalled"
     assert "Comm.Barrier() on MPI_COMM_WORLD" in result.report
 
 
-def test_ranks_in_different_collectives_are_found() -> None:
+@WAYS
+def test_ranks_in_different_collectives_are_found(mpi: Any) -> None:
     def program() -> None:
         if world().rank == 2:
             world().allreduce(1)
         world().Barrier()
 
-    result = run(program, 4)
+    result = run(program, 4, mpi=mpi)
     assert result.exit_status == 3
     assert "collective mismatch on MPI_COMM_WORLD" in result.report
 
 
-def test_revocation_ends_it_also_in_the_middle() -> None:
+@WAYS
+def test_revocation_ends_it_also_in_the_middle(mpi: Any) -> None:
     def program() -> Any:
         from mpi4py import MPI
 
@@ -261,12 +268,13 @@ def test_revocation_ends_it_also_in_the_middle() -> None:
             return error.Get_error_class() == MPI.ERR_REVOKED
         return False
 
-    result = run(program, 8, "rank=7@0s")
+    result = run(program, 8, "rank=7@0s", mpi=mpi)
     assert result.ended == "finished"
     assert result.values[:7] == [True] * 7
 
 
-def test_what_nobody_can_ask_for_is_forgotten() -> None:
+@WAYS
+def test_what_nobody_can_ask_for_is_forgotten(mpi: Any) -> None:
     def program() -> int:
         comm = world()
         data = np.zeros(1)
@@ -277,7 +285,7 @@ def test_what_nobody_can_ask_for_is_forgotten() -> None:
             comm.Allreduce(np.ones(1), data)
         return kept + 1000 * len(comm._comm().box.knowledge.sessions)
 
-    for value in run(program, 5, "rank=4@1ms").values[:4]:
+    for value in run(program, 5, "rank=4@1ms", mpi=mpi).values[:4]:
         assert value // 1000 == 1
         assert value % 1000 < 150
 

@@ -38,6 +38,7 @@ def scenarios(draw: st.DrawFn, most: int = 64) -> Scenario:
         starts=draw(st.just((0,) * size) | late),
         deaths=deaths,
         last_acts=last_acts,
+        told=draw(st.dictionaries(st.integers(0, size - 1), st.integers(0, 250))),
     )
 
 

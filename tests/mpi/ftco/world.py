@@ -22,7 +22,8 @@ from xsim_py.mpi.ftco.paper import PaperNode, TreeShape
 class Scenario:
     """What happens from outside.
 
-    `starts` says when each node enters; `deaths` when a node dies, by its number; `last_acts` after how many actions.
+    `starts` says when each node enters; `deaths` when a node dies, by its number; `last_acts` after how many actions;
+    `told` when a node hears, from elsewhere, of all who are dead by then.
     No operation may take longer than `patience`, in ticks.
     """
 
@@ -37,6 +38,7 @@ class Scenario:
     patience: int = 10**6
     deaths: Mapping[int, int] = field(default_factory=dict)
     last_acts: Mapping[int, int] = field(default_factory=dict)
+    told: Mapping[int, int] = field(default_factory=dict)
 
 
 class Limits:
@@ -91,6 +93,8 @@ class World:
         ]
         for node, time in scenario.deaths.items():
             self.post(time, "die", node)
+        for node, time in scenario.told.items():
+            self.post(time, "hear", node)
         for node, time in enumerate(scenario.starts):
             self.post(time, "enter", node)
 
@@ -118,6 +122,10 @@ class World:
             node = self.nodes[me]
             if what == "die":
                 self.dead.add(me)
+            elif what == "hear":
+                for other in sorted(self.dead):
+                    node.died(other, now)
+                self.plan(me, now)
             elif what == "enter":
                 node.enter(now, frozenset((me,)))
                 self.plan(me, now)

@@ -1,7 +1,5 @@
 """Other ways to get over dead processes, in the same steps as FTCO: what it is to be compared with.
 
-``recursive_doubling``
-    Fault-tolerant recursive doubling, which the paper names as future work.
 ``hierarchical``
     FTCO between the leaders of groups that share memory.
 ``gossip``
@@ -10,8 +8,6 @@
 ``rerouting``, ``lookup_avoiding``, ``rebalancing``
     The trees of Hursey and Graham ("Preserving collective performance across process failure for a fault tolerant
     MPI", HIPS 2011), which know all dead nodes when they begin.
-
-Messages count as DATA, or as KEEPALIVE where they only ask for one.
 """
 
 from __future__ import annotations
@@ -22,14 +18,12 @@ from typing import Final
 
 from xsim_py.ftco.model import Configuration, Outcome, Plan
 
-from .doubling import recursive_doubling
 from .engine import Process, StepEngine
 from .gossip import corrected_gossip
 from .hierarchy import run_hierarchical
 from .trees import tree_of_the_living
 
 _ALGORITHMS: Final[dict[str, Callable[[int, StepEngine], Process]]] = {
-    "recursive_doubling": recursive_doubling,
     "gossip": corrected_gossip,
     **{name: partial(tree_of_the_living, name) for name in ("rerouting", "lookup_avoiding", "rebalancing")},
 }

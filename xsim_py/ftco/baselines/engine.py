@@ -1,52 +1,39 @@
 """Steps of processes that are written as generators: the formal model's machine for algorithms other than FTCO.
 
-In each step a node sends one message or takes one. A message that is sent in step t can be taken in step t + L + 1. As
-in FTCO's formal model, nobody is ever taken for dead who lives: who waits for a dead node is told so when the time
-limit has passed, counted from the wait or from the death, whichever comes last.
+In each step a node sends one message or takes one. A message that is sent in step t can be taken in step t + L + 1.
+Nobody finds out who is dead: these algorithms know it from the beginning, or do not ask.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Collection, Generator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 from xsim_py.ftco.model import Configuration, Outcome, Plan
-
-DATA: Final = "DATA"
-ASK: Final = "ASK"
 
 
 class TakenMessage(NamedTuple):
     """A message as it is taken."""
 
     source: int
-    kind: str
     payload: Any
-
-
-class NewsOfDeath(NamedTuple):
-    """The news that a node which was waited for is dead."""
-
-    node: int
 
 
 class SendWish(NamedTuple):
     """A wish: send a message, in one step."""
 
     dest: int
-    kind: str
     payload: Any
 
 
 class TakeWish(NamedTuple):
-    """A wish: take the next message, in one step, or learn that one of `watched` is dead, in none.
+    """A wish: take the next message, in one step.
 
     The answer is None when nothing has come before step `until`.
     """
 
-    watched: Collection[int] = ()
     until: int | None = None
 
 
@@ -65,7 +52,7 @@ class StepEngine:
     Parameters
     ----------
     configuration : Configuration
-        What is run; its ``timeout`` is the time limit, by default two messages and their overheads.
+        What is run.
     plan : Plan
         Who dies when, and who begins when.
     algorithm : callable
@@ -91,16 +78,14 @@ class StepEngine:
         self.results: dict[int, Any] = {}
         self.shared: dict[str, Any] = {}
         self._latency = configuration.latency
-        self._limit = configuration.timeout or 2 * (configuration.latency + 2)
         self._dead = plan.dead_step.tolist()
         self._starts = plan.start_step.tolist()
         self._queues: list[deque[TakenMessage]] = [deque() for _ in range(self.size)]
         self._processes = [algorithm(node, self) for node in range(self.size)]
         self._wishes: list[SendWish | TakeWish | WorkWish | None] = [None] * self.size
-        self._since = [0] * self.size
         self._ready = list(self._starts)
         self._finish: dict[int, int] = {}
-        self._sent = {DATA: 0, ASK: 0}
+        self._sent = 0
         self._longest = 0
         self._events: list[tuple[int, int, int, TakenMessage | None]] = []
         self._count = 0
@@ -150,7 +135,6 @@ class StepEngine:
                 except StopIteration:
                     self._ready[node] = 2**62
                     return
-                self._since[node] = self.now
             wish = self._wishes[node]
             if isinstance(wish, TakeWish):
                 found, answer = self._taken(node, wish)
@@ -163,8 +147,8 @@ class StepEngine:
                 continue
             self._wishes[node] = None
             if isinstance(wish, SendWish):
-                self._sent[wish.kind] += 1
-                message = TakenMessage(node, wish.kind, wish.payload)
+                self._sent += 1
+                message = TakenMessage(node, wish.payload)
                 self._post(self.now + self._latency + 1, wish.dest, message)
             self._resume_after(node, wish.steps if isinstance(wish, WorkWish) else 1, None)
             return
@@ -177,24 +161,15 @@ class StepEngine:
         except StopIteration:
             self._ready[node] = 2**62
             return
-        self._since[node] = self.now + steps
         self._post(self.now + steps, node)
 
-    def _taken(self, node: int, wish: TakeWish) -> tuple[bool, TakenMessage | NewsOfDeath | None]:
+    def _taken(self, node: int, wish: TakeWish) -> tuple[bool, TakenMessage | None]:
         if self._queues[node]:
             return True, self._queues[node].popleft()
-        news = [
-            (max(self._since[node], self._dead[peer]) + self._limit, peer)
-            for peer in wish.watched
-            if self._dead[peer] < 2**62
-        ]
-        if news and min(news)[0] <= self.now:
-            return True, NewsOfDeath(min(news)[1])
-        if wish.until is not None and wish.until <= self.now:
-            return True, None
-        times = [*(step for step, _ in news), *(() if wish.until is None else (wish.until,))]
-        if times:
-            self._post(min(times), node)
+        if wish.until is not None:
+            if wish.until <= self.now:
+                return True, None
+            self._post(wish.until, node)
         return False, None
 
     def _outcome(self, *, hung: bool) -> Outcome:
@@ -205,9 +180,9 @@ class StepEngine:
         end = max(finishes, default=self.now)
         return Outcome(
             latency_steps=end - max(starts),
-            messages=sum(self._sent.values()),
-            data=self._sent[DATA],
-            keepalives=self._sent[ASK],
+            messages=self._sent,
+            data=self._sent,
+            keepalives=0,
             acks=0,
             input_spread=max(starts) - min(starts),
             output_spread=end - min(finishes, default=end),

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from xsim_py.ftco.model import SERVICE, mix
 
-from .engine import DATA, Process, SendWish, StepEngine, TakenMessage, TakeWish
+from .engine import Process, SendWish, StepEngine, TakenMessage, TakeWish
 
 _GOSSIP = 0
 """The payload of a message of the first phase; those of the second have the side to which they go, 1 or -1."""
@@ -41,7 +41,7 @@ def corrected_gossip(me: int, engine: StepEngine) -> Process:
             return
     while size > 1 and (now := engine.step_of(me)) < end:
         dest = int(mix(engine.plan.seed, SERVICE, (now << 32) | me)) % (size - 1)
-        yield SendWish(dest + (dest >= me), DATA, _GOSSIP)
+        yield SendWish(dest + (dest >= me), _GOSSIP)
     open_sides = {1, -1}  # from which nobody has been heard
     while (message := (yield TakeWish(until=end + latency + 1))) is not None:
         open_sides.discard(-message.payload)
@@ -50,7 +50,7 @@ def corrected_gossip(me: int, engine: StepEngine) -> Process:
             while (message := (yield TakeWish(until=0))) is not None:
                 open_sides.discard(-message.payload)
             if side in open_sides:
-                yield SendWish((me + side * distance) % size, DATA, side)
+                yield SendWish((me + side * distance) % size, side)
         if not open_sides:
             break
     engine.finish(me, True)

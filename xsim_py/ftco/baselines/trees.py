@@ -7,7 +7,7 @@ from typing import Final
 
 from xsim_py.mpi.ftco.trees import tree
 
-from .engine import DATA, Process, SendWish, StepEngine, TakeWish, WorkWish
+from .engine import Process, SendWish, StepEngine, TakeWish, WorkWish
 
 _KEY: Final = "tree_of_the_living"
 
@@ -90,7 +90,7 @@ def tree_of_the_living(name: str, me: int, engine: StepEngine) -> Process:
         if parent is not None:
             if above:
                 yield WorkWish(above)
-            yield SendWish(parent, DATA, have)
+            yield SendWish(parent, have)
     if operation != "reduce":
         if parent is not None:
             if above:
@@ -99,5 +99,5 @@ def tree_of_the_living(name: str, me: int, engine: StepEngine) -> Process:
         if children and below:
             yield WorkWish(below)
         for child in children:
-            yield SendWish(child, DATA, have)
+            yield SendWish(child, have)
     engine.finish(me, have)

@@ -1,8 +1,8 @@
 """FTCO on the simulated network: what each rank's MPI library does for it, by itself, as with a progress thread.
 
-The protocol is a state machine (`paper.PaperNode`). Here it is given the time, the messages, and the deaths of which
-its rank can know, and its messages are charged to the network: they are control messages, which arrive also where a
-rank computes. Each action takes the library the network's overhead for a message sent or taken.
+The protocol is a state machine: `paper.PaperNode`, or `doubling.DoublingNode`. Here it is given the time, the messages,
+and the deaths of which its rank can know, and its messages are charged to the network: they are control messages, which
+arrive also where a rank computes. Each action takes the library the network's overhead for a message sent or taken.
 
 **Sessions.** A rank has one `FtcoSession` for each operation, made when it enters or when the first message for it
 comes; before it enters, it only confirms that it is alive (appendix B). A rank that is done goes on answering as long
@@ -37,8 +37,9 @@ from xsim_py.mpi.transport.protocols import ControlHandler, LibraryPart
 from xsim_py.process.lifecycle import announce, stop_mismatch
 from xsim_py.process.ranks import current
 
-from .node import ACK, NodePacket, SendAction
-from .paper import ALLREDUCE, PaperNode, TreeResult
+from .doubling import DoublingNode, Halves
+from .node import ACK, NodePacket, OperationNode, SendAction, TreeResult
+from .paper import ALLREDUCE, PaperNode
 from .payload import Folded, folding, packet_bytes, payload_bytes
 from .shapes import Service, Shapes
 
@@ -107,10 +108,10 @@ class FtcoCall(Operation):
         rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
 
 
-class _Node(PaperNode):
+class _Modest(OperationNode):
     """A node that does not ask on and on who has often said that it is alive."""
 
-    __slots__ = ("dying",)
+    __slots__ = ()
 
     dying: Any  # the nodes of which the simulator knows that they are dead
 
@@ -120,6 +121,14 @@ class _Node(PaperNode):
             contact = contacts.get(other)
             if contact is None or contact.asked < _MOST_QUESTIONS or other in self.dying:
                 yield other, since
+
+
+class _InTree(_Modest, PaperNode):
+    __slots__ = ("dying",)
+
+
+class _Doubling(_Modest, DoublingNode):
+    __slots__ = ("dying",)
 
 
 class Ftco(LibraryPart):
@@ -180,7 +189,7 @@ class Ftco(LibraryPart):
         contribute : callable
             What this rank contributes, given the number up to which everything is complete for it (see `Folded`).
         combine : callable
-            Makes one payload of several; see `PaperNode`.
+            Makes one payload of several; see `OperationNode`.
 
         Returns
         -------
@@ -261,7 +270,7 @@ class FtcoSession:
         The place among them of node 0; the others follow in their order.
     note : Note
         The call that it belongs to, the same for all members.
-    node : PaperNode
+    node : OperationNode
         What it knows and does.
     call : FtcoCall or None
         Whom to tell that it is over.
@@ -273,6 +282,7 @@ class FtcoSession:
         "_due_ps",
         "_over",
         "_revoked",
+        "_shape",
         "call",
         "ftco",
         "key",
@@ -303,18 +313,18 @@ class FtcoSession:
         size = len(members.ranks)
         shapes = ftco.shapes
         expected_bytes = 0 if key[2] >= _MEETING else _expected_bytes(note, size)
-        tree = shapes.tree(size, operation, expected_bytes)
+        self._shape = shape = shapes.shape(size, operation, expected_bytes)
         me = self._node_of(rank.number)
         slot_ps = shapes.costs(0).overhead_ps
         seed = hash((ftco.fabric.settings.seed, *key))
-        service = Service(shapes.spec.service, seed=seed, degree=tree.degree(me), slot_ps=slot_ps)
-        self.node = _Node(
+        kind: Any = _Doubling if isinstance(shape, Halves) else _InTree
+        self.node: _Modest = kind(
             me,
-            tree,
-            shapes.limits(tree, expected_bytes),
+            shape,
+            shapes.limits(shape, expected_bytes),
             operation=operation,
-            combine=None,  # type: ignore[arg-type]
-            service=service,
+            combine=None,
+            service=Service(shapes.spec.service, seed=seed, degree=shape.degree(me), slot_ps=slot_ps),
             order="code",  # with the printed one, who is asked by many may never come to ask
             patient=True,
             dead=self._nodes_of(knowledge_of(rank.mpi).known),
@@ -347,7 +357,7 @@ class FtcoSession:
         now_ps = self.rank.shard.kernel.now_ps
         node = self.node
         node._combine = combine
-        node.limits = self.ftco.shapes.limits(node.tree, payload_bytes(contribution))
+        node.limits = self.ftco.shapes.limits(self._shape, payload_bytes(contribution))
         node.start = now_ps
         node.enter(now_ps, contribution)
         self._wake(now_ps)

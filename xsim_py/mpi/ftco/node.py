@@ -14,7 +14,8 @@ assumes that time limits are long enough, and nothing here would be right if a l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from xsim_py.mpi import NOBODY
@@ -48,6 +49,21 @@ class NodePacket(NamedTuple):
     distance: int
     value: Any = None
     dead: frozenset[int] = NOBODY
+
+
+class TreeResult(NamedTuple):
+    """DATA that is the outcome of an operation.
+
+    Attributes
+    ----------
+    payload : object
+        The result; of a bcast whose root died before anyone alive heard from it, None.
+    missing : frozenset of int
+        Whose contributions are not in it.
+    """
+
+    payload: Any
+    missing: frozenset[int]
 
 
 class SendAction(NamedTuple):
@@ -374,3 +390,84 @@ ORDERS: dict[str, tuple[_Task, ...]] = {
         TreeNode._take_ack,
     ),
 }
+
+
+class OperationNode(TreeNode):
+    """A node whose contribution can be anything, and whose values wait in an outbox: that of the simulated MPI library.
+
+    Parameters
+    ----------
+    combine : callable
+        Makes one payload of those of several nodes, or parts of them, which are given by number in ascending order.
+
+    For the other parameters see `TreeNode`.
+
+    Attributes
+    ----------
+    result : TreeResult or None
+        The outcome, as soon as it is known here.
+    """
+
+    __slots__ = ("_combine", "_contribution", "_outbox", "result")
+
+    def __init__(
+        self,
+        me: int,
+        limits: Limits,
+        *,
+        combine: Callable[[Mapping[int, Any]], Any],
+        service: Callable[[int, int], int],
+        order: str,
+        patient: bool,
+        start: int,
+    ) -> None:
+        super().__init__(me, limits, order=order, service=service, patient=patient, start=start)
+        self.result: TreeResult | None = None
+        self._combine = combine
+        self._contribution: Any = None
+        self._outbox: deque[tuple[int, Any]] = deque()
+
+    def enter(self, now: int, contribution: Any = None) -> None:
+        """Begin the operation, with what this node contributes."""
+        super().enter(now)
+        self._contribution = contribution
+
+    @property
+    def settled(self) -> bool:
+        """True when the call may return."""
+        return self.finished
+
+    def _awaited(self) -> Iterator[tuple[int, int]]:
+        """Whom it depends on now, and from when on that is worth a question."""
+        raise NotImplementedError
+
+    def suspects(self) -> Iterator[tuple[int, int]]:
+        """Yield whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20).
+
+        Who has still to answer is not asked again: no message is lost.
+        """
+        return ((other, since) for other, since in self._awaited() if self.contact(other).until < 0)
+
+    def traverse(self, now: int) -> tuple[int, Any] | None:
+        """Take the next value from the outbox."""
+        while self._outbox:
+            dest, value = self._outbox.popleft()
+            if dest not in self.dead:
+                return dest, value
+        return None
+
+    def can_send(self) -> bool:
+        """Return whether there is something in the outbox."""
+        return any(dest not in self.dead for dest, _ in self._outbox)
+
+    def _bury(self, dead: Iterable[int]) -> list[int]:
+        """Know that nodes are dead; return those of whom that is new."""
+        fresh = sorted(node for node in dead if node not in self.dead)
+        if fresh:
+            self.dead |= frozenset(fresh)
+        for node in fresh:
+            known = self.contacts.get(node)
+            if known is not None:
+                known.until = -1
+                known.owed = False
+        return fresh

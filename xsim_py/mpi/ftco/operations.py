@@ -16,7 +16,8 @@ from xsim_py.mpi.collectives.channel import Fold
 from xsim_py.mpi.op import UserFold
 
 from .driver import Ftco, absent
-from .paper import ALLREDUCE, BCAST, REDUCE, TreeResult
+from .node import TreeResult
+from .paper import ALLREDUCE, BCAST, REDUCE
 from .payload import Contributions, Folded, fold_parts, folding, gathering
 
 

@@ -33,13 +33,12 @@ more.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from xsim_py.mpi import NOBODY
 
-from .node import DATA, KEEPALIVE, Contact, Limits, NodePacket, TreeNode
+from .node import DATA, KEEPALIVE, Contact, Limits, NodePacket, OperationNode, TreeResult
 
 ALLREDUCE, REDUCE, BCAST = OPERATIONS = ("allreduce", "reduce", "bcast")
 """What can be done; node 0 is the root of a reduce or bcast."""
@@ -70,21 +69,6 @@ class Up(NamedTuple):
     tied: bool
 
 
-class TreeResult(NamedTuple):
-    """DATA on its way down.
-
-    Attributes
-    ----------
-    payload : object
-        The result; of a bcast whose root died before anyone alive heard from it, None.
-    missing : frozenset of int
-        Whose contributions are not in it.
-    """
-
-    payload: Any
-    missing: frozenset[int]
-
-
 class TreeShape(Protocol):
     """The shape that messages follow; parents have smaller numbers than their children. See `trees.Tree`."""
 
@@ -100,7 +84,7 @@ class TreeShape(Protocol):
         """Whom it sends its subtree's value to: its parent; of a root, the other roots."""
 
 
-class PaperNode(TreeNode):
+class PaperNode(OperationNode):
     """One node's part in one operation, under the rules ``paper``.
 
     Parameters
@@ -109,27 +93,17 @@ class PaperNode(TreeNode):
         The shape; the roots of a multi-root tree are below node 0 in a reduce or bcast.
     operation : str
         One of `OPERATIONS`.
-    combine : callable
-        Makes one payload of those of several nodes or subtrees, which are given by number in ascending order.
     dead : frozenset of int
         Whom it knows to be dead from before.
 
-    For `me`, `limits`, `order`, `service`, `patient` and `start` see `TreeNode`.
-
-    Attributes
-    ----------
-    result : TreeResult or None
-        The outcome, as soon as it is known; of a reduce at node 0 only.
+    For the other parameters see `OperationNode`. Of a reduce there is a result at node 0 only.
     """
 
     __slots__ = (
         "_adopted",
         "_below",
-        "_combine",
-        "_contribution",
         "_exchanged",
         "_lead",
-        "_outbox",
         "_pieces",
         "_roots",
         "_told",
@@ -137,7 +111,6 @@ class PaperNode(TreeNode):
         "_up_to",
         "_waiting",
         "operation",
-        "result",
         "tree",
     )
 
@@ -155,18 +128,14 @@ class PaperNode(TreeNode):
         start: int = 0,
         dead: frozenset[int] = NOBODY,
     ) -> None:
-        super().__init__(me, limits, order=order, service=service, patient=patient, start=start)
+        super().__init__(me, limits, combine=combine, service=service, order=order, patient=patient, start=start)
         self.tree = tree
         self.operation = operation
-        self.result: TreeResult | None = None
-        self._combine = combine
-        self._contribution: Any = None
         self._roots = range(tree.root_count if operation == ALLREDUCE else 1)
         self._pieces: dict[int, Piece] = {}  # by root; none is inside another
         self._below = dict.fromkeys(self._children(me), False)  # who is below me -> whether it has tied itself
         self._waiting = len(self._below)  # of them, those who have not
         self._adopted: set[int] = set()
-        self._outbox: deque[tuple[int, Any]] = deque()
         self._told: set[int] = set()  # who has the result from me, or I from them
         self._unreceipted: set[int] = set()
         self._exchanged = False
@@ -235,8 +204,7 @@ class PaperNode(TreeNode):
 
     def enter(self, now: int, contribution: Any = None) -> None:
         """Begin the operation, with what this node contributes (of a bcast: node 0's value)."""
-        super().enter(now)
-        self._contribution = contribution
+        super().enter(now, contribution)
         if self.operation == BCAST and self.me == 0:
             self.result = TreeResult(contribution, NOBODY)
         self._advance()
@@ -288,16 +256,11 @@ class PaperNode(TreeNode):
 
     def _learn(self, dead: Iterable[int]) -> None:
         """Learn of deaths: those below me are replaced by whoever is behind them, and so is the one above me."""
-        fresh = sorted(node for node in dead if node not in self.dead)
+        fresh = self._bury(dead)
         if not fresh:
             return
-        self.dead |= frozenset(fresh)
         self._unreceipted.difference_update(fresh)
         for node in fresh:
-            known = self.contacts.get(node)
-            if known is not None:
-                known.until = -1
-                known.owed = False
             if node in self._below:
                 arrived = self._below.pop(node)
                 self._waiting -= not arrived
@@ -394,25 +357,11 @@ class PaperNode(TreeNode):
             self._outbox.append((other, self.result))
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
-        """Take the next value from the outbox."""
-        while self._outbox:
-            dest, value = self._outbox.popleft()
-            if dest not in self.dead:
-                if isinstance(value, TreeResult) or self.operation == REDUCE:
-                    self._unreceipted.add(dest)
-                return dest, value
-        return None
-
-    def can_send(self) -> bool:
-        """Return whether there is something in the outbox."""
-        return any(dest not in self.dead for dest, _ in self._outbox)
-
-    def suspects(self) -> Iterator[tuple[int, int]]:
-        """Yield whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20).
-
-        Who has still to answer is not asked again: no message is lost.
-        """
-        return ((other, since) for other, since in self._awaited() if self.contact(other).until < 0)
+        """Take the next value from the outbox; of some, a receipt is awaited."""
+        sending = super().traverse(now)
+        if sending is not None and (isinstance(sending[1], TreeResult) or self.operation == REDUCE):
+            self._unreceipted.add(sending[0])
+        return sending
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
         """Whom it depends on now, and from when on that is worth a question."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .node import NodePacket
-from .paper import TreeResult, Up
+from .doubling import BlockValue
+from .node import NodePacket, TreeResult
+from .paper import Up
 
 HEADER_BYTES = 16
 """Kind, distance and number of the operation; as with other messages what MPI adds to match them is not counted."""
@@ -112,14 +113,17 @@ def fold_parts(parts: Mapping[int, bytes], fold: Fold) -> bytes:
 
 
 def packet_bytes(packet: NodePacket) -> int:
-    """Length of a message: a header, the value, and 4 bytes for each of the dead (to be absent is a mark at one)."""
+    """Length of a message: a header, the value, and 4 bytes for each of the dead.
+
+    To be absent from a value, or known to all whose value it is, is a mark at one of the dead.
+    """
     size = HEADER_BYTES + _ITEM_BYTES * len(packet.dead)
     value = packet.value
     if isinstance(value, Up):
         for piece in value.pieces:
             size += payload_bytes(piece.payload)
         return size + _ITEM_BYTES * (len(value.pieces) - 1) if value.pieces else size
-    return size + payload_bytes(value.payload) if isinstance(value, TreeResult) else size
+    return size + payload_bytes(value.payload) if isinstance(value, TreeResult | BlockValue) else size
 
 
 def payload_bytes(payload: Any) -> int:

@@ -1,4 +1,4 @@
-"""The tree of an operation, its time limits on a network, and whom a rank turns to first."""
+"""The tree of an operation, or what else it goes by, its time limits on a network, and whom a rank turns to first."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.units import format_time
 
-from .node import ANY
+from .doubling import DoublingTiming, Halves
+from .node import ANY, Limits
 from .paper import ALLREDUCE
 from .payload import HEADER_BYTES
 from .trees import Timing, Tree, best_radix, tree
 
 if TYPE_CHECKING:
     from xsim_py.network import Network
+
+RECURSIVE_DOUBLING = "recursive_doubling"
+"""What `mpi.ftco.algorithm` says instead of ``tree``."""
 
 _LEAST_PART = 16  # of the latency counts as overhead at least: where messages take processors no time, the best tree
 # would have one level, and flood its root. The paper has a tenth; its figures for InfiniBand are a twelfth.
@@ -42,6 +46,7 @@ class Shapes:
         self.spec = spec
         self._link = link
         self._trees = lru_cache(maxsize=64)(self._tree)
+        self._halves = lru_cache(maxsize=64)(Halves)
         self._timings = lru_cache(maxsize=64)(self._timing)
 
     def costs(self, size_bytes: int) -> TreeCosts:
@@ -49,6 +54,12 @@ class Shapes:
         cost = self._link.cost(size_bytes)
         least_ps = max(cost.latency_ps // _LEAST_PART, 1)
         return TreeCosts(cost.latency_ps, max(cost.send_ps, cost.receive_ps, cost.busy_ps, least_ps))
+
+    def shape(self, size: int, operation: str, size_bytes: int = 0) -> Tree | Halves:
+        """Return halves for what all contribute to and all get, if the description says so; else the `tree`."""
+        if self.spec.algorithm == RECURSIVE_DOUBLING and operation == ALLREDUCE:
+            return self._halves(size)
+        return self.tree(size, operation, size_bytes)
 
     def tree(self, size: int, operation: str, size_bytes: int = 0) -> Tree:
         """The tree of a communicator of `size` ranks for messages of about `size_bytes`.
@@ -66,14 +77,15 @@ class Shapes:
             radix = best_radix(size, spec.tree, roots, *self.costs(HEADER_BYTES + size_bytes), operation)
         return tree(size, spec.tree, radix=max(2, min(radix, size)), roots=roots)
 
-    def limits(self, shape: Any, size_bytes: int) -> Timing:
+    def limits(self, shape: Tree | Halves, size_bytes: int) -> Limits:
         """Time limits for messages of about `size_bytes`."""
         return self._timings(shape, _rounded(size_bytes))
 
-    def _timing(self, shape: Tree, size_bytes: int) -> Timing:
+    def _timing(self, shape: Tree | Halves, size_bytes: int) -> Limits:
         latency_ps, overhead_ps = self.costs(HEADER_BYTES + size_bytes)
-        wire_ps = self._link.cost(HEADER_BYTES + size_bytes).wire_ps
-        return Timing(shape, latency=latency_ps + wire_ps, overhead=overhead_ps, timeout=self.spec.timeout_ps)
+        latency_ps += self._link.cost(HEADER_BYTES + size_bytes).wire_ps
+        costs = {"latency": latency_ps, "overhead": overhead_ps, "timeout": self.spec.timeout_ps}
+        return DoublingTiming(shape, **costs) if isinstance(shape, Halves) else Timing(shape, **costs)
 
 
 def _rounded(size_bytes: int) -> int:

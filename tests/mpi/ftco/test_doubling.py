@@ -1,0 +1,199 @@
+"""Fault-tolerant recursive doubling: whoever dies, whenever, all who live end with one result; and what it costs."""
+
+from collections.abc import Iterable
+from itertools import combinations
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.mpi.ftco.world import Scenario, World
+from xsim_py.mpi.ftco.doubling import BlockValue, DoublingNode, Halves
+from xsim_py.mpi.ftco.node import ACK, DATA, KEEPALIVE, ORDERS
+
+
+def plain(size: int, **changes: object) -> Scenario:
+    return Scenario(
+        **{
+            "tree": Halves(size),
+            "size": size,
+            "operation": "allreduce",
+            "order": "code",
+            "timeout": 30,
+            "slowest": 4,
+            "starts": (0,) * size,
+            "seed": 1,
+            "patience": 200_000,
+            **changes,
+        }
+    )
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, most: int = 48) -> Scenario:
+    size = draw(st.integers(1, 10) | st.integers(1, most))
+    doomed = draw(st.sets(st.integers(0, size - 1), max_size=size - 1))
+    moments = st.integers(0, 30) | st.integers(0, 400)
+    deaths, last_acts = {}, {}
+    for node in sorted(doomed):
+        if draw(st.booleans()):
+            deaths[node] = draw(moments)
+        else:
+            last_acts[node] = draw(st.integers(1, 15))
+    late = st.tuples(*[st.just(0) | st.integers(0, 200)] * size)
+    return plain(
+        size,
+        order=draw(st.sampled_from(sorted(ORDERS))),
+        timeout=draw(st.sampled_from([5, 30, 100])),
+        slowest=draw(st.sampled_from([1, 4, 40])),
+        seed=draw(st.integers(0, 2**32)),
+        starts=draw(st.just((0,) * size) | late),
+        deaths=deaths,
+        last_acts=last_acts,
+        told=draw(st.dictionaries(st.integers(0, size - 1), st.integers(0, 250))),
+    )
+
+
+@given(scenarios())
+def test_all_who_live_have_one_result_with_every_survivor_in_it_once(scenario: Scenario):
+    World(scenario, DoublingNode).play().check()
+
+
+class Hasty(DoublingNode):
+    """Takes the value of the whole for the result, whoever is absent from it."""
+
+    def _joined(self, exchange, other):
+        joined = super()._joined(exchange, other)
+        return joined._replace(known=joined.known | joined.absent)
+
+
+class Forgetful(DoublingNode):
+    """Takes values in a pass also from those whom it knew to be dead before."""
+
+    def _begin(self, now):
+        came = {place: dict(values) for place, values in self._came.items()}
+        super()._begin(now)
+        self._came.update(came)
+
+
+class Deserting(DoublingNode):
+    """Answers nobody once it is done."""
+
+    def deliver(self, packet, now):
+        if not self.settled:
+            super().deliver(packet, now)
+
+
+def failing(kind: type[DoublingNode], given: Iterable[Scenario]) -> int:
+    """How many of these go wrong with other rules."""
+    count = 0
+    for scenario in given:
+        try:
+            World(scenario, kind).play().check()
+        except AssertionError:
+            count += 1
+    return count
+
+
+def test_these_checks_find_rules_that_are_too_simple():
+    """Node 1 has sent to 0 and dies; 0 sends both values to 2 and dies; 3, who asks both, has neither value."""
+    two = [
+        plain(4, last_acts={1: 1, 0: acts}, seed=seed, patience=20_000, **told)
+        for acts in range(2, 6)
+        for seed in range(6)
+        for told in ({}, {"starts": (0, 0, 0, 90)})
+    ]
+    early = [
+        plain(3, timeout=5, starts=(120, start, 0), last_acts={2: 1}, told={0: 110, 1: told}, seed=seed)
+        for start in (30, 95)
+        for told in (5, 10)
+        for seed in range(3)
+    ]
+    for kind, scenarios in ((Hasty, two), (Deserting, two), (Forgetful, early)):
+        assert failing(kind, scenarios), kind
+        assert not failing(DoublingNode, scenarios)
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_all_who_may_be_dead_before(size: int):
+    """Known to all it takes one pass, and no time limit; known to nobody it takes those that the search does."""
+    for count in range(size):
+        for dead in combinations(range(size), count):
+            World(plain(size, deaths=dict.fromkeys(dead, 0)), DoublingNode).play().check()
+            world = World(plain(size, deaths=dict.fromkeys(dead, 0), timeout=10_000, slowest=1), DoublingNode)
+            for node in world.nodes:
+                for other in dead:
+                    node.died(other, 0)
+            world.play().check()
+            assert world.sent[KEEPALIVE] == 0
+            assert all(node.finish_time < 100 for node in world.nodes if node.me not in dead)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8])
+def test_every_node_dies_after_every_one_of_its_actions(size: int):
+    """And every pair of nodes, in groups of up to 5."""
+    whole = World(plain(size), DoublingNode).play()
+    whole.check()
+    for first in range(size):
+        for acts in range(whole.acts[first] + 2):
+            deaths = {"last_acts": {first: acts}} if acts else {"deaths": {first: 0}}
+            World(plain(size, **deaths), DoublingNode).play().check()
+            if size > 5:
+                continue
+            for second in range(first):
+                for others in range(1, whole.acts[second] + 6):
+                    last = {**deaths.get("last_acts", {}), second: others}
+                    World(plain(size, **{**deaths, "last_acts": last}), DoublingNode).play().check()
+
+
+@pytest.mark.parametrize("size", range(1, 70))
+def test_without_failures_there_is_a_value_for_each_node_and_round_and_nothing_else(size: int):
+    """Node 2k exchanges with 2k + 1, and so on; among nodes that are no power of two every half gets values, too."""
+    world = World(plain(size, slowest=1, timeout=1000), DoublingNode).play()
+    world.check()
+    assert (world.sent[KEEPALIVE], world.sent[ACK]) == (0, 0)
+    rounds = [[each.depth for each in Halves(size).rounds(node)] for node in range(size)]
+    if size & (size - 1) == 0:
+        assert rounds == [list(reversed(range(size.bit_length() - 1)))] * size
+        assert world.sent[DATA] == size * (size.bit_length() - 1)
+    assert max(map(len, rounds)) == (size - 1).bit_length()
+    assert sum(map(len, rounds)) == world.sent[DATA]
+
+
+@given(st.integers(1, 300), st.data())
+def test_both_halves_of_an_exchange_know_of_each_other(size: int, data: st.DataObject):
+    shape = Halves(size)
+    me = data.draw(st.integers(0, size - 1))
+    for exchange in shape.rounds(me):
+        assert me in exchange.mine
+        assert abs(len(exchange.mine) - len(exchange.theirs)) <= 1
+        if size & (size - 1) == 0:
+            assert me ^ len(exchange.mine) == exchange.theirs[exchange.mine.index(me)]
+        for other in exchange.theirs:
+            back = next(each for each in shape.rounds(other) if each.depth == exchange.depth)
+            assert (back.mine, back.theirs) == (exchange.theirs, exchange.mine)
+
+
+class Recorded(DoublingNode):
+    """Says to whom it sends in the last round."""
+
+    last: ClassVar[list[tuple[int, int]]] = []
+
+    def _send(self, kind, dest, value, now):
+        if isinstance(value, BlockValue) and value.depth == 0:
+            self.last.append((self.me, dest))
+        return super()._send(kind, dest, value, now)
+
+
+def test_the_role_of_the_dead_goes_to_the_lowest_of_their_half():
+    """Of 16 nodes 8 and 9 are known to be dead: 10, whose partner is 2, has the last exchange with 0 and 1, too."""
+    Recorded.last.clear()
+    world = World(plain(16, deaths={8: 0, 9: 0}, timeout=10_000, slowest=1), Recorded)
+    for node in world.nodes:
+        node.died(8, 0)
+        node.died(9, 0)
+    world.play().check()
+    both = {(node, node ^ 8) for node in range(16)} - {(0, 8), (1, 9), (8, 0), (9, 1)}
+    assert len(world.sent) == 1
+    assert sorted(Recorded.last) == sorted(both | {(10, 0), (10, 1)})
