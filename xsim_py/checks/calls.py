@@ -23,6 +23,7 @@ from xsim_py.process.ranks import current
 
 from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
 from .monitor import MANY_STEPS, Hooks, Monitor, MpiCall, RankState, watched
+from .steps import go_through
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -179,8 +180,8 @@ def _ended(monitor: Monitor, call: MpiCall, args: Any, result: Any) -> None:
 def _tidy(monitor: Monitor, state: RankState) -> None:
     """Forget the steps that all ranks have got through, unless vector clocks may be needed."""
     if not monitor.accesses:
-        ordering.go_through(monitor, is_over=False)
-    state.many = 2 * len(state.steps) + MANY_STEPS
+        go_through([other.steps for other in monitor.ranks.values()], is_over=False)
+    state.many = 2 * len(state.steps.ahead) + MANY_STEPS
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:

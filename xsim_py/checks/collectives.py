@@ -453,7 +453,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         _check_in_place(monitor, call, comm, said, *args, **kwargs)
         enter(monitor, call, comm, said)
-        call.rank.steps.append(([said], [said], True))
+        call.rank.steps.take([said], [said], True)
 
     return follow
 
@@ -487,7 +487,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         _check_in_place(monitor, call, comm, said, *args, **kwargs)
         enter(monitor, call, comm, said)
-        call.rank.steps.append(([said], [], True))
+        call.rank.steps.take([said], [], True)
         uses = _uses(monitor, call, comm, name, *args, **kwargs)
 
         def begun(request: Any) -> None:
@@ -513,7 +513,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
             begun = CollectiveCall(by.rank.number, name, record.place)
             meet(monitor, by, record.comm, begun, number)
             record.collective = begun
-            by.rank.steps.append(([begun], [], True))
+            by.rank.steps.take([begun], [], True)
             for used in _uses(monitor, by, comm, f"I{name.removesuffix('_init').lower()}", *args, **kwargs):
                 used.begin(record)
 

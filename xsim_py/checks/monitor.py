@@ -16,9 +16,11 @@ from xsim_py.process.ranks import current
 
 from . import signatures
 from .sides import MessageSide
+from .steps import Steps
 from .touches import LineWatch
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
     from types import CodeType, FrameType
 
     from xsim_py.mpi.transport.message import Message
@@ -92,9 +94,8 @@ class RankState:
     ----------
     number : int
         In the whole run.
-    steps : list
-        What the rank has done, in order: what it has begun, what it has completed, and whether it had to wait for just
-        that; sides of messages, calls of collectives, signals, and accesses to windows.
+    steps : Steps
+        What the rank has done, in order.
     requests : dict of int to RequestRecord
         Those that are not completed and freed, by the address of their tasks; see `requests`.
     objects : dict of int to list
@@ -126,9 +127,9 @@ class RankState:
         "windows",
     )
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, accesses: Sized) -> None:
         self.number = number
-        self.steps: list[tuple[list[Any], list[Any], bool]] = []
+        self.steps = Steps(keeps=accesses)
         self.requests: dict[int, Any] = {}
         self.objects: dict[int, Any] = {}
         self.collectives: dict[Any, int] = {}
@@ -182,7 +183,6 @@ class Monitor:
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
-        self.stuck: dict[int, list[Any]] = {}  # what ranks wait for in their first step; see `ordering`
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
         # Code of the program, and other code, by its address: to hash a code object takes microseconds.
         self.frames: dict[int, CodeType] = {}
@@ -237,7 +237,7 @@ class Monitor:
         """Return what is kept for a rank."""
         state = self.ranks.get(number)
         if state is None:
-            state = self.ranks[number] = RankState(number)
+            state = self.ranks[number] = RankState(number, self.accesses)
         return state
 
     def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType) -> MpiCall | None:
@@ -294,7 +294,7 @@ class Monitor:
     def _matched(self, send: MessageSide, receive: MessageSide) -> None:
         send.partner = receive
         receive.partner = send
-        if send.signature != receive.signature:
+        if send.signature is not receive.signature:
             self.compare_types(send, receive)
 
     def compare_types(self, send: MessageSide, receive: MessageSide) -> None:
@@ -385,8 +385,10 @@ def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any
             monitor.polls = True
         if (after is None or not after(result)) and result is not None:
             ended(monitor, made, args, result)
-        if len(state.steps) > state.many:
-            tidy(monitor, state)
+        if ahead := state.steps.ahead:
+            state.steps.go_on()
+            if len(ahead) > state.many:
+                tidy(monitor, state)
         if state.buffers or state.exposed:
             lines.go_on(frame)
         return result

@@ -15,7 +15,7 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
 from . import arguments, buffers
 from .requests import RequestRecord, of_request
-from .sides import MessageSide
+from .sides import MessageSide, side_of
 from .signatures import PICKLE, Signature, of_buffer
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag:
     """Begin to follow a message; nothing of one to PROC_NULL."""
     if dest == PROC_NULL:
         return []
-    # Hot path: arguments without names, which Python passes in half the time.
-    side = MessageSide(call.rank.number, call.title, call.place, core, dest, tag, signature, True)
+    side = side_of(call, core, dest, tag, signature, True)
     call.sending.append(side)
     return [side]
 
@@ -42,7 +41,7 @@ def _receive(
     """Begin to follow a receive; nothing of one from PROC_NULL."""
     if source == PROC_NULL:
         return []
-    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, signature, False)
+    side = side_of(call, core, source, tag, signature, False)
     if source == ANY_SOURCE:
         monitor.wildcards = True
     call.receiving.append(side)
@@ -60,7 +59,7 @@ def core_of(comm: Any) -> Any:
 def _waits(call: MpiCall, sides: list[MessageSide]) -> None:
     """Take down that the call waits for these messages, which it has just begun."""
     call.waits_for = sides
-    call.rank.steps.append((sides, sides, True))
+    call.rank.steps.take(sides, sides, True)
 
 
 def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
@@ -118,7 +117,7 @@ def probe(
     core = core_of(comm)
     if source == PROC_NULL or core is None:
         return None
-    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, None, False)
+    side = side_of(call, core, source, tag, None, False)
     call.waits_for = [side]
 
     def found(what: Any) -> None:
@@ -128,7 +127,7 @@ def probe(
             side.partner = sends.get(getattr(what, "_impl", what)) or next(
                 (send for message, send in sends.items() if _fits(message, side)), None
             )
-            call.rank.steps.append(([], [side], True))
+            call.rank.steps.take([], [side], True)
 
     return found
 
@@ -172,7 +171,7 @@ def begin_receive_object(
 
 
 def _begun(monitor: Monitor, call: MpiCall, transfers: list[MessageSide], used: buffers.Used | None) -> After:
-    call.rank.steps.append((transfers, [], True))
+    call.rank.steps.take(transfers, [], True)
 
     def begun(request: Any) -> None:
         record = of_request(monitor, call, request)
@@ -288,7 +287,7 @@ def _start(monitor: Monitor, call: MpiCall, request: Any) -> None:
         record.transfers = _receive(monitor, call, core, signature, record.peer, record.tag)
     for side in record.transfers:
         side.name, side.place = record.title, record.place
-    call.rank.steps.append((record.transfers, [], True))
+    call.rank.steps.take(record.transfers, [], True)
     used = (buffers.lent if record.sends else buffers.awaited)(monitor, call, record.buf)
     if used is not None:
         used.begin(record)
@@ -300,11 +299,10 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
     def follow(monitor: Monitor, call: MpiCall, message: Any, *buf: Any, **named: Any) -> After | None:
         envelope = message._impl
         signature = signature_of(buf[0] if buf else named.get("buf"))
-        place = call.place
-        receive = MessageSide(call.rank.number, call.title, place, None, ANY_SOURCE, ANY_TAG, signature, False)
+        receive = side_of(call, None, ANY_SOURCE, ANY_TAG, signature, False)
         monitor.received(envelope, receive)
         if not call.name.lower().startswith("i"):
-            call.rank.steps.append(([receive], [receive], True))
+            call.rank.steps.take([receive], [receive], True)
             return None
         return _begun(monitor, call, [receive] if receive.partner is not None else [], None)
 

@@ -119,7 +119,7 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
         # One of several might have been another one, and a test might have been made again.
-        state.steps.append(([], waited, call is not None and call.name in _WAITS))
+        state.steps.take([], waited, call is not None and call.name in _WAITS)
     if not record.persistent:
         del state.requests[id(task)]
 

@@ -87,7 +87,7 @@ class Exposed:
         if how == MAYBE:
             return
         window, state = self._mine.window, self._state
-        if window.freed or self._last == (how, place, pieces, len(state.steps)):
+        if window.freed or self._last == (how, place, pieces, len(state.steps.ahead)):
             return  # the same line once more, and no call since
         base = self.pieces[0][0]
         inside = [(start - base, end - base) for start, end in pieces]
@@ -95,9 +95,9 @@ class Exposed:
         exclusive = self._mine.locks.get(window.comm.me) == LOCK_EXCLUSIVE
         access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive)
         access.is_local = True
-        state.steps.append(([access], [access], False))
         self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
-        self._last = (how, place, pieces, len(state.steps))
+        state.steps.take([access], [access], False)
+        self._last = (how, place, pieces, len(state.steps.ahead))
 
 
 def _of(call: MpiCall, win: Any) -> OpenWindow | None:
@@ -151,10 +151,10 @@ def _access(
 
 def _list(monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access: Access) -> None:
     """Count an access that the library has accepted."""
-    call.rank.steps.append(([access], [], True))
-    mine.open.setdefault(target, []).append(access)
     if not mine.is_of_library:
         monitor.accesses.setdefault((mine.key, target), []).append(access)
+    call.rank.steps.take([access], [], True)
+    mine.open.setdefault(target, []).append(access)
 
 
 def _latest(monitor: Monitor, call: MpiCall, win: Any, target: int) -> dict[int, Access]:
@@ -282,7 +282,7 @@ def _complete(call: MpiCall, accesses: Iterable[Access]) -> None:
         _see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
-        call.rank.steps.append(([], done, False))
+        call.rank.steps.take([], done, False)
 
 
 def _completing(
@@ -303,7 +303,7 @@ def _completing(
                     signal = Signal()
                     signal.given = True
                     monitor.signals.setdefault((mine.key, "Unlock", target), {})[call.rank.number] = kind, signal
-                    call.rank.steps.append(([signal], [], True))
+                    call.rank.steps.take([signal], [], True)
 
         return done
 
@@ -353,10 +353,10 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
     # What is complete with the fence is so before any rank leaves it.
     for accesses in mine.open.values():
-        call.rank.steps.append(([], list(accesses), False))
+        call.rank.steps.take([], list(accesses), False)
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
-    call.rank.steps.append(([said], [said], True))
+    call.rank.steps.take([said], [said], True)
 
     def done(_: Any) -> None:
         for accesses in mine.open.values():
@@ -383,7 +383,7 @@ def _lock(
         mine.locks[rank] = lock_type
         released = monitor.signals.setdefault((mine.key, "Unlock", rank), {}).values()
         before = [signal for kind, signal in released if LOCK_EXCLUSIVE in (kind, lock_type)]
-        call.rank.steps.append(([], before, False))
+        call.rank.steps.take([], before, False)
 
     return done
 
@@ -398,7 +398,7 @@ def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
     _see(look)
     if look.after and look.after != mine.seen:
         mine.seen = look.after
-        call.rank.steps.append(([], [look], False))
+        call.rank.steps.take([], [look], False)
 
 
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
@@ -427,7 +427,7 @@ def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     if mine is None:
         return None
     for accesses in mine.open.values():
-        call.rank.steps.append(([], list(accesses), False))
+        call.rank.steps.take([], list(accesses), False)
     _give(monitor, call, mine, "Complete", mine.started)
 
     def done(_: Any) -> None:
@@ -455,12 +455,12 @@ def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: l
     signals = [_signal(monitor, mine, kind, me, dest) for dest in dests]
     for signal in signals:
         signal.given = True
-    call.rank.steps.append((list(signals), [], True))
+    call.rank.steps.take(list(signals), [], True)
 
 
 def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> None:
     me = mine.window.comm.me
-    call.rank.steps.append(([], [_signal(monitor, mine, kind, source, me) for source in sources], False))
+    call.rank.steps.take([], [_signal(monitor, mine, kind, source, me) for source in sources], False)
 
 
 def _places(mine: OpenWindow, group: Any) -> list[int]:
@@ -479,7 +479,7 @@ def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: An
         if mine is not None:  # collective: whatever came before at any member happened before
             said = CollectiveCall(call.rank.number, "Win", call.place)
             collectives.meet(monitor, call, mine.window.comm, said)
-            call.rank.steps.append(([said], [said], True))
+            call.rank.steps.take([said], [said], True)
             mine.is_of_library = is_of_mpi4py(maker)
             if not mine.is_of_library and len(mine.window.memory) and call.name != "Allocate_shared":
                 call.rank.exposed.append(Exposed(monitor, call.rank, mine))

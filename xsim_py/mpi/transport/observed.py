@@ -37,7 +37,7 @@ class ObservedFabric(Fabric):
     def __init__(self, observer: Observer, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.inline_end: int = -1
-        self._departed, self._seen = observer.departed, observer.seen
+        self._departed, self._seen, self._launch = observer.departed, observer.seen, super().launch
 
     def connect(self) -> None:
         """Have the observer told of what programs see, beside who is told already."""
@@ -47,9 +47,10 @@ class ObservedFabric(Fabric):
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Let an envelope leave, and tell that."""
-        if message.cid and not message.cid & 1 and message.kind != CONTROL and current.fiber is not None:
-            self._departed(message, current.fiber)
-        super().launch(rank, message, start_ps, wire_ps, latency_ps)
+        cid = message.cid
+        if cid and not cid & 1 and message.kind != CONTROL and (fiber := current.fiber) is not None:
+            self._departed(message, fiber)
+        self._launch(rank, message, start_ps, wire_ps, latency_ps)
 
 
 def _tell(watchers: tuple[Callable[[Any], None], ...], what: Any) -> None:
