@@ -22,7 +22,8 @@ from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
 from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
-from .monitor import MANY_STEPS, Hooks, Monitor, MpiCall, RankState, watched
+from .around import Hooks, watched
+from .monitor import MANY_STEPS, Monitor, MpiCall, RankState
 from .steps import go_through
 
 if TYPE_CHECKING:
@@ -162,14 +163,14 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     return None
 
 
-def _ended(monitor: Monitor, call: MpiCall, args: Any, result: Any) -> None:
+def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
     """Take note of what a call has made."""
     if type(result) in (int, bool):
         return
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        if not args or result is not args[0]:  # as `Datatype.Commit` returns it
+        if result is not first:  # as `Datatype.Commit` returns it
             resources.made(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])

@@ -25,7 +25,8 @@ from .sides import CollectiveCall
 from .signatures import Signature, described, of_buffer, of_elements, same
 
 if TYPE_CHECKING:
-    from .monitor import After, Monitor, MpiCall
+    from .around import After
+    from .monitor import Monitor, MpiCall
 
 SUM = INSTANCES["SUM"]
 _MOST_BLOCKS = 1024

@@ -15,7 +15,8 @@ from .sides import CollectiveCall
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .monitor import After, Monitor, MpiCall
+    from .around import After
+    from .monitor import Monitor, MpiCall
 
 _TOGETHER = (
     *("Set_size", "Preallocate", "Set_view", "Sync", "Seek_shared", "Set_atomicity"),

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_installed, of_program, program_frame, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
@@ -28,17 +25,6 @@ if TYPE_CHECKING:
 
     from .requests import RequestRecord
 
-After = Callable[[Any], bool | None]
-"""Takes the result of a call that a check has followed, and returns whether no more is to be done about that."""
-
-_POLLS = frozenset(
-    {
-        *("Iprobe", "iprobe", "Improbe", "improbe", "Test", "test", "Testany", "testany", "Testall", "testall"),
-        *("Testsome", "testsome", "Get_status", "get_status", "Waitany", "waitany", "Waitsome", "waitsome"),
-    }
-)
-"""The calls after which a program may do one thing or another, as things stand."""
-_NOTHING: list[Any] = []
 MANY_STEPS = 500
 
 _MOST_DETAILS = 8
@@ -271,9 +257,9 @@ class Monitor:
 
     # --------------------------------------------------------------------------------------- what the transport tells
 
-    def departed(self, message: Message, fiber: Fiber) -> None:
-        """Take note of a message that this fiber sends."""
-        call = self.calls.get(fiber)
+    def departed(self, message: Message) -> None:
+        """Take note of a message that the running fiber sends."""
+        call = self.calls.get(current.fiber)
         if call is not None and call.sending:
             self.under_way[message] = call.sending.pop(0)
 
@@ -309,88 +295,3 @@ class Monitor:
             receive.rank,
             f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}",
         )
-
-
-# ------------------------------------------------------------------------------------------------ around the calls
-
-
-class Hooks(NamedTuple):
-    """The functions that a monitor calls around each call of one method.
-
-    Attributes
-    ----------
-    advice : callable or None
-        Takes the monitor, the call, and the arguments of the method, before the method is called; it returns what takes
-        the result, and returns whether no more is to be done about that.
-    ended, failed : callable
-        Called after a call with its arguments and its result, where that is one, or with what it has raised.
-    tidy : callable
-        Called when a rank has taken many steps.
-    """
-
-    advice: Callable[..., After | None] | None
-    ended: Callable[[Monitor, MpiCall, Any, Any], None]
-    failed: Callable[[Monitor, MpiCall, BaseException], None]
-    tidy: Callable[[Monitor, RankState], None]
-
-
-def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any], hooks: Hooks) -> Callable[..., Any]:
-    """Return a method, of a class and with a name, that tells the monitor of each call of the program."""
-    calls, lines, own, place_of = monitor.calls, monitor.lines, monitor.frames, monitor.place_of
-    here, frame_of = current.here, sys._getframe
-    advice, ended, failed, tidy = hooks
-    title = f"{owner}.{name}"
-    polls = name in _POLLS
-
-    # Hot path: each call of a program comes here.
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        fiber = here()
-        made = calls.get(fiber)
-        frame = frame_of(1)
-        if made is None or made.is_open:
-            made = monitor.outermost(fiber, made, frame)
-            if made is None:
-                return function(*args, **kwargs)
-        state = made.rank
-        if state.buffers or state.exposed:
-            lines.pause()
-        code = frame.f_code
-        made.place = (code, frame.f_lasti) if id(code) in own else place_of(frame)
-        made.name = name
-        made.title = title
-        made.is_open = True
-        after = None
-        try:
-            if advice is not None:
-                try:
-                    after = advice(monitor, made, *args, **kwargs)
-                except TypeError as error:
-                    if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                        raise
-                    # The arguments fit no parameters: the method itself will say so.
-            result = function(*args, **kwargs)
-        except BaseException as error:
-            failed(monitor, made, error)
-            raise
-        finally:
-            made.is_open = False
-            made.waits_for = _NOTHING
-            if made.sending or made.receiving:
-                made.sending.clear()
-                made.receiving.clear()
-            if made.outer is not None:
-                calls[fiber] = made.outer
-        if polls:
-            monitor.polls = True
-        if (after is None or not after(result)) and result is not None:
-            ended(monitor, made, args, result)
-        if ahead := state.steps.ahead:
-            state.steps.go_on()
-            if len(ahead) > state.many:
-                tidy(monitor, state)
-        if state.buffers or state.exposed:
-            lines.go_on(frame)
-        return result
-
-    return call

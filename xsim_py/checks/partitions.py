@@ -15,7 +15,8 @@ from .sides import MessageSide, side_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .monitor import After, Monitor, MpiCall
+    from .around import After
+    from .monitor import Monitor, MpiCall
 
 
 def _prepared(*, sends: bool) -> Callable[..., After | None]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from xsim_py.mpi.transport.message import Message
 
-    from .monitor import After, Monitor, MpiCall
+    from .around import After
+    from .monitor import Monitor, MpiCall
 
 
 def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag: Any) -> list[MessageSide]:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from xsim_py.mpi.transport.call_sites import Place
 
-    from .monitor import After, Monitor, MpiCall, RankState
+    from .around import After
+    from .monitor import Monitor, MpiCall, RankState
 
 SUM = INSTANCES["SUM"]
 

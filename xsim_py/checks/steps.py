@@ -58,13 +58,10 @@ class Steps:
                 return
         self.ahead.append((posted, waited, hard))
 
-    def go_on(self) -> None:
-        """Forget the steps that can be gone through now, unless all are kept."""
-        if not self._keeps:
-            self._missing(_NOBODY, deque(), is_over=False)
-
-    def _missing(self, waiters: dict[int, list[Steps]], ready: deque[Steps], *, is_over: bool) -> Any:
-        """Go through steps, up to the first that waits for what has not begun; return that, or None.
+    def go_on(
+        self, waiters: dict[int, list[Steps]] = _NOBODY, ready: deque[Steps] | None = None, *, is_over: bool = False
+    ) -> Any:
+        """Go through steps, up to the first that waits for what has not begun, and forget them; return that, or None.
 
         What has begun is let go of: nobody else keeps it, and it keeps this.
         """
@@ -113,6 +110,6 @@ def go_through(ranks: Iterable[Steps], *, is_over: bool) -> None:
     ready = deque(ranks)
     while ready:
         steps = ready.popleft()
-        missing = steps._missing(waiters, ready, is_over=is_over)
+        missing = steps.go_on(waiters, ready, is_over=is_over)
         if missing is not None:
             waiters.setdefault(id(missing), []).append(steps)
