@@ -174,12 +174,13 @@ def begin_receive_object(
 def _begun(monitor: Monitor, call: MpiCall, transfers: list[MessageSide], used: buffers.Used | None) -> After:
     call.rank.steps.take(transfers, [], True)
 
-    def begun(request: Any) -> None:
+    def begun(request: Any) -> bool:
         record = of_request(monitor, call, request)
         if record is not None:
             record.transfers = transfers
             if used is not None:
                 used.begin(record)
+        return True
 
     return begun
 

@@ -160,7 +160,7 @@ class CollectiveCall(Deed):
         self.place = place
         self.root = root
         self.op = op
-        self.signatures = tuple(dict.fromkeys(each for each in signatures if each is not None))
+        self.signatures = tuple(each for each in signatures if each is not None)
         self.gives = gives
         self.takes = takes
         self.meeting: Any = None
