@@ -30,7 +30,6 @@ _POLLS = frozenset(
     }
 )
 """The calls after which a program may do one thing or another, as things stand."""
-_NOTHING: list[Any] = []
 _MISSING: Any = object()
 _frame = sys._getframe
 _PLAIN = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY)
@@ -137,14 +136,18 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any] | None:
     return {name: each.default for name, each in parameters.items()}
 
 
-def _fill(places: list[str], required: int, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any] | None:
+def _fill(places: dict[str, int], required: int, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any] | None:
     """Return the arguments in order, with those that are named; None where they do not fit the parameters."""
     found = list(given)
-    for name, value in named.items():
-        if name not in places or found[place := places.index(name)] is not _MISSING:
+    for name in named:
+        place = places.get(name)
+        if place is None or found[place] is not _MISSING:
             return None
-        found[place] = value
-    return None if any(each is _MISSING for each in found[:required]) else found
+        found[place] = named[name]
+    for i in range(required):
+        if found[i] is _MISSING:
+            return None
+    return found
 
 
 def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any], hooks: Hooks) -> Callable[..., Any]:
@@ -156,7 +159,7 @@ def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any
         return wraps(function)(_maker_of_any(1)(*told, None, None, None, None))
     defaults = list(parameters.values())
     required = defaults.count(Parameter.empty)
-    fill = partial(_fill, list(parameters), required)
+    fill = partial(_fill, {each: i for i, each in enumerate(parameters)}, required)
     unfit = _maker_of_any(2)(*told, None, None, None, None)
     return wraps(function)(_maker(len(parameters), required)(*told, _MISSING, defaults, fill, unfit))
 
@@ -184,31 +187,27 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
         made.is_open = True
         return made
 
-    def close(made: MpiCall) -> None:
-        made.is_open = False
-        made.waits_for = _NOTHING
-        if made.sending or made.receiving:
-            made.sending.clear()
-            made.receiving.clear()
-        if made.outer is not None:
-            calls[here()] = made.outer
-
     def failed(made: MpiCall, error: BaseException) -> None:
         try:
             hooks.failed(monitor, made, error)
         finally:
-            close(made)
+            leave(made, None, None, None, None)
 
-    def leave(made: MpiCall, after: After | None, result: Any, first: Any, frame: FrameType) -> None:
-        close(made)
+    def leave(made: MpiCall, after: After | None, result: Any, first: Any, frame: FrameType | None) -> None:
+        made.is_open = False
+        made.waits_for = made.sending = made.receiving = None
+        if made.outer is not None:
+            calls[here()] = made.outer
+        if frame is None:  # it has failed
+            return
         if (after is None or not after(result)) and result is not None:
             hooks.ended(monitor, made, first, result)
         state = made.rank
         steps = state.steps
         if steps.ahead and not accesses:
             steps.go_on()
-        if len(steps.ahead) > state.many:
-            hooks.tidy(monitor, state)
+            if len(steps.ahead) > state.many:
+                hooks.tidy(monitor, state)
         if state.buffers or state.exposed:
             lines.go_on(frame)
 

@@ -179,9 +179,8 @@ def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
 
 
 def _tidy(monitor: Monitor, state: RankState) -> None:
-    """Forget the steps that all ranks have got through, unless vector clocks may be needed."""
-    if not monitor.accesses:
-        go_through([other.steps for other in monitor.ranks.values()], is_over=False)
+    """Forget the steps that all ranks have got through."""
+    go_through([other.steps for other in monitor.ranks.values()], is_over=False)
     state.many = 2 * len(state.steps.ahead) + MANY_STEPS
 
 

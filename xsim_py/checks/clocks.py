@@ -44,7 +44,7 @@ class Clocks:
 
     def __init__(self, ranks: dict[int, RankState]) -> None:
         self._places = {number: place for place, number in enumerate(sorted(ranks))}
-        self._steps = {number: list(state.steps.ahead) for number, state in ranks.items()}
+        self._steps = {number: state.steps.listed() for number, state in ranks.items()}
         self._at = dict.fromkeys(ranks, 0)
         self._begun = dict.fromkeys(ranks, -1)
         self._clocks = {number: np.zeros(len(ranks), np.int64) for number in ranks}

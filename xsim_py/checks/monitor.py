@@ -49,9 +49,9 @@ class MpiCall:
         The method, alone and as the program has written it: ``Comm.Send``.
     place : Place
         The line of the program.
-    sending, receiving : list of MessageSide
-        What it is about to begin, in order.
-    waits_for : list of MessageSide
+    sending, receiving : MessageSide or None
+        What it is about to begin, and what the message that it receives will have met.
+    waits_for : MessageSide or None
         The messages that it waits for.
     said : str
         Those of its arguments, in words, that are the same in the calls of other ranks with which it ends.
@@ -67,9 +67,9 @@ class MpiCall:
         self.is_open = False
         self.name = self.title = ""
         self.place: Place = ("", 0)
-        self.sending: list[MessageSide] = []
-        self.receiving: list[MessageSide] = []
-        self.waits_for: list[MessageSide] = []
+        self.sending: MessageSide | None = None
+        self.receiving: MessageSide | None = None
+        self.waits_for: MessageSide | None = None
         self.said = ""
 
 
@@ -260,16 +260,18 @@ class Monitor:
     def departed(self, message: Message) -> None:
         """Take note of a message that the running fiber sends."""
         call = self.calls.get(current.fiber)
-        if call is not None and call.sending:
-            self.under_way[message] = call.sending.pop(0)
+        if call is not None and (side := call.sending) is not None:
+            self.under_way[message] = side
+            call.sending, side.also = side.also, None
 
     def seen(self, what: Any) -> None:
         """Take note of a message that the running fiber has received; those of requests come by `received`."""
         send = self.under_way.pop(what, None)
         if send is not None:
             call = self.calls.get(current.fiber)
-            if call is not None and call.receiving:
-                self._matched(send, call.receiving.pop(0))
+            if call is not None and call.receiving is not None:
+                self._matched(send, call.receiving)
+                call.receiving = None
 
     def received(self, message: Message | None, receive: MessageSide) -> None:
         """Take note that a message is received, which this side has waited for."""

@@ -59,8 +59,10 @@ def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:
 
 def _sides(call: MpiCall) -> list[MessageSide]:
     """Return the messages for which a call waits; of one that completes requests those of all that are active."""
-    if call.waits_for or not call.name.lower().startswith("wait"):
-        return call.waits_for
+    if call.waits_for is not None:
+        return call.waits_for.listed()
+    if not call.name.lower().startswith("wait"):
+        return []
     return [side for record in call.rank.requests.values() if record.active for side in record.transfers]
 
 
@@ -150,7 +152,7 @@ def buffered(monitor: Monitor) -> bool | None:
         Whether the program depends on that; None where wildcards, polls or threads might have gone another way.
     """
     go_through([state.steps for state in monitor.ranks.values()], is_over=True)
-    stuck = {number: state.steps.ahead[0][1] for number, state in monitor.ranks.items() if state.steps.ahead}
+    stuck = {number: steps[0][1] for number, state in monitor.ranks.items() if (steps := state.steps.listed())}
     if not stuck:
         return False
     if monitor.wildcards or monitor.polls or any(state.threads > 1 for state in monitor.ranks.values()):

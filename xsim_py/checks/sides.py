@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from xsim_py.mpi.transport.call_sites import Place
 
@@ -38,6 +38,7 @@ class Deed:
         self.clock: Any = None
 
 
+@final
 class MessageSide(Deed):
     """One side of a message of the program: a send, or a receive.
 
@@ -57,9 +58,12 @@ class MessageSide(Deed):
         The elements that are sent, or that there is room for.
     partner : MessageSide or None
         The other side, once they have met.
+    also : MessageSide or None
+        A further side that the same call begins and waits for.
     """
 
     __slots__ = (
+        "also",
         "comm",
         "name",
         "partner",
@@ -80,11 +84,16 @@ class MessageSide(Deed):
     signature: Signature | None
     sends: bool
     partner: MessageSide | None
+    also: MessageSide | None
 
     @property
     def buffered(self) -> bool:
         """Say if it completes without its receive, by what the program asks for."""
         return self.name in _BUFFERED
+
+    def listed(self) -> list[MessageSide]:
+        """Return this side and those that the same call begins and waits for."""
+        return [self] if self.also is None else [self, *self.also.listed()]
 
 
 def side_of(call: MpiCall, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
@@ -92,7 +101,7 @@ def side_of(call: MpiCall, comm: Any, peer: int, tag: int, signature: Signature 
     # Hot path, twice for nearly every message: in a third of the time that an `__init__` takes.
     side = _blank(MessageSide)
     side.posted = False
-    side.clock = side.partner = None
+    side.clock = side.partner = side.also = None
     side.rank = call.rank.number
     side.name = call.title
     side.place = call.place

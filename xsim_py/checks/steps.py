@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sized
 
 _NOBODY: dict[int, list[Steps]] = {}
+Step = MessageSide | tuple[list[Any], list[Any], bool]
+"""The side of a message that a blocking call begins and waits for; or what is begun, what is waited for, and whether
+that has to be just that."""
 
 
 class _Begun:
@@ -38,7 +41,7 @@ class Steps:
 
     Attributes
     ----------
-    ahead : deque of tuple
+    ahead : deque of Step
         The steps, in order.
     """
 
@@ -46,17 +49,31 @@ class Steps:
 
     def __init__(self, keeps: Sized) -> None:
         self._keeps = keeps
-        self.ahead: deque[tuple[list[Any], list[Any], bool]] = deque()
+        self.ahead: deque[Step] = deque()
+
+    def exchange(self, side: MessageSide) -> None:
+        """Take a step that begins messages, and waits for them: that of a blocking call."""
+        ahead = self.ahead
+        if not ahead:
+            side.posted = True
+            if side.also is not None:
+                side.also.posted = True
+        ahead.append(side)
 
     def take(self, posted: list[Any], waited: list[Any], hard: bool) -> None:
-        """Take a step."""
+        """Take any other step."""
         if not self.ahead:
-            _begin(posted)
             if not waited and not self._keeps:
+                _begin((posted, waited, hard))
                 for each in posted:
                     each.clock = 0
                 return
+            _begin((posted, waited, hard))
         self.ahead.append((posted, waited, hard))
+
+    def listed(self) -> list[tuple[list[Any], list[Any], bool]]:
+        """Return the steps, each as what it has begun, what it waits for, and whether it has to wait for just that."""
+        return [(step.listed(), step.listed(), True) if type(step) is MessageSide else step for step in self.ahead]
 
     def go_on(
         self, waiters: dict[int, list[Steps]] = _NOBODY, ready: deque[Steps] | None = None, *, is_over: bool = False
@@ -67,33 +84,55 @@ class Steps:
         """
         ahead = self.ahead
         while ahead:
-            posted, waited, hard = ahead[0]
-            for each in waited:
-                if type(each) is MessageSide:
-                    other = each.partner
+            step = ahead[0]
+            if type(step) is MessageSide:  # hot path
+                side: MessageSide | None = step
+                while side is not None:
+                    other = side.partner
                     if other is None:
-                        if hard and not is_over:
-                            return each
-                    elif other.posted or not hard or (each.sends and each.buffered):
-                        each.partner = _BEGUN
+                        if not is_over:
+                            return side
+                    elif other.posted or (side.sends and side.buffered):
+                        side.partner = _BEGUN
                     else:
                         return other
-                elif type(each) is CollectiveCall and (meeting := each.meeting) is not None:
-                    if hard and meeting.posted < len(meeting.calls if is_over else meeting.members):
-                        return meeting
-                    each.meeting = None
-                    meeting.clock = 0
-            for each in posted:
-                each.clock = 0  # before whatever asks for clocks later
+                    side.clock = 0  # before whatever asks for clocks later
+                    side = side.also
+            else:
+                missing = _missing(step[1], step[2], is_over=is_over)
+                if missing is not None:
+                    return missing
+                for each in step[0]:
+                    each.clock = 0
             ahead.popleft()
             if ahead:
-                _begin(ahead[0][0], waiters, ready)
+                _begin(ahead[0], waiters, ready)
         return None
 
 
-def _begin(posted: list[Any], waiters: dict[int, list[Steps]] = _NOBODY, ready: Any = None) -> None:
-    """Take note that a rank has begun something; who waits for that is ready."""
-    for each in posted:
+def _missing(waited: list[Any], hard: bool, *, is_over: bool) -> Any:
+    """Return what a step waits for that has not begun, or None; of a collective its members."""
+    for each in waited:
+        if type(each) is MessageSide:
+            other = each.partner
+            if other is None:
+                if hard and not is_over:
+                    return each
+            elif other.posted or not hard or (each.sends and each.buffered):
+                each.partner = _BEGUN
+            else:
+                return other
+        elif type(each) is CollectiveCall and (meeting := each.meeting) is not None:
+            if hard and meeting.posted < len(meeting.calls if is_over else meeting.members):
+                return meeting
+            each.meeting = None
+            meeting.clock = 0
+    return None
+
+
+def _begin(step: Step, waiters: dict[int, list[Steps]] = _NOBODY, ready: Any = None) -> None:
+    """Take note that a rank has come to a step; who waits for what that begins is ready."""
+    for each in step.listed() if type(step) is MessageSide else step[0]:
         each.posted = True
         if type(each) is CollectiveCall and each.meeting is not None:
             each = each.meeting
