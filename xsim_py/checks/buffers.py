@@ -8,7 +8,6 @@ whoever reads it too early sees that; what a message does not fill gets its old 
 
 from __future__ import annotations
 
-import ctypes
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,8 @@ from xsim_py.mpi4py.bufspec import filler, message
 from xsim_py.mpi4py.memory import is_in_place
 
 from .signatures import KNOWN
-from .touches import LOAD, MAYBE, STORE
+from .sources import LOAD, MAYBE, STORE
+from .touches import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from .requests import RequestRecord
 
 _ndarray, _LISTS = np.ndarray, (list, tuple)
-_first_byte, _addressof = ctypes.c_char.from_buffer, ctypes.addressof
 
 _POISON = 0xA5
 """A number of this byte is far from usual ones, and is no NaN, which stays the same whatever is added to it."""
@@ -50,7 +49,7 @@ class _Flat:
     def pieces(self) -> list[tuple[int, int]]:
         """The addresses between which they lie."""
         if self._pieces is None:
-            at = _address_of(np.frombuffer(self.array, np.uint8))
+            at = address_of(self.array)
             self._pieces = [(at, at + self.array.nbytes)]
         return self._pieces
 
@@ -252,20 +251,11 @@ def _parsed(buf: Any, *, writable: bool) -> Any:
         return None
 
 
-def _address(memory: Any) -> int:
-    return _address_of(np.frombuffer(memory, np.uint8)) if len(memory) else 0
-
-
-def _address_of(array: Any) -> int:
-    """Return where an array of bytes begins."""
-    # `ctypes.data` takes five times as long; but from memory that is read-only ctypes makes nothing.
-    return _addressof(_first_byte(array)) if array.flags.writeable else int(array.ctypes.data)
-
-
 def _pieces(parsed: Any) -> list[tuple[int, int]]:
     """Return the addresses between which the elements lie; empty where they are too many to tell."""
     core, count = parsed.datatype, parsed.count
-    at = _address(parsed.memory) + parsed.offset
+    memory = parsed.memory
+    at = parsed.offset + (address_of(np.frombuffer(memory, np.uint8)) if len(memory) else 0)
     if core.is_contiguous:
         return [(at, at + count * core.size)]
     inner = core.layout.pieces()

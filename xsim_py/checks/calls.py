@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import PACKAGE
@@ -21,7 +21,7 @@ from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
+from . import arguments, collectives, conflicts, files, ordering, partitions, point_to_point, requests, resources, rma
 from .around import Hooks, watched
 from .monitor import MANY_STEPS, Monitor, MpiCall, RankState
 from .steps import go_through
@@ -134,6 +134,7 @@ def _collect_seldom(patches: Patches) -> None:
     gc.set_threshold(max(first, _FEW_OBJECTS), max(second, 50), third)
 
 
+@cache
 def _family(owner: type) -> str:
     """Return the class by which programs name the methods of one of ours."""
     if issubclass(owner, CommHandle):
@@ -145,6 +146,7 @@ def _family(owner: type) -> str:
     return owner.__name__
 
 
+@cache
 def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, Request):
         return _OF_REQUESTS.get(name)
@@ -227,7 +229,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         return
     monitor.lines.pause()  # the last rank has ended outside of a call
     requests.in_progress(monitor)
-    rma.conflicting(monitor)
+    conflicts.conflicting(monitor)
     if ended != "stalled":
         monitor.is_doubtful = ordering.buffered(monitor) is None
     if ended == "aborted":

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from itertools import combinations_with_replacement, islice
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.findings import EPOCH_LIFECYCLE, GLOBAL_CONCURRENCY
+from xsim_py.findings import EPOCH_LIFECYCLE
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE, PROC_NULL
 from xsim_py.mpi.rma.window import address_of
@@ -19,15 +18,14 @@ from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
-from . import arguments, buffers, collectives
-from .clocks import MOST_RANKS, Clocks
+from . import arguments, buffers, collectives, conflicts
 from .monitor import is_of_mpi4py
 from .requests import of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
-from .touches import LOAD, MAYBE
+from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from xsim_py.mpi.transport.call_sites import Place
 
@@ -48,6 +46,8 @@ class OpenWindow:
         The kind of lock that the rank has on each target.
     signals : dict
         How many signals have gone to and come from each rank.
+    fences : int
+        How many the rank has called.
     started, exposed_to : list of int
         The members of the groups of the last Start and the last Post.
     seen : list of Access
@@ -56,7 +56,18 @@ class OpenWindow:
         Whether it is one of mpi4py's own library, which orders its accesses by loops that look at memory.
     """
 
-    __slots__ = ("exposed_to", "is_of_library", "key", "locks", "open", "seen", "signals", "started", "window")
+    __slots__ = (
+        "exposed_to",
+        "fences",
+        "is_of_library",
+        "key",
+        "locks",
+        "open",
+        "seen",
+        "signals",
+        "started",
+        "window",
+    )
 
     def __init__(self, window: Any) -> None:
         self.window = window
@@ -67,6 +78,7 @@ class OpenWindow:
         self.started: list[int] = []
         self.exposed_to: list[int] = []
         self.seen: list[Access] = []
+        self.fences = 0
         self.is_of_library = False
 
 
@@ -87,18 +99,18 @@ class Exposed:
         """Take note of a load or a store of the rank itself."""
         if how == MAYBE:
             return
-        window, state = self._mine.window, self._state
-        if window.freed or self._last == (how, place, pieces, len(state.steps.ahead)):
+        window, state, epoch = self._mine.window, self._state, self._mine.fences
+        if window.freed or self._last == (how, place, pieces, epoch, len(state.steps.ahead)):
             return  # the same line once more, and no call since
         base = self.pieces[0][0]
         inside = [(start - base, end - base) for start, end in pieces]
         kind, title = (READ, "a load") if how == LOAD else (WRITE, "a store")
         exclusive = self._mine.locks.get(window.comm.me) == LOCK_EXCLUSIVE
-        access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive)
+        access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive, epoch=epoch)
         access.is_local = True
         self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
         state.steps.take([access], [access], False)
-        self._last = (how, place, pieces, len(state.steps.ahead))
+        self._last = (how, place, pieces, epoch, len(state.steps.ahead))
 
 
 def _of(call: MpiCall, win: Any) -> OpenWindow | None:
@@ -144,6 +156,7 @@ def _access(
         what,
         sorted((start + at, start + end) for at, end in inner if end > at),
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
+        epoch=mine.fences,
     )
     access.is_passive = is_passive
     access.list_it = partial(_list, monitor, call, mine, target, access)
@@ -358,6 +371,10 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
     call.rank.steps.take([said], [said], True)
+    meeting = said.meeting
+    if len(meeting.calls) == len(meeting.members):
+        conflicts.forget(monitor, mine, meeting.members)
+    mine.fences += 1
 
     def done(_: Any) -> None:
         for accesses in mine.open.values():
@@ -528,47 +545,3 @@ def left(monitor: Monitor, number: int) -> None:
             where = place or monitor.ranks[number].objects[id(mine.window)].place
             text = f"the epoch of the window is never ended: the rank is {opened}"
             monitor.note(EPOCH_LIFECYCLE, where, text, number)
-
-
-def conflicting(monitor: Monitor) -> None:
-    """Find the accesses to one place that nothing keeps apart."""
-    if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
-        return
-    clocks = Clocks(monitor.ranks)
-    clocks.compute()
-    for accesses in monitor.accesses.values():
-        by_rank: dict[int, list[Access]] = {}
-        for access in accesses:
-            if access.clock is not None:
-                by_rank.setdefault(access.rank, []).append(access)
-        for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
-            for one, other in _concurrent(clocks, mine, theirs):
-                if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces):
-                    _note(monitor, one, other)
-
-
-def _concurrent(clocks: Clocks, mine: list[Access], theirs: list[Access]) -> Iterator[tuple[Access, Access]]:
-    """Yield the pairs of accesses of two ranks, or of one, of which neither was complete when the other began.
-
-    What a rank begins later knows of no less. So those that happened before one access are the first of the other
-    rank, or nearly so, those that happened after it the last, and few are looked at.
-    """
-    start = 0
-    for place, one in enumerate(mine):
-        while start < len(theirs) and clocks.happened_before(theirs[start], one):
-            start += 1
-        for other in islice(theirs, max(start, place + 1) if mine is theirs else start, None):
-            if clocks.happened_before(one, other):
-                break
-            if not clocks.happened_before(other, one):
-                yield one, other
-
-
-def _note(monitor: Monitor, one: Access, other: Access) -> None:
-    for mine, theirs in ((one, other), (other, one)):
-        text = f"{mine.title} {mine.how} memory of a window that {theirs.title} {theirs.how} at the same time"
-        where = f"{monitor.where(theirs.place)}: {theirs.title} of rank {theirs.rank}"
-        monitor.note(GLOBAL_CONCURRENCY, mine.place, text, mine.rank, where)
-        if monitor.where(mine.place) == monitor.where(theirs.place):
-            monitor.note(GLOBAL_CONCURRENCY, mine.place, text, theirs.rank, where)
-            return

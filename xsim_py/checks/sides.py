@@ -206,6 +206,8 @@ class Access(Deed):
         The bytes of the window, from and to, in ascending order.
     exclusive : bool
         Whether an exclusive lock protects it.
+    epoch : int
+        How many fences its rank has called on the window before.
     used : Used or None
         The buffer of the origin, until the access is complete.
     is_local, is_passive : bool
@@ -221,6 +223,7 @@ class Access(Deed):
     __slots__ = (
         "after",
         "ended",
+        "epoch",
         "exclusive",
         "how",
         "is_local",
@@ -245,8 +248,10 @@ class Access(Deed):
         pieces: list[tuple[int, int]],
         *,
         exclusive: bool,
+        epoch: int = 0,
     ) -> None:
         super().__init__()
+        self.epoch = epoch
         self.rank = rank
         self.title = title
         self.place = place
