@@ -87,3 +87,28 @@ def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monkeypatch: p
     assert result.findings == ()
     assert monitors[0].accesses == {}
     assert max(len(state.steps.ahead) for state in monitors[0].ranks.values()) < 10
+
+
+EARLY_MESSAGE = """
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+request = comm.isend(None, 1) if comm.rank == 0 else None
+win = MPI.Win.Create(np.zeros(6), 8, comm=comm)
+win.Fence()
+if comm.rank == 1:
+    comm.recv(source=0)
+if comm.rank < 2:
+    win.Put(np.ones(1), 2)
+win.Fence()
+if request is not None:
+    request.wait()
+win.Free()
+"""
+
+
+def test_a_message_that_is_older_than_the_first_access_hides_nothing(tmp_path: Path):
+    path = tmp_path / "early.py"
+    path.write_text(EARLY_MESSAGE)
+    result = simulate(path, ranks=RANKS, check=True)
+    assert [(finding.category, finding.line) for finding in result.findings] == [("GlobalConcurrency", 11)]
