@@ -8,7 +8,6 @@ whoever reads it too early sees that; what a message does not fill gets its old 
 
 from __future__ import annotations
 
-import ctypes
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,12 @@ import numpy as np
 
 from xsim_py.findings import LOCAL_CONCURRENCY
 from xsim_py.mpi.checksum import crc32
-from xsim_py.mpi4py.bufspec import message
+from xsim_py.mpi4py.bufspec import filler, message
 from xsim_py.mpi4py.memory import is_in_place
 
 from .signatures import KNOWN
-from .touches import LOAD, MAYBE, STORE
+from .sources import LOAD, MAYBE, STORE
+from .touches import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .requests import RequestRecord
 
 _ndarray, _LISTS = np.ndarray, (list, tuple)
-_first_byte, _addressof = ctypes.c_char.from_buffer, ctypes.addressof
 
 _POISON = 0xA5
 """A number of this byte is far from usual ones, and is no NaN, which stays the same whatever is added to it."""
@@ -42,31 +41,44 @@ _MOST_PIECES = 4096
 class _Flat:
     """The bytes of an array that lie one after the other: nearly all buffers are such ones."""
 
-    __slots__ = ("_bytes", "pieces")
+    __slots__ = ("_memory", "_pieces", "array")
 
-    def __init__(self, array: Any) -> None:
-        self._bytes: Any = np.frombuffer(array, np.uint8)
-        at = _address_of(self._bytes)
-        self.pieces = [(at, at + len(self._bytes))]
+    def __init__(self, array: Any, *, reads: bool) -> None:
+        self.array = array
+        self._memory = array if reads else memoryview(array)  # which stays one that can be written
+        self._pieces: list[tuple[int, int]] | None = None
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """The addresses between which they lie."""
+        if self._pieces is None:
+            at = address_of(self.array)
+            self._pieces = [(at, at + self.array.nbytes)]
+        return self._pieces
 
     def pack(self) -> bytes:
         """Return what is there now."""
-        data: bytes = self._bytes.tobytes()
+        data: bytes = self._memory.tobytes()
         return data
 
     def unpack(self, data: bytes) -> None:
         """Store so many bytes."""
-        memoryview(self._bytes)[:] = data
+        fill = filler(len(data))
+        if fill is not None:
+            fill(self._memory, 0, data)
+        else:
+            self._memory.cast("B")[: len(data)] = data
 
     def crc(self) -> int:
         """Return the check sum of what is there now."""
-        return crc32(self._bytes)
+        return crc32(self._memory)
 
 
 class PackedMemory:
     """The elements of any other buffer: what `bufspec` has found."""
 
     __slots__ = ("pack", "pieces", "unpack")
+    array = None
 
     def __init__(self, parsed: Any) -> None:
         self.pack = parsed.pack
@@ -90,8 +102,6 @@ class Used:
 
     Attributes
     ----------
-    pieces : list of (int, int)
-        The addresses between which it lies, in ascending order.
     reads : bool
         Whether the request only reads it.
     suspect : (str, int) or None
@@ -105,7 +115,6 @@ class Used:
         "locked",
         "memory",
         "monitor",
-        "pieces",
         "reads",
         "record",
         "state",
@@ -117,13 +126,18 @@ class Used:
         self.state = state
         self.memory = memory
         self.reads = reads
-        self.pieces: list[tuple[int, int]] = memory.pieces
         self.locked: list[Any] = []
         self.check = 0
         self.is_noted = False
         self.kept = b""
         self.record: Any = None
         self.suspect: tuple[str, int] | None = None
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """The addresses between which it lies, in ascending order."""
+        found: list[tuple[int, int]] = self.memory.pieces
+        return found
 
     @property
     def kind(self) -> str:
@@ -240,19 +254,11 @@ def _parsed(buf: Any, *, writable: bool) -> Any:
         return None
 
 
-def _address(memory: Any) -> int:
-    return _address_of(np.frombuffer(memory, np.uint8)) if len(memory) else 0
-
-
-def _address_of(array: Any) -> int:
-    """Return where an array of bytes begins."""
-    # `ctypes.data` takes five times as long; but from memory that is read-only ctypes makes nothing.
-    return _addressof(_first_byte(array)) if array.flags.writeable else int(array.ctypes.data)
-
-
 def _pieces(parsed: Any) -> list[tuple[int, int]]:
     """Return the addresses between which the elements lie; empty where they are too many to tell."""
-    return pieces_from(_address(parsed.memory) + parsed.offset, parsed.datatype, parsed.count)
+    memory = parsed.memory
+    start = address_of(np.frombuffer(memory, np.uint8)) if len(memory) else 0
+    return pieces_from(start + parsed.offset, parsed.datatype, parsed.count)
 
 
 def pieces_from(start: int, core: Type, count: int) -> list[tuple[int, int]]:
@@ -293,19 +299,10 @@ def awaited(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
 
 
 def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | None:
-    if type(buf) is np.ndarray and buf.size and buf.dtype in KNOWN and (flags := buf.flags).c_contiguous:
-        memory: Any = _Flat(buf) if reads or flags.writeable else None
-    else:
-        memory = None
+    memory = _memory(buf, reads=reads)
     if memory is None:
-        parsed = _parsed(buf, writable=False)
-        if parsed is None:
-            return None
-        memory = PackedMemory(parsed)
-    if call.rank.exposed:
-        _show(call, memory.pieces, reads=reads)
-    if call.rank.buffers:
-        _check_apart(monitor, call, memory.pieces, reads=reads)
+        return None
+    _look(monitor, call, memory, reads=reads)
     if not reads and type(memory) is PackedMemory:
         parsed = _parsed(buf, writable=True)
         if parsed is None:
@@ -314,14 +311,30 @@ def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | No
     return Used(monitor, call.rank, memory, reads)
 
 
+def _memory(buf: Any, *, reads: bool) -> Any:
+    """Return the memory that a buffer argument means, or None."""
+    if type(buf) is _ndarray and buf.size and buf.dtype in KNOWN:  # hot path
+        flags = buf.flags
+        if flags.c_contiguous and (reads or flags.writeable):
+            return _Flat(buf, reads=reads)
+    parsed = _parsed(buf, writable=False)
+    return None if parsed is None else PackedMemory(parsed)
+
+
+def _look(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
+    """Find the requests that use memory which a call is about to use, and tell the windows of which that is a part."""
+    if call.rank.exposed:
+        _show(call, memory.pieces, reads=reads)
+    if call.rank.buffers:
+        _check_apart(monitor, call, memory, reads=reads)
+
+
 def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> None:
     """Find the requests whose buffers a blocking call would use."""
     if call.rank.buffers or call.rank.exposed:
-        parsed = _parsed(buf, writable=False)
-        if parsed is not None:
-            pieces = _pieces(parsed)
-            _show(call, pieces, reads=reads)
-            _check_apart(monitor, call, pieces, reads=reads)
+        memory = _memory(buf, reads=True)
+        if memory is not None:
+            _look(monitor, call, memory, reads=reads)
 
 
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
@@ -331,14 +344,14 @@ def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
         theirs = recvbuf[0] if type(recvbuf) in _LISTS and recvbuf else recvbuf
         if type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs):
             return  # hot path
-    sent, received = _parsed(sendbuf, writable=False), _parsed(recvbuf, writable=True)
-    if sent is None or received is None:
+    sent, parsed = _memory(sendbuf, reads=True), _parsed(recvbuf, writable=True)
+    if sent is None or parsed is None:
         return
-    if overlap(_pieces(sent), _pieces(received)):
+    received = PackedMemory(parsed)
+    if overlap(sent.pieces, received.pieces):
         note_one_memory(monitor, call)
-    _show(call, _pieces(sent), reads=True)
-    _show(call, _pieces(received), reads=False)
-    _check_apart(monitor, call, _pieces(received), reads=False)
+    _show(call, sent.pieces, reads=True)
+    _look(monitor, call, received, reads=False)
 
 
 def note_one_memory(monitor: Monitor, call: MpiCall) -> None:
@@ -363,10 +376,16 @@ def _show(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
             exposed.touched(LOAD if reads else STORE, call.place, inside, None)
 
 
-def _check_apart(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
+def _check_apart(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; two may read it."""
+    mine = memory.array
     for other in call.rank.buffers:
-        if not (reads and other.reads) and overlap(pieces, other.pieces) and other.record is not None:
+        theirs = other.memory.array
+        if (reads and other.reads) or other.record is None:
+            continue
+        if mine is not None and theirs is not None and _are_apart(mine, theirs):
+            continue
+        if overlap(memory.pieces, other.pieces):
             text = f"{call.title} uses memory that the request of {other.record.title} still uses"
             where = f"{monitor.where(other.record.place)}: {other.record.title}"
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,10 @@ from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import arguments, collectives, files, ordering, partitions, point_to_point, requests, resources, rma
-from .monitor import MANY_STEPS, Hooks, Monitor, MpiCall, RankState, watched
+from . import arguments, collectives, conflicts, files, ordering, partitions, point_to_point, requests, resources, rma
+from .around import Hooks, watched
+from .monitor import MANY_STEPS, Monitor, MpiCall, RankState
+from .steps import go_through
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -137,6 +139,7 @@ def _collect_seldom(patches: Patches) -> None:
     gc.set_threshold(max(first, _FEW_OBJECTS), max(second, 50), third)
 
 
+@cache
 def _family(owner: type) -> str:
     """Return the class by which programs name the methods of one of ours."""
     if issubclass(owner, CommHandle):
@@ -148,6 +151,7 @@ def _family(owner: type) -> str:
     return owner.__name__
 
 
+@cache
 def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, Request):
         return _OF_REQUESTS.get(name)
@@ -166,14 +170,14 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     return None
 
 
-def _ended(monitor: Monitor, call: MpiCall, args: Any, result: Any) -> None:
+def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
     """Take note of what a call has made."""
     if type(result) in (int, bool):
         return
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        if not args or result is not args[0]:  # as `Datatype.Commit` returns it
+        if result is not first:  # as `Datatype.Commit` returns it
             resources.made(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
@@ -182,10 +186,9 @@ def _ended(monitor: Monitor, call: MpiCall, args: Any, result: Any) -> None:
 
 
 def _tidy(monitor: Monitor, state: RankState) -> None:
-    """Forget the steps that all ranks have got through, unless vector clocks may be needed."""
-    if not monitor.accesses:
-        ordering.go_through(monitor, is_over=False)
-    state.many = 2 * len(state.steps) + MANY_STEPS
+    """Forget the steps that all ranks have got through."""
+    go_through([other.steps for other in monitor.ranks.values()], is_over=False)
+    state.many = 2 * len(state.steps.ahead) + MANY_STEPS
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
@@ -236,7 +239,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         return
     monitor.lines.pause()  # the last rank has ended outside of a call
     requests.in_progress(monitor)
-    rma.conflicting(monitor)
+    conflicts.conflicting(monitor)
     if ended != "stalled":
         monitor.is_doubtful = ordering.buffered(monitor) is None
     if ended == "aborted":

@@ -44,7 +44,7 @@ class Clocks:
 
     def __init__(self, ranks: dict[int, RankState]) -> None:
         self._places = {number: place for place, number in enumerate(sorted(ranks))}
-        self._steps = {number: state.steps for number, state in ranks.items()}
+        self._steps = {number: state.steps.listed() for number, state in ranks.items()}
         self._at = dict.fromkeys(ranks, 0)
         self._begun = dict.fromkeys(ranks, -1)
         self._clocks = {number: np.zeros(len(ranks), np.int64) for number in ranks}
@@ -100,7 +100,7 @@ class Clocks:
             np.maximum(clock, source.clock, out=clock)
         step = self._tick(number)
         for each in waited:
-            if not isinstance(each, Signal):
+            if isinstance(each, Access):
                 each.ended = step
 
     def _sources(self, number: int, waited: list[Any]) -> list[Any]:

@@ -25,7 +25,8 @@ from .sides import CollectiveCall
 from .signatures import Signature, described, of_buffer, of_elements, same
 
 if TYPE_CHECKING:
-    from .monitor import After, Monitor, MpiCall
+    from .around import After
+    from .monitor import Monitor, MpiCall
 
 SUM = INSTANCES["SUM"]
 _MOST_BLOCKS = 1024
@@ -110,7 +111,7 @@ def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: Collectiv
     else:
         for mine in said.signatures:
             for theirs in first.signatures:
-                if not same(mine, theirs):
+                if mine is not theirs and not same(mine, theirs):
                     text = f"{described(theirs)} at rank {first.rank}"
                     _differ(monitor, PARAMETER_MATCHING, first, said, text, described(mine))
                     return
@@ -421,7 +422,15 @@ _MANAGEMENT: dict[str, Callable[..., Said]] = {
 }
 
 
-_AWAY_FROM_ROOT = {"Gather": "sendbuf", "Gatherv": "sendbuf", "Reduce": "sendbuf", "Scatter": "recvbuf"}
+_AWAY_FROM_ROOT = {
+    **dict.fromkeys(("Gather", "Gatherv", "Reduce"), "sendbuf"),
+    **dict.fromkeys(("Scatter", "Scatterv"), "recvbuf"),
+}
+
+
+def _away_from_root(name: str) -> str:
+    """Return which argument of a collective must not be MPI.IN_PLACE but at the root; nothing if that is none."""
+    return "" if name.islower() else _AWAY_FROM_ROOT.get(name.removeprefix("I").capitalize(), "")
 
 
 def _check_in_place(
@@ -429,15 +438,14 @@ def _check_in_place(
     call: MpiCall,
     comm: Any,
     said: CollectiveCall,
+    which: str,
     one: Any = None,
     other: Any = None,
     *_: Any,
     **named: Any,
 ) -> None:
     """Find MPI.IN_PLACE where only the root may have it (MPI 4.1, 6.5 to 6.9)."""
-    name = said.name.removeprefix("I").capitalize()
-    which = _AWAY_FROM_ROOT.get(name.replace("Scatterv", "Scatter"))
-    if which is None or call.name.islower() or said.root == _me(comm) or not comm.is_intra:
+    if said.root == _me(comm) or not comm.is_intra:
         return
     buf = named.get(which, one if which == "sendbuf" else other)
     if is_in_place(buf):
@@ -449,11 +457,14 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a blocking collective."""
     spelled = "Barrier" if name == "barrier" else name
 
+    which = _away_from_root(name)
+
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
-        _check_in_place(monitor, call, comm, said, *args, **kwargs)
+        if which:
+            _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
         enter(monitor, call, comm, said)
-        call.rank.steps.append(([said], [said], True))
+        call.rank.steps.take([said], [said], True)
 
     return follow
 
@@ -482,12 +493,14 @@ def _uses(
 
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a nonblocking collective."""
+    which = _away_from_root(name)
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
-        _check_in_place(monitor, call, comm, said, *args, **kwargs)
+        if which:
+            _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
         enter(monitor, call, comm, said)
-        call.rank.steps.append(([said], [], True))
+        call.rank.steps.take([said], [], True)
         uses = _uses(monitor, call, comm, name, *args, **kwargs)
 
         def begun(request: Any) -> None:
@@ -513,7 +526,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
             begun = CollectiveCall(by.rank.number, name, record.place)
             meet(monitor, by, record.comm, begun, number)
             record.collective = begun
-            by.rank.steps.append(([begun], [], True))
+            by.rank.steps.take([begun], [], True)
             for used in _uses(monitor, by, comm, f"I{name.removesuffix('_init').lower()}", *args, **kwargs):
                 used.begin(record)
 

@@ -15,7 +15,8 @@ from .sides import CollectiveCall
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .monitor import After, Monitor, MpiCall
+    from .around import After
+    from .monitor import Monitor, MpiCall
 
 _TOGETHER = (
     *("Set_size", "Preallocate", "Set_view", "Sync", "Seek_shared", "Set_atomicity"),
@@ -37,7 +38,7 @@ def _open(
     said = CollectiveCall(call.rank.number, call.title, call.place)
     said.same = f"file {shown(os.path.realpath(os.fsdecode(filename)), monitor.start)} with mode {int(amode)}"
     collectives.enter(monitor, call, comm, said)
-    call.rank.steps.append(([said], [said], True))
+    call.rank.steps.take([said], [said], True)
 
 
 def _together(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> None:
@@ -47,7 +48,7 @@ def _together(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: 
         return
     said = CollectiveCall(call.rank.number, call.title, call.place)
     collectives.meet(monitor, call, opened.comm, said)
-    call.rank.steps.append(([said], [said], True))
+    call.rank.steps.take([said], [said], True)
 
 
 def _begins(*, reads: bool) -> Callable[..., After | None]:

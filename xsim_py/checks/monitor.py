@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_installed, of_program, program_frame, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
@@ -16,9 +13,11 @@ from xsim_py.process.ranks import current
 
 from . import signatures
 from .sides import MessageSide
+from .steps import Steps
 from .touches import LineWatch
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
     from types import CodeType, FrameType
 
     from xsim_py.mpi.transport.message import Message
@@ -26,17 +25,6 @@ if TYPE_CHECKING:
 
     from .requests import RequestRecord
 
-After = Callable[[Any], bool | None]
-"""Takes the result of a call that a check has followed, and returns whether no more is to be done about that."""
-
-_POLLS = frozenset(
-    {
-        *("Iprobe", "iprobe", "Improbe", "improbe", "Test", "test", "Testany", "testany", "Testall", "testall"),
-        *("Testsome", "testsome", "Get_status", "get_status", "Waitany", "waitany", "Waitsome", "waitsome"),
-    }
-)
-"""The calls after which a program may do one thing or another, as things stand."""
-_NOTHING: list[Any] = []
 MANY_STEPS = 500
 
 _MOST_DETAILS = 8
@@ -61,9 +49,9 @@ class MpiCall:
         The method, alone and as the program has written it: ``Comm.Send``.
     place : Place
         The line of the program.
-    sending, receiving : list of MessageSide
-        What it is about to begin, in order.
-    waits_for : list of MessageSide
+    sending, receiving : MessageSide or None
+        What it is about to begin, and what the message that it receives will have met.
+    waits_for : MessageSide or None
         The messages that it waits for.
     said : str
         Those of its arguments, in words, that are the same in the calls of other ranks with which it ends.
@@ -79,9 +67,9 @@ class MpiCall:
         self.is_open = False
         self.name = self.title = ""
         self.place: Place = ("", 0)
-        self.sending: list[MessageSide] = []
-        self.receiving: list[MessageSide] = []
-        self.waits_for: list[MessageSide] = []
+        self.sending: MessageSide | None = None
+        self.receiving: MessageSide | None = None
+        self.waits_for: MessageSide | None = None
         self.said = ""
 
 
@@ -92,9 +80,8 @@ class RankState:
     ----------
     number : int
         In the whole run.
-    steps : list
-        What the rank has done, in order: what it has begun, what it has completed, and whether it had to wait for just
-        that; sides of messages, calls of collectives, signals, and accesses to windows.
+    steps : Steps
+        What the rank has done, in order.
     requests : dict of int to RequestRecord
         Those that are not completed and freed, by the address of their tasks; see `requests`.
     objects : dict of int to list
@@ -126,9 +113,9 @@ class RankState:
         "windows",
     )
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, accesses: Sized) -> None:
         self.number = number
-        self.steps: list[tuple[list[Any], list[Any], bool]] = []
+        self.steps = Steps(keeps=accesses)
         self.requests: dict[int, Any] = {}
         self.objects: dict[int, Any] = {}
         self.collectives: dict[Any, int] = {}
@@ -182,7 +169,6 @@ class Monitor:
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
-        self.stuck: dict[int, list[Any]] = {}  # what ranks wait for in their first step; see `ordering`
         self._noted: dict[tuple[str, str, int, str], _Noted] = {}
         # Code of the program, and other code, by its address: to hash a code object takes microseconds.
         self.frames: dict[int, CodeType] = {}
@@ -237,7 +223,7 @@ class Monitor:
         """Return what is kept for a rank."""
         state = self.ranks.get(number)
         if state is None:
-            state = self.ranks[number] = RankState(number)
+            state = self.ranks[number] = RankState(number, self.accesses)
         return state
 
     def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType) -> MpiCall | None:
@@ -271,19 +257,21 @@ class Monitor:
 
     # --------------------------------------------------------------------------------------- what the transport tells
 
-    def departed(self, message: Message, fiber: Fiber) -> None:
-        """Take note of a message that this fiber sends."""
-        call = self.calls.get(fiber)
-        if call is not None and call.sending:
-            self.under_way[message] = call.sending.pop(0)
+    def departed(self, message: Message) -> None:
+        """Take note of a message that the running fiber sends."""
+        call = self.calls.get(current.fiber)
+        if call is not None and (side := call.sending) is not None:
+            self.under_way[message] = side
+            call.sending, side.also = side.also, None
 
     def seen(self, what: Any) -> None:
         """Take note of a message that the running fiber has received; those of requests come by `received`."""
         send = self.under_way.pop(what, None)
         if send is not None:
             call = self.calls.get(current.fiber)
-            if call is not None and call.receiving:
-                self._matched(send, call.receiving.pop(0))
+            if call is not None and call.receiving is not None:
+                self._matched(send, call.receiving)
+                call.receiving = None
 
     def received(self, message: Message | None, receive: MessageSide) -> None:
         """Take note that a message is received, which this side has waited for."""
@@ -294,7 +282,7 @@ class Monitor:
     def _matched(self, send: MessageSide, receive: MessageSide) -> None:
         send.partner = receive
         receive.partner = send
-        if send.signature != receive.signature:
+        if send.signature is not receive.signature:
             self.compare_types(send, receive)
 
     def compare_types(self, send: MessageSide, receive: MessageSide) -> None:
@@ -309,86 +297,3 @@ class Monitor:
             receive.rank,
             f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}",
         )
-
-
-# ------------------------------------------------------------------------------------------------ around the calls
-
-
-class Hooks(NamedTuple):
-    """The functions that a monitor calls around each call of one method.
-
-    Attributes
-    ----------
-    advice : callable or None
-        Takes the monitor, the call, and the arguments of the method, before the method is called; it returns what takes
-        the result, and returns whether no more is to be done about that.
-    ended, failed : callable
-        Called after a call with its arguments and its result, where that is one, or with what it has raised.
-    tidy : callable
-        Called when a rank has taken many steps.
-    """
-
-    advice: Callable[..., After | None] | None
-    ended: Callable[[Monitor, MpiCall, Any, Any], None]
-    failed: Callable[[Monitor, MpiCall, BaseException], None]
-    tidy: Callable[[Monitor, RankState], None]
-
-
-def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any], hooks: Hooks) -> Callable[..., Any]:
-    """Return a method, of a class and with a name, that tells the monitor of each call of the program."""
-    calls, lines, own, place_of = monitor.calls, monitor.lines, monitor.frames, monitor.place_of
-    here, frame_of = current.here, sys._getframe
-    advice, ended, failed, tidy = hooks
-    title = f"{owner}.{name}"
-    polls = name in _POLLS
-
-    # Hot path: each call of a program comes here.
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        fiber = here()
-        made = calls.get(fiber)
-        frame = frame_of(1)
-        if made is None or made.is_open:
-            made = monitor.outermost(fiber, made, frame)
-            if made is None:
-                return function(*args, **kwargs)
-        state = made.rank
-        if state.buffers or state.exposed:
-            lines.pause()
-        code = frame.f_code
-        made.place = (code, frame.f_lasti) if id(code) in own else place_of(frame)
-        made.name = name
-        made.title = title
-        made.is_open = True
-        after = None
-        try:
-            if advice is not None:
-                try:
-                    after = advice(monitor, made, *args, **kwargs)
-                except TypeError as error:
-                    if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                        raise
-                    # The arguments fit no parameters: the method itself will say so.
-            result = function(*args, **kwargs)
-        except BaseException as error:
-            failed(monitor, made, error)
-            raise
-        finally:
-            made.is_open = False
-            made.waits_for = _NOTHING
-            if made.sending or made.receiving:
-                made.sending.clear()
-                made.receiving.clear()
-            if made.outer is not None:
-                calls[fiber] = made.outer
-        if polls:
-            monitor.polls = True
-        if (after is None or not after(result)) and result is not None:
-            ended(monitor, made, args, result)
-        if len(state.steps) > state.many:
-            tidy(monitor, state)
-        if state.buffers or state.exposed:
-            lines.go_on(frame)
-        return result
-
-    return call

@@ -7,7 +7,6 @@ through once more after the run, with the matches that there were, but with each
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import BUFFERING_HAZARD, CALL_ORDERING, PARAMETER_MATCHING
@@ -15,6 +14,7 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.units import spans
 
 from .sides import CollectiveCall, MessageSide
+from .steps import go_through
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -59,8 +59,10 @@ def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:
 
 def _sides(call: MpiCall) -> list[MessageSide]:
     """Return the messages for which a call waits; of one that completes requests those of all that are active."""
-    if call.waits_for or not call.name.lower().startswith("wait"):
-        return call.waits_for
+    if call.waits_for is not None:
+        return call.waits_for.listed()
+    if not call.name.lower().startswith("wait"):
+        return []
     return [side for record in call.rank.requests.values() if record.active for side in record.transfers]
 
 
@@ -141,93 +143,6 @@ def unreceived(monitor: Monitor) -> None:
 # ------------------------------------------------------------------------------------ a run that has been buffered
 
 
-def go_through(monitor: Monitor, *, is_over: bool) -> dict[int, list[Any]]:
-    """Go through the calls of all ranks once more, each as far as it comes.
-
-    While the run lasts, what is gone through is forgotten: else a long run would keep all of its messages.
-
-    Returns
-    -------
-    dict of int to list
-        What the ranks wait for that have not come to their end.
-    """
-    ranks, stuck = monitor.ranks, monitor.stuck
-    ahead = {number: iter(state.steps) for number, state in ranks.items()}
-    for number in stuck:
-        next(ahead[number])  # it has come to this step before
-    passed = dict.fromkeys(ranks, 0)
-    waiters: dict[int, list[int]] = {}
-    ready = deque(ranks)
-    while ready:
-        number = ready.popleft()
-        count, missing = passed[number], None
-        waited = stuck.pop(number, None)
-        if waited is not None:
-            missing = _missing(waited, is_over)
-            count += missing is None
-        for posted, waited, hard in ahead[number] if missing is None else ():
-            for each in posted:
-                each.posted = True
-                if type(each) is CollectiveCall and each.meeting is not None:
-                    each = each.meeting
-                    each.posted += 1
-                    if each.posted < len(each.calls):
-                        continue
-                if waiters:
-                    ready += waiters.pop(id(each), ())
-            if hard:
-                missing = _missing(waited, is_over)
-                if missing is not None:
-                    break
-            else:
-                _let_go(waited)
-            count += 1
-        passed[number] = count
-        if missing is not None and waited is not None:
-            waiters.setdefault(id(missing), []).append(number)
-            stuck[number] = waited
-    if not is_over:
-        for number, count in passed.items():
-            del ranks[number].steps[:count]
-    return stuck
-
-
-def _missing(waited: list[Any], is_over: bool) -> Any:
-    """Return what a step waits for that has not begun, or None; of a collective its members.
-
-    What has begun is let go of: nobody else keeps it, and it keeps this.
-    """
-    for each in waited:
-        if type(each) is MessageSide:
-            other = each.partner
-            if other is None:
-                if not is_over:
-                    return each
-            elif other.posted or (each.sends and each.buffered):
-                each.partner = _BEGUN
-            else:
-                return other
-        elif type(each) is CollectiveCall and (meeting := each.meeting) is not None:
-            if meeting.posted < len(meeting.calls if is_over else meeting.members):
-                return meeting
-            each.meeting = None
-    return None
-
-
-def _let_go(waited: list[Any]) -> None:
-    """Let go of the other sides of what a rank has got without having to wait for just that."""
-    for each in waited:
-        if type(each) is MessageSide and each.partner is not None:
-            each.partner = _BEGUN
-        elif type(each) is CollectiveCall:
-            each.meeting = None
-
-
-_BEGUN = MessageSide(0, "", ("", 0), None, 0, 0, None, True)
-"""Stands for the other side of each message whose two sides have begun."""
-_BEGUN.posted, _BEGUN.clock = True, 0
-
-
 def buffered(monitor: Monitor) -> bool | None:
     """Find sends that have completed only because they were buffered.
 
@@ -236,7 +151,8 @@ def buffered(monitor: Monitor) -> bool | None:
     bool or None
         Whether the program depends on that; None where wildcards, polls or threads might have gone another way.
     """
-    stuck = go_through(monitor, is_over=True)
+    go_through([state.steps for state in monitor.ranks.values()], is_over=True)
+    stuck = {number: steps[0][1] for number, state in monitor.ranks.items() if (steps := state.steps.listed())}
     if not stuck:
         return False
     if monitor.wildcards or monitor.polls or any(state.threads > 1 for state in monitor.ranks.values()):

@@ -10,12 +10,13 @@ from xsim_py.mpi4py.bufspec import UserBuffer, message
 from . import buffers, signatures
 from .point_to_point import core_of
 from .requests import RequestRecord, of_request
-from .sides import MessageSide
+from .sides import MessageSide, side_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .monitor import After, Monitor, MpiCall
+    from .around import After
+    from .monitor import Monitor, MpiCall
 
 
 def _prepared(*, sends: bool) -> Callable[..., After | None]:
@@ -51,7 +52,7 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
             ]
             record.sends = sends
             whole = signatures.of_elements(parsed.datatype, parsed.count * partitions)
-            side = MessageSide(call.rank.number, call.title, call.place, core, peer, tag, whole, sends=sends)
+            side = side_of(call, core, peer, tag, whole, sends)
             _meet(monitor, core, side)
 
         return prepared

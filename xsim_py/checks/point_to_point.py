@@ -6,6 +6,7 @@ result of the method, or None.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
 from . import arguments, buffers
 from .requests import RequestRecord, of_request
-from .sides import MessageSide
+from .sides import MessageSide, side_of
 from .signatures import PICKLE, Signature, of_buffer
 
 if TYPE_CHECKING:
@@ -23,30 +24,28 @@ if TYPE_CHECKING:
 
     from xsim_py.mpi.transport.message import Message
 
-    from .monitor import After, Monitor, MpiCall
+    from .around import After
+    from .monitor import Monitor, MpiCall
 
 
-def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag: Any) -> list[MessageSide]:
-    """Begin to follow a message; nothing of one to PROC_NULL."""
+def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag: Any) -> MessageSide | None:
+    """Begin to follow a message; None where it goes to PROC_NULL."""
     if dest == PROC_NULL:
-        return []
-    # Hot path: arguments without names, which Python passes in half the time.
-    side = MessageSide(call.rank.number, call.title, call.place, core, dest, tag, signature, True)
-    call.sending.append(side)
-    return [side]
+        return None
+    side = call.sending = side_of(call, core, dest, tag, signature, True)
+    return side
 
 
 def _receive(
     monitor: Monitor, call: MpiCall, core: Any, signature: Signature | None, source: Any, tag: Any
-) -> list[MessageSide]:
-    """Begin to follow a receive; nothing of one from PROC_NULL."""
+) -> MessageSide | None:
+    """Begin to follow a receive; None where it is from PROC_NULL."""
     if source == PROC_NULL:
-        return []
-    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, signature, False)
+        return None
     if source == ANY_SOURCE:
         monitor.wildcards = True
-    call.receiving.append(side)
-    return [side]
+    side = call.receiving = side_of(call, core, source, tag, signature, False)
+    return side
 
 
 def core_of(comm: Any) -> Any:
@@ -57,23 +56,28 @@ def core_of(comm: Any) -> Any:
         return None
 
 
-def _waits(call: MpiCall, sides: list[MessageSide]) -> None:
-    """Take down that the call waits for these messages, which it has just begun."""
-    call.waits_for = sides
-    call.rank.steps.append((sides, sides, True))
+def _wait(call: MpiCall, side: MessageSide | None, also: MessageSide | None = None) -> None:
+    """Take down that the call waits for one message or two, which it has just begun."""
+    if side is None:
+        side = also
+    else:
+        side.also = also
+    if side is not None:
+        call.waits_for = side
+        call.rank.steps.exchange(side)
 
 
 def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
     """Follow ``Send`` and its relatives."""
     buffers.overlapping(monitor, call, buf, reads=True)
-    _waits(call, _send(call, core_of(comm), of_buffer(buf), dest, tag))
+    _wait(call, _send(call, core_of(comm), of_buffer(buf), dest, tag))
 
 
 def send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
     """Follow ``send`` and its relatives."""
     if type(obj) is np.ndarray:
         buffers.overlapping(monitor, call, obj, reads=True)
-    _waits(call, _send(call, core_of(comm), PICKLE, dest, tag))
+    _wait(call, _send(call, core_of(comm), PICKLE, dest, tag))
 
 
 def receive_buffer(
@@ -88,7 +92,7 @@ def receive_buffer(
     """Follow ``Recv``."""
     buffers.overlapping(monitor, call, buf)
     arguments.fits(monitor, call, buf)
-    _waits(call, _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag))
+    _wait(call, _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag))
 
 
 def receive_object(
@@ -101,7 +105,7 @@ def receive_object(
     status: Any = None,
 ) -> None:
     """Follow ``recv``."""
-    _waits(call, _receive(monitor, call, core_of(comm), PICKLE, source, tag))
+    _wait(call, _receive(monitor, call, core_of(comm), PICKLE, source, tag))
 
 
 def probe(
@@ -118,8 +122,8 @@ def probe(
     core = core_of(comm)
     if source == PROC_NULL or core is None:
         return None
-    side = MessageSide(call.rank.number, call.title, call.place, core, source, tag, None, False)
-    call.waits_for = [side]
+    side = side_of(call, core, source, tag, None, False)
+    call.waits_for = side
 
     def found(what: Any) -> None:
         # Of a wildcard it is not known here which message it was: its sender cannot be said to have been waited for.
@@ -128,7 +132,7 @@ def probe(
             side.partner = sends.get(getattr(what, "_impl", what)) or next(
                 (send for message, send in sends.items() if _fits(message, side)), None
             )
-            call.rank.steps.append(([], [side], True))
+            call.rank.steps.take([], [side], True)
 
     return found
 
@@ -141,8 +145,8 @@ def _fits(message: Message, side: MessageSide) -> bool:
 
 def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> After | None:
     """Follow ``Isend`` and its relatives, whose buffer must not be written before they are complete."""
-    sides = _send(call, core_of(comm), of_buffer(buf), dest, tag)
-    return _begun(monitor, call, sides, buffers.lent(monitor, call, buf) if sides else None)
+    side = _send(call, core_of(comm), of_buffer(buf), dest, tag)
+    return _begun(monitor, call, side, None if side is None else buffers.lent(monitor, call, buf))
 
 
 def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> After | None:
@@ -155,8 +159,8 @@ def begin_receive_buffer(
 ) -> After | None:
     """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
     arguments.fits(monitor, call, buf)
-    sides = _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag)
-    return _begun(monitor, call, sides, buffers.awaited(monitor, call, buf) if sides else None)
+    side = _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag)
+    return _begun(monitor, call, side, None if side is None else buffers.awaited(monitor, call, buf))
 
 
 def begin_receive_object(
@@ -171,15 +175,17 @@ def begin_receive_object(
     return _begun(monitor, call, _receive(monitor, call, core_of(comm), PICKLE, source, tag), None)
 
 
-def _begun(monitor: Monitor, call: MpiCall, transfers: list[MessageSide], used: buffers.Used | None) -> After:
-    call.rank.steps.append((transfers, [], True))
+def _begun(monitor: Monitor, call: MpiCall, side: MessageSide | None, used: buffers.Used | None) -> After:
+    transfers = [] if side is None else [side]
+    call.rank.steps.take(transfers, [], True)
 
-    def begun(request: Any) -> None:
+    def begun(request: Any) -> bool:
         record = of_request(monitor, call, request)
         if record is not None:
             record.transfers = transfers
             if used is not None:
                 used.begin(record)
+        return True
 
     return begun
 
@@ -200,11 +206,11 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
         status: Any = None,
     ) -> None:
         core = core_of(comm)
-        sides = _send(call, core, signature_of(sendbuf), dest, sendtag)
-        sides += _receive(monitor, call, core, signature_of(recvbuf), source, recvtag)
-        if len(sides) == 2 and signature_of is not _pickled:
+        send = _send(call, core, signature_of(sendbuf), dest, sendtag)
+        receive = _receive(monitor, call, core, signature_of(recvbuf), source, recvtag)
+        if send is not None and receive is not None and signature_of is not _pickled:
             buffers.apart(monitor, call, sendbuf, recvbuf)
-        _waits(call, sides)
+        _wait(call, receive, send)
 
     return follow
 
@@ -222,8 +228,8 @@ def send_receive_replace(
 ) -> None:
     """Follow ``Sendrecv_replace``."""
     core, signature = core_of(comm), of_buffer(buf)
-    sides = _send(call, core, signature, dest, sendtag)
-    _waits(call, sides + _receive(monitor, call, core, signature, source, recvtag))
+    send = _send(call, core, signature, dest, sendtag)
+    _wait(call, _receive(monitor, call, core, signature, source, recvtag), send)
 
 
 def _pickled(_: Any) -> Signature:
@@ -253,24 +259,27 @@ def _prepared(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, peer: int, t
 
 def start(monitor: Monitor, call: MpiCall, request: Any) -> None:
     """Follow ``Start`` of a persistent request."""
-    _start(monitor, call, request)
+    call.sending = _start(monitor, call, request)
 
 
 def start_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any) -> None:
     """Follow ``Startall``."""
-    for request in requests:
-        _start(monitor, call, request)
+    sends = [side for side in [_start(monitor, call, request) for request in requests] if side is not None]
+    for side, after in pairwise(sends):
+        side.also = after
+    call.sending = sends[0] if sends else None
 
 
-def _start(monitor: Monitor, call: MpiCall, request: Any) -> None:
+def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
+    """Follow the start of a request; return the message that it sends, if it is one that sends."""
     record: RequestRecord | None = call.rank.requests.get(id(request._impl))
     if record is None or not record.persistent:
-        return
+        return None
     if record.active:
         text = f"the request of {record.title} is started while it is active"
         where = f"{monitor.where(record.place)}: {record.title}"
         monitor.note(REQUEST_LIFECYCLE, call.place, text, call.rank.number, where)
-        return
+        return None
     record.active = record.started = True
     record.transfers = []
     if record.restart is not None:
@@ -280,18 +289,20 @@ def _start(monitor: Monitor, call: MpiCall, request: Any) -> None:
 
         started(monitor, call, record)
     if record.buf is None:
-        return
+        return None
     core, signature = core_of(record.comm), of_buffer(record.buf)
     if record.sends:
-        record.transfers = _send(call, core, signature, record.peer, record.tag)
+        side = _send(call, core, signature, record.peer, record.tag)
     else:
-        record.transfers = _receive(monitor, call, core, signature, record.peer, record.tag)
-    for side in record.transfers:
+        side = _receive(monitor, call, core, signature, record.peer, record.tag)
+    if side is not None:
         side.name, side.place = record.title, record.place
-    call.rank.steps.append((record.transfers, [], True))
+        record.transfers = [side]
+    call.rank.steps.take(record.transfers, [], True)
     used = (buffers.lent if record.sends else buffers.awaited)(monitor, call, record.buf)
     if used is not None:
         used.begin(record)
+    return side if record.sends else None
 
 
 def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
@@ -300,13 +311,12 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
     def follow(monitor: Monitor, call: MpiCall, message: Any, *buf: Any, **named: Any) -> After | None:
         envelope = message._impl
         signature = signature_of(buf[0] if buf else named.get("buf"))
-        place = call.place
-        receive = MessageSide(call.rank.number, call.title, place, None, ANY_SOURCE, ANY_TAG, signature, False)
+        receive = side_of(call, None, ANY_SOURCE, ANY_TAG, signature, False)
         monitor.received(envelope, receive)
         if not call.name.lower().startswith("i"):
-            call.rank.steps.append(([receive], [receive], True))
+            call.rank.steps.exchange(receive)
             return None
-        return _begun(monitor, call, [receive] if receive.partner is not None else [], None)
+        return _begun(monitor, call, receive if receive.partner is not None else None, None)
 
     return follow
 

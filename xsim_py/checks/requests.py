@@ -10,7 +10,7 @@ from xsim_py.mpi4py.request import Prequest, Request
 from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from xsim_py.mpi.transport.call_sites import Place
 
@@ -48,25 +48,13 @@ class RequestRecord:
         Called with each call that starts a persistent collective.
     """
 
-    __slots__ = (
-        "active",
-        "buf",
-        "collective",
-        "comm",
-        "partitions",
-        "peer",
-        "persistent",
-        "place",
-        "restart",
-        "sends",
-        "started",
-        "tag",
-        "task",
-        "title",
-        "transfers",
-        "used",
-        "waited_for",
-    )
+    waited_for = sends = False
+    peer = tag = 0
+    buf: Any = None
+    comm: Any = None
+    collective: CollectiveCall | None = None
+    restart: Callable[[MpiCall], None] | None = None
+    partitions: Sequence[Any] = ()
 
     def __init__(self, task: Any, title: str, place: Place, *, persistent: bool) -> None:
         self.task = task
@@ -74,16 +62,8 @@ class RequestRecord:
         self.place = place
         self.persistent = persistent
         self.active = self.started = not persistent
-        self.waited_for = False
         self.transfers: list[MessageSide] = []
         self.used: list[Used] = []
-        self.collective: CollectiveCall | None = None
-        self.buf: Any = None
-        self.peer = self.tag = 0
-        self.sends = False
-        self.comm: Any = None
-        self.partitions: list[Any] = []
-        self.restart: Callable[[MpiCall], None] | None = None
 
 
 def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord | None:
@@ -119,9 +99,10 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
         # One of several might have been another one, and a test might have been made again.
-        state.steps.append(([], waited, call is not None and call.name in _WAITS))
+        state.steps.take([], waited, call is not None and call.name in _WAITS)
     if not record.persistent:
         del state.requests[id(task)]
+        record.task = None  # which has the record, where it is to restore a buffer
 
 
 def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
@@ -163,15 +144,16 @@ def _never_started(monitor: Monitor, state: RankState, record: RequestRecord) ->
 
 def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> None:
     """Follow ``Wait``, which returns at once where nothing was started: no mistake, if that comes later."""
-    record = call.rank.requests.get(id(request._impl))
-    if record is not None and not record.started:
-        record.waited_for = True
+    wait_all(monitor, call, None, (request,))
 
 
 def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> None:
     """Follow ``Waitall``."""
+    records = call.rank.requests
     for request in requests:
-        wait(monitor, call, request)
+        record = records.get(id(request._impl))
+        if record is not None and not record.started:
+            record.waited_for = True
 
 
 def outlived(monitor: Monitor, call: MpiCall, comm: Any) -> None:

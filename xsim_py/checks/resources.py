@@ -23,7 +23,8 @@ from .requests import outlived
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.call_sites import Place
 
-    from .monitor import After, Monitor, MpiCall, RankState
+    from .around import After
+    from .monitor import Monitor, MpiCall, RankState
 
 KINDS: dict[type, str] = {
     Comm: "communicator",
@@ -61,7 +62,7 @@ def made(call: MpiCall, result: Any) -> None:
 
     What stands behind an attribute, such as `comm.group`, is not: nobody sees that a call has made it.
     """
-    if sys._getframe(3).f_code.co_filename.startswith(_OURS):
+    if sys._getframe(4).f_code.co_filename.startswith(_OURS):
         return
     kind = next((kind for cls, kind in KINDS.items() if isinstance(result, cls)), None)
     if kind is None or result._impl is result._null or call.name in _NOT_MADE or _is_predefined(result._impl):

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from itertools import combinations_with_replacement, islice
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.findings import EPOCH_LIFECYCLE, GLOBAL_CONCURRENCY
+from xsim_py.findings import EPOCH_LIFECYCLE
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE, PROC_NULL
 from xsim_py.mpi.rma.window import address_of
@@ -19,19 +18,19 @@ from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
-from . import arguments, buffers, collectives
-from .clocks import MOST_RANKS, Clocks
+from . import arguments, buffers, collectives, conflicts
 from .monitor import is_of_mpi4py
 from .requests import end_uses, of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
-from .touches import LOAD, MAYBE
+from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from xsim_py.mpi.transport.call_sites import Place
 
-    from .monitor import After, Monitor, MpiCall, RankState
+    from .around import After
+    from .monitor import Monitor, MpiCall, RankState
 
 SUM = INSTANCES["SUM"]
 
@@ -47,6 +46,8 @@ class OpenWindow:
         The kind of lock that the rank has on each target.
     signals : dict
         How many signals have gone to and come from each rank.
+    fences : int
+        How many the rank has called.
     started, exposed_to : list of int
         The members of the groups of the last Start and the last Post.
     seen : list of Access
@@ -55,7 +56,18 @@ class OpenWindow:
         Whether it is one of mpi4py's own library, which orders its accesses by loops that look at memory.
     """
 
-    __slots__ = ("exposed_to", "is_of_library", "key", "locks", "open", "seen", "signals", "started", "window")
+    __slots__ = (
+        "exposed_to",
+        "fences",
+        "is_of_library",
+        "key",
+        "locks",
+        "open",
+        "seen",
+        "signals",
+        "started",
+        "window",
+    )
 
     def __init__(self, window: Any) -> None:
         self.window = window
@@ -66,6 +78,7 @@ class OpenWindow:
         self.started: list[int] = []
         self.exposed_to: list[int] = []
         self.seen: list[Access] = []
+        self.fences = 0
         self.is_of_library = False
 
 
@@ -86,18 +99,18 @@ class Exposed:
         """Take note of a load or a store of the rank itself."""
         if how == MAYBE:
             return
-        window, state = self._mine.window, self._state
-        if window.freed or self._last == (how, place, pieces, len(state.steps)):
+        window, state, epoch = self._mine.window, self._state, self._mine.fences
+        if window.freed or self._last == (how, place, pieces, epoch, len(state.steps.ahead)):
             return  # the same line once more, and no call since
         base = self.pieces[0][0]
         inside = [(start - base, end - base) for start, end in pieces]
         kind, title = (READ, "a load") if how == LOAD else (WRITE, "a store")
         exclusive = self._mine.locks.get(window.comm.me) == LOCK_EXCLUSIVE
-        access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive)
+        access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive, epoch=epoch)
         access.is_local = True
-        state.steps.append(([access], [access], False))
         self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
-        self._last = (how, place, pieces, len(state.steps))
+        state.steps.take([access], [access], False)
+        self._last = (how, place, pieces, epoch, len(state.steps.ahead))
 
 
 def _of(call: MpiCall, win: Any) -> OpenWindow | None:
@@ -138,6 +151,7 @@ def _access(
         what,
         buffers.pieces_from(start, core, count) if count * core.size else [],
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
+        epoch=mine.fences,
     )
     access.is_passive = is_passive
     access.list_it = partial(_list, monitor, call, mine, target, access)
@@ -146,10 +160,10 @@ def _access(
 
 def _list(monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access: Access) -> None:
     """Count an access that the library has accepted."""
-    call.rank.steps.append(([access], [], True))
-    mine.open.setdefault(target, []).append(access)
     if not mine.is_of_library:
         monitor.accesses.setdefault((mine.key, target), []).append(access)
+    call.rank.steps.take([access], [], True)
+    mine.open.setdefault(target, []).append(access)
 
 
 def _latest(monitor: Monitor, call: MpiCall, win: Any, target: int) -> dict[int, Access]:
@@ -285,7 +299,7 @@ def _complete(call: MpiCall, accesses: Iterable[Access]) -> None:
         _see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
-        call.rank.steps.append(([], done, False))
+        call.rank.steps.take([], done, False)
 
 
 def _completing(
@@ -306,7 +320,7 @@ def _completing(
                     signal = Signal()
                     signal.given = True
                     monitor.signals.setdefault((mine.key, "Unlock", target), {})[call.rank.number] = kind, signal
-                    call.rank.steps.append(([signal], [], True))
+                    call.rank.steps.take([signal], [], True)
 
         return done
 
@@ -356,10 +370,14 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
     # What is complete with the fence is so before any rank leaves it.
     for accesses in mine.open.values():
-        call.rank.steps.append(([], list(accesses), False))
+        call.rank.steps.take([], list(accesses), False)
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
-    call.rank.steps.append(([said], [said], True))
+    call.rank.steps.take([said], [said], True)
+    meeting = said.meeting
+    if len(meeting.calls) == len(meeting.members):
+        conflicts.forget(monitor, mine, meeting.members)
+    mine.fences += 1
 
     def done(_: Any) -> None:
         for accesses in mine.open.values():
@@ -386,7 +404,7 @@ def _lock(
         mine.locks[rank] = lock_type
         released = monitor.signals.setdefault((mine.key, "Unlock", rank), {}).values()
         before = [signal for kind, signal in released if LOCK_EXCLUSIVE in (kind, lock_type)]
-        call.rank.steps.append(([], before, False))
+        call.rank.steps.take([], before, False)
 
     return done
 
@@ -401,7 +419,7 @@ def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
     _see(look)
     if look.after and look.after != mine.seen:
         mine.seen = look.after
-        call.rank.steps.append(([], [look], False))
+        call.rank.steps.take([], [look], False)
 
 
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
@@ -430,7 +448,7 @@ def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     if mine is None:
         return None
     for accesses in mine.open.values():
-        call.rank.steps.append(([], list(accesses), False))
+        call.rank.steps.take([], list(accesses), False)
     _give(monitor, call, mine, "Complete", mine.started)
 
     def done(_: Any) -> None:
@@ -458,12 +476,12 @@ def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: l
     signals = [_signal(monitor, mine, kind, me, dest) for dest in dests]
     for signal in signals:
         signal.given = True
-    call.rank.steps.append((list(signals), [], True))
+    call.rank.steps.take(list(signals), [], True)
 
 
 def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> None:
     me = mine.window.comm.me
-    call.rank.steps.append(([], [_signal(monitor, mine, kind, source, me) for source in sources], False))
+    call.rank.steps.take([], [_signal(monitor, mine, kind, source, me) for source in sources], False)
 
 
 def _places(mine: OpenWindow, group: Any) -> list[int]:
@@ -482,7 +500,7 @@ def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: An
         if mine is not None:  # collective: whatever came before at any member happened before
             said = CollectiveCall(call.rank.number, "Win", call.place)
             collectives.meet(monitor, call, mine.window.comm, said)
-            call.rank.steps.append(([said], [said], True))
+            call.rank.steps.take([said], [said], True)
             mine.is_of_library = is_of_mpi4py(maker)
             if not mine.is_of_library and len(mine.window.memory) and call.name != "Allocate_shared":
                 call.rank.exposed.append(Exposed(monitor, call.rank, mine))
@@ -530,47 +548,3 @@ def left(monitor: Monitor, number: int) -> None:
             where = place or monitor.ranks[number].objects[id(mine.window)].place
             text = f"the epoch of the window is never ended: the rank is {opened}"
             monitor.note(EPOCH_LIFECYCLE, where, text, number)
-
-
-def conflicting(monitor: Monitor) -> None:
-    """Find the accesses to one place that nothing keeps apart."""
-    if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
-        return
-    clocks = Clocks(monitor.ranks)
-    clocks.compute()
-    for accesses in monitor.accesses.values():
-        by_rank: dict[int, list[Access]] = {}
-        for access in accesses:
-            if access.clock is not None:
-                by_rank.setdefault(access.rank, []).append(access)
-        for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
-            for one, other in _concurrent(clocks, mine, theirs):
-                if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces):
-                    _note(monitor, one, other)
-
-
-def _concurrent(clocks: Clocks, mine: list[Access], theirs: list[Access]) -> Iterator[tuple[Access, Access]]:
-    """Yield the pairs of accesses of two ranks, or of one, of which neither was complete when the other began.
-
-    What a rank begins later knows of no less. So those that happened before one access are the first of the other
-    rank, or nearly so, those that happened after it the last, and few are looked at.
-    """
-    start = 0
-    for place, one in enumerate(mine):
-        while start < len(theirs) and clocks.happened_before(theirs[start], one):
-            start += 1
-        for other in islice(theirs, max(start, place + 1) if mine is theirs else start, None):
-            if clocks.happened_before(one, other):
-                break
-            if not clocks.happened_before(other, one):
-                yield one, other
-
-
-def _note(monitor: Monitor, one: Access, other: Access) -> None:
-    for mine, theirs in ((one, other), (other, one)):
-        text = f"{mine.title} {mine.how} memory of a window that {theirs.title} {theirs.how} at the same time"
-        where = f"{monitor.where(theirs.place)}: {theirs.title} of rank {theirs.rank}"
-        monitor.note(GLOBAL_CONCURRENCY, mine.place, text, mine.rank, where)
-        if monitor.where(mine.place) == monitor.where(theirs.place):
-            monitor.note(GLOBAL_CONCURRENCY, mine.place, text, theirs.rank, where)
-            return

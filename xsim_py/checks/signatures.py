@@ -28,6 +28,23 @@ LIKE_BYTES = frozenset({_BYTES, _BYTE, "uint8", "MPI.CHAR"})
 KNOWN: dict[Any, str] = {np.dtype(code): np.dtype(code).name for code in "?bBhiqlHIQLefdgFDG"}
 """The names of the types of elements that arrays most often have."""
 _ndarray = np.ndarray
+_MOST_SIZES = 4096
+
+
+class _BySize(dict[int, Signature]):
+    """The signatures of arrays of one type, by how many elements they have: one object for all that are alike."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __missing__(self, size: int) -> Signature:
+        if len(self) >= _MOST_SIZES:
+            self.clear()
+        found = self[size] = ((self._name, size),) if size else ()
+        return found
+
+
+_of_arrays = {dtype: _BySize(name) for dtype, name in KNOWN.items()}
 
 
 @lru_cache(maxsize=256)
@@ -80,10 +97,9 @@ def of_elements(core: Type, count: int) -> Signature:
 def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
     """Return the signature of a buffer argument, or of each of its blocks; None where it is none that is understood."""
     if type(buf) is _ndarray and not blocks:  # hot path
-        name = KNOWN.get(buf.dtype)
-        if name is not None:
-            size = buf.size
-            return ((name, size),) if size else ()
+        by_size = _of_arrays.get(buf.dtype)
+        if by_size is not None:
+            return by_size[buf.size]
     if buf is None or is_in_place(buf):
         return None
     try:

@@ -10,17 +10,14 @@ instruction that has been looked at `MOST_LOOKS` times, nor between two calls wh
 
 from __future__ import annotations
 
-import ast
 import builtins
-import copy
 import dis
-import linecache
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator
+from ctypes import addressof, c_char
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,15 +25,26 @@ from xsim_py.code_origin import of_program
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.process.ranks import current
 
+from .sources import (
+    LOAD,
+    MAYBE,
+    STORE,
+    ArrayName,
+    Touch,
+    callees_of,
+    instructions_of,
+    key_of,
+    touches_of,
+    touching,
+)
+
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from .monitor import Monitor
 
+_first_byte = c_char.from_buffer
 _settrace, _gettrace = sys.settrace, sys.gettrace  # while a run lasts, there are others, of each rank
-
-LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
-"""An instruction loads from an array or stores to it; `MAYBE` stores to some elements, or to none."""
 
 MOST_EVENTS = 100_000
 MOST_LOOKS = 1_000
@@ -60,30 +68,7 @@ _NOT_LOOKING = frozenset(
 """The functions of numpy that do not."""
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
-_LOOKING_METHODS = frozenset(
-    (
-        *("sum", "min", "max", "mean", "std", "var", "prod", "any", "all", "copy", "astype", "tolist"),
-        *("tobytes", "item", "dot", "argmax", "argmin", "cumsum", "cumprod", "round", "argsort", "nonzero"),
-        *("trace", "ptp", "clip", "take", "flatten", "searchsorted", "compress", "choose", "repeat", "conj"),
-        *("conjugate", "dump", "dumps", "tofile"),
-    )
-)
-_STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
-_SAFE = (
-    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
-    *(ast.operator, ast.unaryop, ast.cmpop),
-)
 _MOST_PICKED_BYTES = 1 << 20
-
-_GROUPS = {
-    **dict.fromkeys(("BINARY_SUBSCR", "BINARY_SLICE"), "get"),
-    **dict.fromkeys(("STORE_SUBSCR", "STORE_SLICE"), "set"),
-    **dict.fromkeys(("BINARY_OP", "COMPARE_OP", "CONTAINS_OP"), "binary"),
-    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT"), "unary"),
-    **dict.fromkeys(("CALL", "CALL_KW", "CALL_FUNCTION_EX"), "call"),
-    "GET_ITER": "iterate",
-}
-"""What instructions do, in the words of this file."""
 
 
 class GuardedMemory(Protocol):
@@ -101,23 +86,6 @@ class GuardedMemory(Protocol):
         """Take note that an instruction is about to load from it or to store to it, by way of an array."""
 
 
-class ArrayName(NamedTuple):
-    """How a program names an array, or a part of one."""
-
-    names: tuple[str, ...]
-    """A variable, and attributes from there."""
-    indices: tuple[Any, ...] = ()
-    """Each index, as `_Index`; None of one that cannot be evaluated twice."""
-
-
-class _Index(NamedTuple):
-    """An index that a program has written."""
-
-    code: CodeType
-    dotted: tuple[tuple[str, ...], ...]
-    """The attributes in it; the code has each of them as one name, with dots."""
-
-
 class _Part(NamedTuple):
     """The array that an expression means, at the time when it is evaluated."""
 
@@ -128,41 +96,6 @@ class _Part(NamedTuple):
     """True if all of the array is meant, and not just some elements."""
     is_some: bool = False
     """True if at least one element is meant, where not all are."""
-
-
-class Touch(NamedTuple):
-    """An array on which an instruction works."""
-
-    how: str
-    array: ArrayName
-    callee: tuple[str, ...] = ()
-    """The function that it is given to, or its method, if any."""
-    position: int = -1
-    """Which of the arguments of that function it is."""
-    is_element: bool = False
-    """Whether the instruction takes a part out of the array, which is a look at it if the part is one element."""
-
-
-Key = tuple[str, int, int]
-"""What an instruction does, and the line and column in which its expression ends."""
-
-
-# -------------------------------------------------------------------------------------------- what the source says
-
-
-@cache
-def _of_file(file: str) -> dict[Key, tuple[Touch, ...]]:
-    """Return the arrays, perhaps, on which each instruction of a file works."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return {}
-    found: dict[Key, list[Touch]] = {}
-    for node in ast.walk(tree):
-        for group, end, touch in _of_node(node):
-            key = group, end.end_lineno or 0, end.end_col_offset or 0
-            found.setdefault(key, []).append(touch)
-    return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
 
 
 class InCode:
@@ -178,19 +111,11 @@ class InCode:
 
     def __init__(self, code: CodeType) -> None:
         self._code = code
-        of_file = _of_file(code.co_filename) if of_program(code.co_filename) else {}
-        self.touches: dict[int, tuple[Touch, ...]] = {}
-        self._line_of: dict[int, int] = {}
+        file = code.co_filename
+        found = touching(code, file) if of_program(file) and touches_of(file) else {}
+        self.touches = {offset: touches for offset, (_, touches) in found.items()}
+        self._line_of = {offset: line for offset, (line, _) in found.items()}
         self._looks: dict[int, int] = {}
-        line = 0
-        for instruction in dis.get_instructions(code) if of_file else ():
-            line = instruction.starts_line or line if not isinstance(instruction.starts_line, bool) else line
-            key = _key_of(instruction)
-            here = None if key is None else of_file.get(key)
-            if here:
-                self.touches[instruction.offset] = here
-                assert instruction.positions is not None
-                self._line_of[instruction.offset] = instruction.positions.lineno or line
         self.lines = set(self._line_of.values())
 
     def looked(self, offset: int) -> None:
@@ -201,129 +126,6 @@ class InCode:
             self.lines = set(self._line_of.values())
 
 
-def _key_of(instruction: dis.Instruction) -> Key | None:
-    """Return by what the source knows an instruction, if it does something to a value."""
-    group, position = _GROUPS.get(instruction.opname), instruction.positions
-    if group is None or position is None or position.end_lineno is None or position.end_col_offset is None:
-        return None
-    return group, position.end_lineno, position.end_col_offset
-
-
-def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
-    """Yield what an instruction of a node does: its group, the node where it ends, and what it touches."""
-    if isinstance(node, ast.Subscript):
-        array = _array(node.value)
-        if array is not None and isinstance(node.ctx, ast.Store):
-            yield "set", node, Touch(STORE, array._replace(indices=(*array.indices, _index(node.slice))))
-        elif array is not None and isinstance(node.ctx, ast.Load):
-            whole = array._replace(indices=(*array.indices, _index(node.slice)))
-            yield "get", node, Touch(LOAD, whole, is_element=True)
-    elif isinstance(node, ast.AugAssign):
-        array = _array(node.target)
-        if array is not None and array.indices:
-            yield "set", node.target, Touch(STORE, array)
-            yield "set", node, Touch(STORE, array)
-        elif array is not None:
-            yield "binary", node, Touch(STORE, array)
-        yield from _looked_at("binary", node, node.value)
-    elif isinstance(node, ast.BinOp):
-        yield from _looked_at("binary", node, node.left, node.right)
-    elif isinstance(node, ast.Compare):
-        yield from _looked_at("binary", node, node.left, *node.comparators)
-    elif isinstance(node, ast.UnaryOp):
-        yield from _looked_at("unary", node, node.operand)
-    elif isinstance(node, ast.For | ast.comprehension):
-        yield from _looked_at("iterate", node.iter, node.iter)
-    elif isinstance(node, ast.Call):
-        yield from _of_call(node)
-
-
-def _looked_at(group: str, end: ast.AST, *operands: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
-    for operand in operands:
-        array = _array(operand)
-        if array is not None:
-            yield group, end, Touch(LOAD, array)
-
-
-def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
-    callee = _names(node.func)
-    if isinstance(node.func, ast.Attribute):
-        owner = _array(node.func.value)
-        if owner is not None and node.func.attr in _LOOKING_METHODS | _STORING_METHODS:
-            how = STORE if node.func.attr in _STORING_METHODS else LOAD
-            yield "call", node, Touch(how, owner, callee=("a method",))
-    if callee:
-        stores = MAYBE if any(keyword.arg == "where" for keyword in node.keywords) else STORE
-        for i, argument in enumerate(node.args):
-            array = _array(argument.value if isinstance(argument, ast.Starred) else argument)
-            if array is not None:
-                yield "call", node, Touch(LOAD, array, callee=callee, position=i)
-        for keyword in node.keywords:
-            array = _array(keyword.value)
-            if array is not None:
-                yield "call", node, Touch(stores if keyword.arg == "out" else LOAD, array, callee=callee)
-
-
-def _array(node: ast.AST) -> ArrayName | None:
-    """Return how an expression names an array, if it may be one."""
-    if isinstance(node, ast.Subscript):
-        inner = _array(node.value)
-        return None if inner is None else inner._replace(indices=(*inner.indices, _index(node.slice)))
-    names = _names(node)
-    return ArrayName(names) if names else None
-
-
-def _names(node: ast.AST) -> tuple[str, ...]:
-    """Return a variable and attributes of it, as names; nothing of any other expression."""
-    if isinstance(node, ast.Name):
-        return (node.id,)
-    if isinstance(node, ast.Attribute):
-        inner = _names(node.value)
-        return (*inner, node.attr) if inner else ()
-    return ()
-
-
-class _Dotted(ast.NodeTransformer):
-    """Makes one name with dots of each attribute, and keeps them."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[str, ...]] = []
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # the name is that of the class above
-        names = _names(node)
-        if not names:
-            return node
-        self.found.append(names)
-        return ast.Name(".".join(names), ast.Load())
-
-
-def _index(node: ast.AST) -> _Index | None:
-    """Return an index if it can be evaluated twice, or None."""
-    dotted = _Dotted()
-    node = dotted.visit(copy.deepcopy(node))
-    if all(isinstance(each, _SAFE) for each in ast.walk(node)):
-        code = compile(ast.fix_missing_locations(ast.Expression(cast(ast.expr, node))), "<index>", "eval")
-        return _Index(code, tuple(dotted.found))
-    return None
-
-
-@cache
-def _callees(file: str) -> dict[Key, tuple[str, ...]]:
-    """Return the names of the function that each call of a file calls; of a method of something else just its own."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return {}
-    found = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            names = _names(node.func)
-            if not names and isinstance(node.func, ast.Attribute):
-                names = ("", node.func.attr)
-            found["call", node.end_lineno or 0, node.end_col_offset or 0] = names
-    return found
-
-
 def quiet(frame: FrameType) -> bool:
     """Return whether a frame, on each way from where it stands to its next MPI call, certainly touches no array.
 
@@ -331,9 +133,9 @@ def quiet(frame: FrameType) -> bool:
     taken to mean what they do now.
     """
     code = frame.f_code
-    callees = _callees(code.co_filename)
+    callees = callees_of(code.co_filename)
     touches = InCode(code).touches
-    instructions = list(dis.get_instructions(code))
+    instructions = instructions_of(code, code.co_filename)
     at = {instruction.offset: i for i, instruction in enumerate(instructions)}
     # Within a call the frame stands somewhere in the cache behind the instruction.
     ahead, seen = [bisect_right(list(at), frame.f_lasti)], set[int]()
@@ -345,7 +147,7 @@ def quiet(frame: FrameType) -> bool:
         instruction = instructions[place]
         name = instruction.opname
         if name.startswith("CALL"):
-            key = _key_of(instruction)
+            key = key_of(instruction)
             callee = callees.get(key, ()) if key is not None else ()
             if _is_mpi(callee, frame):
                 continue
@@ -409,14 +211,14 @@ class LineWatch:
         self._monitor = monitor
         self._usable = _gettrace() is None
         self._events = 0
-        self._tracer = self._line  # one object, not a new method each time
+        self._tracer, self._opener = self._line, self._entered  # one object each, not a new method each time
         # By the addresses of code objects, which are kept in these: to hash one takes microseconds.
         self._known: dict[int, InCode] = {}
         self._quiet: dict[tuple[int, int], tuple[bool, CodeType]] = {}
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
-        if self._usable and _gettrace() == self._entered:
+        if self._usable and _gettrace() is self._opener:
             _settrace(None)
 
     def go_on(self, frame: FrameType) -> None:
@@ -427,9 +229,9 @@ class LineWatch:
         known = self._quiet.get(place)
         if known is None:
             known = self._quiet[place] = quiet(frame), frame.f_code
-        if known[0] or _gettrace() not in (None, self._entered):  # the program may trace itself
+        if known[0] or _gettrace() not in (None, self._opener):  # the program may trace itself
             return
-        _settrace(self._entered)
+        _settrace(self._opener)
         code = self._in(frame.f_code)
         frame.f_trace_opcodes = bool(code.lines)  # for the rest of the line that has made the call
         outer: FrameType | None = frame
@@ -480,7 +282,7 @@ class LineWatch:
             for touch in touches:
                 _look_at(touch, frame, guards)
         finally:
-            _settrace(self._entered)
+            _settrace(self._opener)
 
 
 def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
@@ -534,9 +336,21 @@ def _part(array: ArrayName, frame: FrameType) -> _Part:
     return _Part(part, owner)
 
 
+def address_of(array: Any) -> int:
+    """Return where an array that has elements begins."""
+    if array.flags.carray:
+        try:
+            return addressof(_first_byte(array))  # in a fifth of the time
+        except ValueError:  # not every type of elements can be exported
+            pass
+    return int(array.ctypes.data)
+
+
 def _bounds(array: Any) -> tuple[int, int]:
     """Return the addresses between which an array has all of its elements."""
-    low = high = array.ctypes.data
+    low = high = address_of(array)
+    if array.flags.c_contiguous:
+        return low, low + array.nbytes
     for count, stride in zip(array.shape, array.strides, strict=True):
         low += min((count - 1) * stride, 0)
         high += max((count - 1) * stride, 0)

@@ -75,9 +75,13 @@ def make_library(
     """
     account = network.contention()
     links = None if account is None else _shared(settings.machine, network, account)
-    kind = _kind_of_fabric(network, traced, observer, schedule, noise, failures, settings.seed)
+    kind = _kind_of_fabric(network, traced, schedule, noise, failures, settings.seed)
     fabric: Fabric = kind(shard, network, links, settings)
     fabric.connect()
+    if observer is not None:
+        from .transport.observed import tell
+
+        tell(observer)
     deaths = Deaths(fabric)
     if batches is not None:
         fabric.meetings = Meetings(fabric, always=batches == ARRAYS)
@@ -112,7 +116,6 @@ def _shared(machine: Any, network: Any, account: Any) -> SharedLinks:
 def _kind_of_fabric(
     network: Any,
     traced: bool,
-    observer: Observer | None,
     schedule: MatchSchedule | None,
     noise: NoiseModel | None,
     failures: FailureModel | None,
@@ -144,8 +147,4 @@ def _kind_of_fabric(
         from .transport.hanging import hanging
 
         kind = hanging(kind)
-    if observer is not None:
-        from .transport.observed import observed
-
-        kind = observed(kind, observer)
     return partial(kind, **more)

@@ -287,7 +287,7 @@ def release(fabric: Fabric) -> None:
 
     What is kept for ever of a dead rank refers to the fabric, and must not keep the whole run.
     """
-    envelopes.observed = None
+    envelopes.observed = envelopes.departed = None
     for rank in fabric.shard.ranks:
         if rank.mpi is not None:
             rank.mpi.world = rank.mpi.self_comm = rank.mpi.spare = None

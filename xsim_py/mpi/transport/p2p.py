@@ -95,6 +95,8 @@ def start_send(
     message.check = crc
     message.note = note
     message.ticket = at
+    if at and envelopes.departed is not None:
+        envelopes.departed(message)
     # The same shard, and no shared links: what `launch` would find out once more.
     if fabric.first <= to < fabric.inline_end:
         rank.key = key = rank.key + 1
@@ -132,6 +134,8 @@ def _start_with_answer(
         latency_ps = fabric.link(rank.number, to).latency_ps
     ticket = send.ticket
     message = Message(0, cid, comm.me, send.tag, data, size, kind, cost.receive_ps, to, rank.number, ticket, crc, note)
+    if type(note) is tuple and envelopes.departed is not None:
+        envelopes.departed(message)
     fabric.launch(rank, message, start_ps, wire_ps, latency_ps)
     if fabric.troubled:
         fabric.guard.watch(send)

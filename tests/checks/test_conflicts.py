@@ -1,0 +1,114 @@
+"""What is forgotten between fences changes nothing: the same is found where all accesses are kept until the end."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from xsim_py import simulate
+from xsim_py.checks import again, conflicts
+from xsim_py.checks.monitor import Monitor
+
+RANKS = 3
+PROGRAM = """
+import json, sys
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+shown = np.zeros(6)
+win = MPI.Win.Create(shown, 8, comm=comm)
+win.Fence()
+for epoch in json.loads(sys.argv[1]):
+    for kind, rank, other, start, count in epoch:
+        one, many = np.ones(1), np.ones(count)
+        if kind == "send" and rank == comm.rank:
+            comm.send(None, other)
+        elif kind == "send" and other == comm.rank:
+            comm.recv(source=rank)
+        elif rank != comm.rank:
+            pass
+        elif kind == "put":
+            win.Put(many, other, start)
+        elif kind == "get":
+            win.Get(many, other, start)
+        elif kind == "accumulate":
+            win.Accumulate(many, other, start)
+        elif kind == "load":
+            one[0] = shown[start]
+        elif kind == "store":
+            shown[start] = 2.0
+    win.Fence()
+win.Free()
+"""
+KINDS = ("put", "get", "accumulate", "load", "store", "send")
+
+
+@st.composite
+def deeds(draw: st.DrawFn) -> tuple[str, int, int, int, int]:
+    """Draw what a rank does between two fences: to which other one, and to which elements there."""
+    rank, start = draw(st.integers(0, RANKS - 1)), draw(st.integers(0, 5))
+    kind = draw(st.sampled_from(KINDS))
+    other = draw(st.sampled_from([each for each in range(RANKS) if kind != "send" or each != rank]))
+    return kind, rank, other, start, draw(st.integers(1, min(2, 6 - start)))
+
+
+@settings(max_examples=settings().max_examples // 10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(deeds(), max_size=5), max_size=4))
+def test_the_same_is_found_as_if_all_were_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Any):
+    path = tmp_path / "epochs.py"
+    path.write_text(PROGRAM)
+
+    def found() -> Any:
+        return simulate(path, ranks=RANKS, args=[json.dumps(epochs)], check=True, stdout=io.StringIO()).findings
+
+    mine = found()
+    with monkeypatch.context() as patched:
+        patched.setattr(conflicts, "forget", lambda *_: None)
+        assert found() == mine
+
+
+def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monitors: list[Monitor] = []
+
+    class Seen(Monitor):
+        def __init__(self, **told: bool) -> None:
+            super().__init__(**told)
+            monitors.append(self)
+
+    monkeypatch.setattr(again, "Monitor", Seen)
+    path = tmp_path / "epochs.py"
+    path.write_text(PROGRAM)
+    epochs = [[("put", 0, 1, 0, 2)], [("load", 1, 1, 0, 1)]] * 100
+    result = simulate(path, ranks=RANKS, args=[json.dumps(epochs)], check=True, stdout=io.StringIO())
+    assert result.findings == ()
+    assert monitors[0].accesses == {}
+    assert max(len(state.steps.ahead) for state in monitors[0].ranks.values()) < 10
+
+
+EARLY_MESSAGE = """
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+request = comm.isend(None, 1) if comm.rank == 0 else None
+win = MPI.Win.Create(np.zeros(6), 8, comm=comm)
+win.Fence()
+if comm.rank == 1:
+    comm.recv(source=0)
+if comm.rank < 2:
+    win.Put(np.ones(1), 2)
+win.Fence()
+if request is not None:
+    request.wait()
+win.Free()
+"""
+
+
+def test_a_message_that_is_older_than_the_first_access_hides_nothing(tmp_path: Path):
+    path = tmp_path / "early.py"
+    path.write_text(EARLY_MESSAGE)
+    result = simulate(path, ranks=RANKS, check=True)
+    assert [(finding.category, finding.line) for finding in result.findings] == [("GlobalConcurrency", 11)]

@@ -1,0 +1,101 @@
+"""Accesses to the memory of windows that conflict: which those are, and when it is known that there are none.
+
+Nearly all accesses between two fences conflict with no other one, in whatever order they were made. So what happened
+before what is computed at the end, and only for those between fences where that decides.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, combinations_with_replacement, islice, pairwise, takewhile
+from typing import TYPE_CHECKING
+
+from xsim_py.findings import GLOBAL_CONCURRENCY
+
+from . import buffers
+from .clocks import MOST_RANKS, Clocks
+from .steps import go_through
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .monitor import Monitor
+    from .rma import OpenWindow
+    from .sides import Access
+
+_MOST_COMPARED = 64
+"""As many accesses between two fences are compared with each other at once; more are left to the end."""
+
+
+def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
+    """Forget the accesses between two fences, where nothing in them can conflict, whatever their order was.
+
+    They come before all that follows this fence, to which all members have come now.
+    """
+    for target in range(len(mine.window.comm.ranks)):
+        accesses = monitor.accesses.get((mine.key, target), [])
+        latest = [*takewhile(lambda access: access.epoch >= mine.fences, reversed(accesses))][::-1]
+        epoch = [access for access in latest if access.epoch == mine.fences]
+        if epoch and not _may_conflict(epoch):
+            accesses[-len(latest) :] = [access for access in latest if access.epoch != mine.fences]
+        if epoch and not accesses:
+            del monitor.accesses[mine.key, target]
+    if not monitor.accesses:
+        go_through([monitor.ranks[member].steps for member in members], is_over=False)
+
+
+def _may_conflict(accesses: list[Access]) -> bool:
+    """Return whether there are two among these, in order for each rank, that conflict unless something orders them."""
+    pieces = sorted(piece for access in accesses for piece in access.pieces)
+    if all(one[1] <= other[0] for one, other in pairwise(pieces)):
+        return False
+    if len(accesses) > _MOST_COMPARED:
+        return True
+    return any(
+        one.conflicts(other) and buffers.overlap(one.pieces, other.pieces)
+        for one, other in combinations(accesses, 2)
+        if not (one.is_local and one.rank == other.rank)
+    )
+
+
+def conflicting(monitor: Monitor) -> None:
+    """Find the accesses to one place that nothing keeps apart."""
+    if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
+        return
+    clocks = Clocks(monitor.ranks)
+    clocks.compute()
+    for accesses in monitor.accesses.values():
+        by_rank: dict[int, list[Access]] = {}
+        for access in accesses:
+            if access.clock is not None:
+                by_rank.setdefault(access.rank, []).append(access)
+        for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
+            for one, other in _concurrent(clocks, mine, theirs):
+                if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces):
+                    _note(monitor, one, other)
+
+
+def _concurrent(clocks: Clocks, mine: list[Access], theirs: list[Access]) -> Iterator[tuple[Access, Access]]:
+    """Yield the pairs of accesses of two ranks, or of one, of which neither was complete when the other began.
+
+    What a rank begins later knows of no less. So those that happened before one access are the first of the other
+    rank, or nearly so, those that happened after it the last, and few are looked at.
+    """
+    start = 0
+    for place, one in enumerate(mine):
+        while start < len(theirs) and clocks.happened_before(theirs[start], one):
+            start += 1
+        for other in islice(theirs, max(start, place + 1) if mine is theirs else start, None):
+            if clocks.happened_before(one, other):
+                break
+            if not clocks.happened_before(other, one):
+                yield one, other
+
+
+def _note(monitor: Monitor, one: Access, other: Access) -> None:
+    for mine, theirs in ((one, other), (other, one)):
+        text = f"{mine.title} {mine.how} memory of a window that {theirs.title} {theirs.how} at the same time"
+        where = f"{monitor.where(theirs.place)}: {theirs.title} of rank {theirs.rank}"
+        monitor.note(GLOBAL_CONCURRENCY, mine.place, text, mine.rank, where)
+        if monitor.where(mine.place) == monitor.where(theirs.place):
+            monitor.note(GLOBAL_CONCURRENCY, mine.place, text, theirs.rank, where)
+            return

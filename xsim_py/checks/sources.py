@@ -1,0 +1,236 @@
+"""What the source of a program says of its instructions: on which arrays each works, and what it calls."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dis
+import linecache
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
+"""An instruction loads from an array or stores to it; `MAYBE` stores to some elements, or to none."""
+
+_LOOKING_METHODS = frozenset(
+    (
+        *("sum", "min", "max", "mean", "std", "var", "prod", "any", "all", "copy", "astype", "tolist"),
+        *("tobytes", "item", "dot", "argmax", "argmin", "cumsum", "cumprod", "round", "argsort", "nonzero"),
+        *("trace", "ptp", "clip", "take", "flatten", "searchsorted", "compress", "choose", "repeat", "conj"),
+        *("conjugate", "dump", "dumps", "tofile"),
+    )
+)
+_STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
+_SAFE = (
+    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
+    *(ast.operator, ast.unaryop, ast.cmpop),
+)
+
+_GROUPS = {
+    **dict.fromkeys(("BINARY_SUBSCR", "BINARY_SLICE"), "get"),
+    **dict.fromkeys(("STORE_SUBSCR", "STORE_SLICE"), "set"),
+    **dict.fromkeys(("BINARY_OP", "COMPARE_OP", "CONTAINS_OP"), "binary"),
+    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT"), "unary"),
+    **dict.fromkeys(("CALL", "CALL_KW", "CALL_FUNCTION_EX"), "call"),
+    "GET_ITER": "iterate",
+}
+"""What instructions do, in the words of this file."""
+
+
+class ArrayName(NamedTuple):
+    """How a program names an array, or a part of one."""
+
+    names: tuple[str, ...]
+    """A variable, and attributes from there."""
+    indices: tuple[Any, ...] = ()
+    """Each index, as `Index`; None of one that cannot be evaluated twice."""
+
+
+class Index(NamedTuple):
+    """An index that a program has written."""
+
+    code: CodeType
+    dotted: tuple[tuple[str, ...], ...]
+    """The attributes in it; the code has each of them as one name, with dots."""
+
+
+class Touch(NamedTuple):
+    """An array on which an instruction works."""
+
+    how: str
+    array: ArrayName
+    callee: tuple[str, ...] = ()
+    """The function that it is given to, or its method, if any."""
+    position: int = -1
+    """Which of the arguments of that function it is."""
+    is_element: bool = False
+    """Whether the instruction takes a part out of the array, which is a look at it if the part is one element."""
+
+
+Key = tuple[str, int, int]
+"""What an instruction does, and the line and column in which its expression ends."""
+
+
+@lru_cache(maxsize=1)
+def _nodes(file: str) -> list[ast.AST]:
+    """Return the nodes of the source of a file; none of what is no Python."""
+    try:
+        return list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+    except (SyntaxError, ValueError):
+        return []
+
+
+@cache
+def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
+    """Return the arrays, perhaps, on which each instruction of a file works."""
+    found: dict[Key, list[Touch]] = {}
+    for node in _nodes(file):
+        for group, end, touch in _of_node(node):
+            key = group, end.end_lineno or 0, end.end_col_offset or 0
+            found.setdefault(key, []).append(touch)
+    return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
+
+
+@lru_cache(maxsize=128)
+def instructions_of(code: CodeType, file: str) -> list[dis.Instruction]:
+    """Return the instructions of a function, of a file: code is equal that is the same in two of them."""
+    return list(dis.get_instructions(code))
+
+
+@lru_cache(maxsize=128)
+def touching(code: CodeType, file: str) -> dict[int, tuple[int, tuple[Touch, ...]]]:
+    """Return the line of each instruction that may touch arrays, and these, by its offset."""
+    of_file = touches_of(file)
+    found = {}
+    line = 0
+    for instruction in instructions_of(code, file):
+        line = instruction.starts_line or line if not isinstance(instruction.starts_line, bool) else line
+        key = key_of(instruction)
+        here = None if key is None else of_file.get(key)
+        if here:
+            assert instruction.positions is not None
+            found[instruction.offset] = instruction.positions.lineno or line, here
+    return found
+
+
+def key_of(instruction: dis.Instruction) -> Key | None:
+    """Return by what the source knows an instruction, if it does something to a value."""
+    group, position = _GROUPS.get(instruction.opname), instruction.positions
+    if group is None or position is None or position.end_lineno is None or position.end_col_offset is None:
+        return None
+    return group, position.end_lineno, position.end_col_offset
+
+
+def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+    """Yield what an instruction of a node does: its group, the node where it ends, and what it touches."""
+    if isinstance(node, ast.Subscript):
+        array = _array(node.value)
+        if array is not None and isinstance(node.ctx, ast.Store):
+            yield "set", node, Touch(STORE, array._replace(indices=(*array.indices, _index(node.slice))))
+        elif array is not None and isinstance(node.ctx, ast.Load):
+            whole = array._replace(indices=(*array.indices, _index(node.slice)))
+            yield "get", node, Touch(LOAD, whole, is_element=True)
+    elif isinstance(node, ast.AugAssign):
+        array = _array(node.target)
+        if array is not None and array.indices:
+            yield "set", node.target, Touch(STORE, array)
+            yield "set", node, Touch(STORE, array)
+        elif array is not None:
+            yield "binary", node, Touch(STORE, array)
+        yield from _looked_at("binary", node, node.value)
+    elif isinstance(node, ast.BinOp):
+        yield from _looked_at("binary", node, node.left, node.right)
+    elif isinstance(node, ast.Compare):
+        yield from _looked_at("binary", node, node.left, *node.comparators)
+    elif isinstance(node, ast.UnaryOp):
+        yield from _looked_at("unary", node, node.operand)
+    elif isinstance(node, ast.For | ast.comprehension):
+        yield from _looked_at("iterate", node.iter, node.iter)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(node)
+
+
+def _looked_at(group: str, end: ast.AST, *operands: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+    for operand in operands:
+        array = _array(operand)
+        if array is not None:
+            yield group, end, Touch(LOAD, array)
+
+
+def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
+    callee = _names(node.func)
+    if isinstance(node.func, ast.Attribute):
+        owner = _array(node.func.value)
+        if owner is not None and node.func.attr in _LOOKING_METHODS | _STORING_METHODS:
+            how = STORE if node.func.attr in _STORING_METHODS else LOAD
+            yield "call", node, Touch(how, owner, callee=("a method",))
+    if callee:
+        stores = MAYBE if any(keyword.arg == "where" for keyword in node.keywords) else STORE
+        for i, argument in enumerate(node.args):
+            array = _array(argument.value if isinstance(argument, ast.Starred) else argument)
+            if array is not None:
+                yield "call", node, Touch(LOAD, array, callee=callee, position=i)
+        for keyword in node.keywords:
+            array = _array(keyword.value)
+            if array is not None:
+                yield "call", node, Touch(stores if keyword.arg == "out" else LOAD, array, callee=callee)
+
+
+def _array(node: ast.AST) -> ArrayName | None:
+    """Return how an expression names an array, if it may be one."""
+    if isinstance(node, ast.Subscript):
+        inner = _array(node.value)
+        return None if inner is None else inner._replace(indices=(*inner.indices, _index(node.slice)))
+    names = _names(node)
+    return ArrayName(names) if names else None
+
+
+def _names(node: ast.AST) -> tuple[str, ...]:
+    """Return a variable and attributes of it, as names; nothing of any other expression."""
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute):
+        inner = _names(node.value)
+        return (*inner, node.attr) if inner else ()
+    return ()
+
+
+class _Dotted(ast.NodeTransformer):
+    """Makes one name with dots of each attribute, and keeps them."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, ...]] = []
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # the name is that of the class above
+        names = _names(node)
+        if not names:
+            return node
+        self.found.append(names)
+        return ast.Name(".".join(names), ast.Load())
+
+
+def _index(node: ast.AST) -> Index | None:
+    """Return an index if it can be evaluated twice, or None."""
+    dotted = _Dotted()
+    node = dotted.visit(copy.deepcopy(node))
+    if all(isinstance(each, _SAFE) for each in ast.walk(node)):
+        code = compile(ast.fix_missing_locations(ast.Expression(cast(ast.expr, node))), "<index>", "eval")
+        return Index(code, tuple(dotted.found))
+    return None
+
+
+@cache
+def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
+    """Return the names of the function that each call of a file calls; of a method of something else just its own."""
+    found = {}
+    for node in _nodes(file):
+        if isinstance(node, ast.Call):
+            names = _names(node.func)
+            if not names and isinstance(node.func, ast.Attribute):
+                names = ("", node.func.attr)
+            found["call", node.end_lineno or 0, node.end_col_offset or 0] = names
+    return found

@@ -1,0 +1,154 @@
+"""What a rank has begun and completed, gone through once more with sends that wait for their receives.
+
+Each step of a rank is what it has begun, what it has waited for, and whether it had to wait for just that: sides of
+messages, calls of collectives, signals, and accesses to windows. A step can be gone through once all that it waits for
+has been begun by others. Ranks do that while they run, as far as they come, so that few steps are kept; all of them are
+only where vector clocks may be needed, for accesses to windows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from .sides import CollectiveCall, MessageSide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sized
+
+_NOBODY: dict[int, list[Steps]] = {}
+Step = MessageSide | tuple[list[Any], list[Any], bool]
+"""The side of a message that a blocking call begins and waits for; or what is begun, what is waited for, and whether
+that has to be just that."""
+
+
+class _Begun:
+    """Stands for the other side of each message whose two sides have begun."""
+
+    posted, clock = True, 0
+
+
+_BEGUN: Any = _Begun()
+
+
+class Steps:
+    """The steps of a rank that it has taken, and that have not been gone through. What the first one begins has begun.
+
+    Parameters
+    ----------
+    keeps : sized
+        While there is anything in it, all steps are kept.
+
+    Attributes
+    ----------
+    ahead : deque of Step
+        The steps, in order.
+    """
+
+    __slots__ = ("_keeps", "ahead")
+
+    def __init__(self, keeps: Sized) -> None:
+        self._keeps = keeps
+        self.ahead: deque[Step] = deque()
+
+    def exchange(self, side: MessageSide) -> None:
+        """Take a step that begins messages, and waits for them: that of a blocking call."""
+        ahead = self.ahead
+        if not ahead:
+            side.posted = True
+            if side.also is not None:
+                side.also.posted = True
+        ahead.append(side)
+
+    def take(self, posted: list[Any], waited: list[Any], hard: bool) -> None:
+        """Take any other step."""
+        if not self.ahead:
+            if not waited and not self._keeps:
+                _begin((posted, waited, hard))
+                for each in posted:
+                    each.clock = 0
+                return
+            _begin((posted, waited, hard))
+        self.ahead.append((posted, waited, hard))
+
+    def listed(self) -> list[tuple[list[Any], list[Any], bool]]:
+        """Return the steps, each as what it has begun, what it waits for, and whether it has to wait for just that."""
+        return [(step.listed(), step.listed(), True) if type(step) is MessageSide else step for step in self.ahead]
+
+    def go_on(
+        self, waiters: dict[int, list[Steps]] = _NOBODY, ready: deque[Steps] | None = None, *, is_over: bool = False
+    ) -> Any:
+        """Go through steps, up to the first that waits for what has not begun, and forget them; return that, or None.
+
+        What has begun is let go of: nobody else keeps it, and it keeps this.
+        """
+        ahead = self.ahead
+        while ahead:
+            step = ahead[0]
+            if type(step) is MessageSide:  # hot path
+                side: MessageSide | None = step
+                while side is not None:
+                    other = side.partner
+                    if other is None:
+                        if not is_over:
+                            return side
+                    elif other.posted or (side.sends and side.buffered):
+                        side.partner = _BEGUN
+                    else:
+                        return other
+                    side.clock = 0  # before whatever asks for clocks later
+                    side = side.also
+            else:
+                missing = _missing(step[1], step[2], is_over=is_over)
+                if missing is not None:
+                    return missing
+                for each in step[0]:
+                    each.clock = 0
+            ahead.popleft()
+            if ahead:
+                _begin(ahead[0], waiters, ready)
+        return None
+
+
+def _missing(waited: list[Any], hard: bool, *, is_over: bool) -> Any:
+    """Return what a step waits for that has not begun, or None; of a collective its members."""
+    for each in waited:
+        if type(each) is MessageSide:
+            other = each.partner
+            if other is None:
+                if hard and not is_over:
+                    return each
+            elif other.posted or not hard or (each.sends and each.buffered):
+                each.partner = _BEGUN
+            else:
+                return other
+        elif type(each) is CollectiveCall and (meeting := each.meeting) is not None:
+            if hard and meeting.posted < len(meeting.calls if is_over else meeting.members):
+                return meeting
+            each.meeting = None
+            meeting.clock = 0
+    return None
+
+
+def _begin(step: Step, waiters: dict[int, list[Steps]] = _NOBODY, ready: Any = None) -> None:
+    """Take note that a rank has come to a step; who waits for what that begins is ready."""
+    for each in step.listed() if type(step) is MessageSide else step[0]:
+        each.posted = True
+        if type(each) is CollectiveCall and each.meeting is not None:
+            each = each.meeting
+            each.posted += 1
+            if each.posted < len(each.calls):
+                continue
+        if waiters:
+            ready += waiters.pop(id(each), ())
+
+
+def go_through(ranks: Iterable[Steps], *, is_over: bool) -> None:
+    """Go through the steps of all ranks, each as far as it comes; at the end nobody waits for what has never come."""
+    waiters: dict[int, list[Steps]] = {}
+    ready = deque(ranks)
+    while ready:
+        steps = ready.popleft()
+        missing = steps.go_on(waiters, ready, is_over=is_over)
+        if missing is not None:
+            waiters.setdefault(id(missing), []).append(steps)
