@@ -9,7 +9,7 @@ import pytest
 from xsim_py import simulate
 
 
-@pytest.mark.parametrize("program", ["allreduce_loop.py", "samplesort.py"])
+@pytest.mark.parametrize("program", ["allreduce_loop.py", "samplesort.py", "multigrid.py"])
 def test_times_and_messages_are_the_same_with_and_without(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(__file__).parents[3] / "apps" / program
     results = [
