@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 import pytest
@@ -10,7 +11,11 @@ import pytest
 from tests.conformance.demos import DEMOS, Outcome, recorded, run
 from xsim_py import simulate
 
+CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 RECORDED = recorded()
+MISTAKES = {name: {"LocalConcurrency"} for name in ("osu_bibw.py", "osu_bw.py")}
+"""These receive many messages at once into one buffer, as the OSU benchmarks in C do."""
+CHECKED = [demo for demo in DEMOS if not demo.stdin and not demo.module]
 
 
 def simulated(demo):
@@ -31,3 +36,12 @@ def test_a_demo_does_what_it_does_under_a_real_mpi(demo, monkeypatch):
 
 def test_every_demo_is_recorded():
     assert set(map(str, DEMOS)) == set(RECORDED)
+
+
+@pytest.mark.parametrize("demo", CHECKED if CAMPAIGN else CHECKED[::16], ids=str)
+def test_checks_find_what_is_wrong_in_a_demo(demo, monkeypatch):
+    monkeypatch.chdir(demo.folder)
+    program, *args = demo.command()
+    output = io.StringIO()
+    result = simulate(program, ranks=demo.ranks, args=args, check=True, stdout=output, stderr=output)
+    assert {finding.category for finding in result.findings} == MISTAKES.get(demo.path, set())
