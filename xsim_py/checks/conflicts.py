@@ -32,7 +32,9 @@ def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
     They come before all that follows this fence, to which all members have come now.
     """
     for target in range(len(mine.window.comm.ranks)):
-        accesses = monitor.accesses.get((mine.key, target), [])
+        accesses = monitor.accesses.get((mine.key, target))
+        if accesses is None:
+            continue
         latest = [*takewhile(lambda access: access.epoch >= mine.fences, reversed(accesses))][::-1]
         epoch = [access for access in latest if access.epoch == mine.fences]
         if epoch and not _may_conflict(epoch):
@@ -45,6 +47,8 @@ def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
 
 def _may_conflict(accesses: list[Access]) -> bool:
     """Return whether there are two among these, in order for each rank, that conflict unless something orders them."""
+    if len(accesses) < 2:
+        return False
     pieces = sorted(piece for access in accesses for piece in access.pieces)
     if all(one[1] <= other[0] for one, other in pairwise(pieces)):
         return False

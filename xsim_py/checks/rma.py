@@ -7,7 +7,6 @@ of them writes, and they are not accumulations with one operation (12.7.1); excl
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import EPOCH_LIFECYCLE
@@ -25,7 +24,7 @@ from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
 from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from xsim_py.mpi.transport.call_sites import Place
 
@@ -77,7 +76,7 @@ class OpenWindow:
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
         self.exposed_to: list[int] = []
-        self.seen: list[Access] = []
+        self.seen: Sequence[Access] = ()
         self.fences = 0
         self.is_of_library = False
 
@@ -142,11 +141,11 @@ def _access(
         text = f"{call.title}, which makes a request, is called while no target is locked"
         monitor.note(EPOCH_LIFECYCLE, call.place, text, call.rank.number)
     start = displacement * mine.window.shape.units[target]
-    inner = (
-        [(0, count * core.size)]
-        if core.is_contiguous
-        else [(i * core.extent + at, i * core.extent + at + n) for i in range(count) for at, n in core.layout.pieces()]
-    )
+    if core.is_contiguous:
+        pieces = [(start, start + count * core.size)] if count and core.size else []
+    else:
+        inner = [(i * core.extent + at, n) for i in range(count) for at, n in core.layout.pieces() if n]
+        pieces = sorted((start + at, start + at + n) for at, n in inner)
     what = f"{getattr(op._impl, 'name', '')} on {core.name or core.typechar}" if op is not None else ""
     access = Access(
         call.rank.number,
@@ -154,21 +153,12 @@ def _access(
         call.place,
         how,
         what,
-        sorted((start + at, start + end) for at, end in inner if end > at),
+        pieces,
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
         epoch=mine.fences,
     )
     access.is_passive = is_passive
-    access.list_it = partial(_list, monitor, call, mine, target, access)
     return access
-
-
-def _list(monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access: Access) -> None:
-    """Count an access that the library has accepted."""
-    if not mine.is_of_library:
-        monitor.accesses.setdefault((mine.key, target), []).append(access)
-    call.rank.steps.take([access], [], True)
-    mine.open.setdefault(target, []).append(access)
 
 
 def _latest(monitor: Monitor, call: MpiCall, win: Any, target: int) -> dict[int, Access]:
@@ -185,13 +175,26 @@ def _parsed(buf: Any) -> Any:
         return None
 
 
-def _guarded(monitor: Monitor, call: MpiCall, access: Access | None, used: buffers.Used | None) -> After | None:
-    """Have the buffer of the origin guarded until the access is complete, where the call succeeds."""
-    if access is None:
+def _guarded(
+    monitor: Monitor,
+    call: MpiCall,
+    win: Any,
+    target: int,
+    access: Access | None,
+    use: Callable[..., buffers.Used | None],
+    buf: Any,
+) -> After | None:
+    """Have an access counted where the call succeeds, and the buffer of the origin guarded until it is complete."""
+    mine = _of(call, win)
+    if access is None or mine is None:
         return None
+    used = use(monitor, call, buf)
 
     def begun(request: Any) -> None:
-        access.list_it()
+        if not mine.is_of_library:
+            monitor.accesses.setdefault((mine.key, target), []).append(access)
+        call.rank.steps.take([access], [], True)
+        mine.open.setdefault(target, []).append(access)
         record = of_request(monitor, call, request)
         if record is None:
             access.used = used
@@ -217,7 +220,7 @@ def _writes(how: str) -> Callable[..., After | None]:
         access = _access(monitor, call, win, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
         if access is not None and how == ACCUMULATE:
             _latest(monitor, call, win, target_rank)[access.rank] = access
-        return _guarded(monitor, call, access, None if access is None else buffers.lent(monitor, call, origin))
+        return _guarded(monitor, call, win, target_rank, access, buffers.lent, origin)
 
     return follow
 
@@ -229,7 +232,7 @@ def _reads(
     if parsed is None:
         return None
     access = _access(monitor, call, win, READ, parsed, target_rank, target)
-    return _guarded(monitor, call, access, None if access is None else buffers.awaited(monitor, call, origin))
+    return _guarded(monitor, call, win, target_rank, access, buffers.awaited, origin)
 
 
 def _fetches(
@@ -252,7 +255,7 @@ def _fetches(
         _see(access)
         if getattr(op._impl, "name", "") != "NO_OP":
             latest[access.rank] = access
-    return _guarded(monitor, call, access, None if access is None else buffers.awaited(monitor, call, result))
+    return _guarded(monitor, call, win, target_rank, access, buffers.awaited, result)
 
 
 def _see(access: Access) -> None:

@@ -62,14 +62,14 @@ class Steps:
 
     def take(self, posted: list[Any], waited: list[Any], hard: bool) -> None:
         """Take any other step."""
+        step = posted, waited, hard
         if not self.ahead:
+            _begin(step)
             if not waited and not self._keeps:
-                _begin((posted, waited, hard))
                 for each in posted:
                     each.clock = 0
                 return
-            _begin((posted, waited, hard))
-        self.ahead.append((posted, waited, hard))
+        self.ahead.append(step)
 
     def listed(self) -> list[tuple[list[Any], list[Any], bool]]:
         """Return the steps, each as what it has begun, what it waits for, and whether it has to wait for just that."""
