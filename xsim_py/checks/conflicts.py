@@ -7,6 +7,7 @@ before what is computed at the end, and only for those between fences where that
 from __future__ import annotations
 
 from itertools import combinations, combinations_with_replacement, islice, pairwise, takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from xsim_py.findings import GLOBAL_CONCURRENCY
@@ -67,9 +68,9 @@ def conflicting(monitor: Monitor) -> None:
         return
     clocks = Clocks(monitor.ranks)
     clocks.compute()
-    for accesses in monitor.accesses.values():
+    for _, accesses in sorted(monitor.accesses.items()):
         by_rank: dict[int, list[Access]] = {}
-        for access in accesses:
+        for access in sorted(accesses, key=attrgetter("rank")):
             if access.clock is not None:
                 by_rank.setdefault(access.rank, []).append(access)
         for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
