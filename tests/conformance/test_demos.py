@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.conformance.demos import DEMOS, Outcome, recorded, run
 from xsim_py import simulate
 
-CAMPAIGN = os.environ.get("HYPOTHESIS_PROFILE") == "campaign"
 RECORDED = recorded()
 MISTAKES = {name: {"LocalConcurrency"} for name in ("osu_bibw.py", "osu_bw.py")}
 """These receive many messages at once into one buffer, as the OSU benchmarks in C do."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from inspect import Parameter, signature
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.process.ranks import current
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import FrameType
 
     from .monitor import Monitor, MpiCall, RankState
@@ -136,18 +138,24 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any] | None:
     return {name: each.default for name, each in parameters.items()}
 
 
-def _fill(places: dict[str, int], required: int, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any] | None:
-    """Return the arguments in order, with those that are named; None where they do not fit the parameters."""
-    found = list(given)
-    for name in named:
-        place = places.get(name)
-        if place is None or found[place] is not _MISSING:
-            return None
-        found[place] = named[name]
-    for i in range(required):
-        if found[i] is _MISSING:
-            return None
-    return found
+def _filling(parameters: Iterable[str], required: int) -> Callable[..., list[Any] | None]:
+    """Return what puts named arguments in their places; its result is None where they do not fit the parameters."""
+    places = {name: i for i, name in enumerate(parameters)}
+    needed = range(required)
+
+    def fill(given: tuple[Any, ...], named: dict[str, Any]) -> list[Any] | None:
+        found = [*given]
+        for name in named:
+            place = places.get(name)
+            if place is None or found[place] is not _MISSING:
+                return None
+            found[place] = named[name]
+        for place in needed:
+            if found[place] is _MISSING:
+                return None
+        return found
+
+    return fill
 
 
 def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any], hooks: Hooks) -> Callable[..., Any]:
@@ -159,7 +167,7 @@ def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any
         return wraps(function)(_maker_of_any(1)(*told, None, None, None, None))
     defaults = list(parameters.values())
     required = defaults.count(Parameter.empty)
-    fill = partial(_fill, {each: i for i, each in enumerate(parameters)}, required)
+    fill = _filling(parameters, required)
     unfit = _maker_of_any(2)(*told, None, None, None, None)
     return wraps(function)(_maker(len(parameters), required)(*told, _MISSING, defaults, fill, unfit))
 
@@ -171,9 +179,10 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
 
     # Hot path: each call of a program comes to these.
     def enter(frame: FrameType) -> MpiCall | None:
-        fiber = here()
-        made = calls.get(fiber)
+        fiber = current.fiber
+        made = calls.get(fiber) if get_ident() == current.thread else None  # as `here`, with one call less
         if made is None or made.is_open:
+            fiber = here()
             made = monitor.outermost(fiber, made, frame)
             if made is None:
                 return None

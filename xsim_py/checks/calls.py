@@ -113,7 +113,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
         patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), Hooks(None, _ended, _failed, _tidy)))
     patches.at_end(monitor.lines.pause)
     _collect_seldom(patches)
-    completed = Request._completed
+    completed, calls = Request._completed, monitor.calls
 
     @wraps(completed)
     def complete(handle: Request, status: Any) -> Any:
@@ -124,10 +124,11 @@ def install(patches: Patches, monitor: Monitor) -> None:
         finally:
             fiber = current.here()
             if fiber is not None:
-                call = monitor.calls.get(fiber)
-                state = monitor.rank(fiber.rank.number) if call is None else call.rank
-                inside = call if call is not None and call.is_open else None
-                requests.completed(monitor, state, task, operation, inside)
+                call = calls.get(fiber)
+                if call is not None:
+                    requests.completed(monitor, call.rank, task, operation, call if call.is_open else None)
+                else:
+                    requests.completed(monitor, monitor.rank(fiber.rank.number), task, operation, None)
 
     patches.set(Request, "_completed", complete)
 

@@ -7,6 +7,7 @@ before what is computed at the end, and only for those between fences where that
 from __future__ import annotations
 
 from itertools import combinations, combinations_with_replacement, islice, pairwise, takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from xsim_py.findings import GLOBAL_CONCURRENCY
@@ -32,7 +33,9 @@ def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
     They come before all that follows this fence, to which all members have come now.
     """
     for target in range(len(mine.window.comm.ranks)):
-        accesses = monitor.accesses.get((mine.key, target), [])
+        accesses = monitor.accesses.get((mine.key, target))
+        if accesses is None:
+            continue
         latest = [*takewhile(lambda access: access.epoch >= mine.fences, reversed(accesses))][::-1]
         epoch = [access for access in latest if access.epoch == mine.fences]
         if epoch and not _may_conflict(epoch):
@@ -45,6 +48,8 @@ def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
 
 def _may_conflict(accesses: list[Access]) -> bool:
     """Return whether there are two among these, in order for each rank, that conflict unless something orders them."""
+    if len(accesses) < 2:
+        return False
     pieces = sorted(piece for access in accesses for piece in access.pieces)
     if all(one[1] <= other[0] for one, other in pairwise(pieces)):
         return False
@@ -63,9 +68,9 @@ def conflicting(monitor: Monitor) -> None:
         return
     clocks = Clocks(monitor.ranks)
     clocks.compute()
-    for accesses in monitor.accesses.values():
+    for _, accesses in sorted(monitor.accesses.items()):
         by_rank: dict[int, list[Access]] = {}
-        for access in accesses:
+        for access in sorted(accesses, key=attrgetter("rank")):
             if access.clock is not None:
                 by_rank.setdefault(access.rank, []).append(access)
         for mine, theirs in combinations_with_replacement(by_rank.values(), 2):

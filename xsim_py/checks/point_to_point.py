@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall
 
 
+_ndarray = np.ndarray
+
+
 def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag: Any) -> MessageSide | None:
     """Begin to follow a message; None where it goes to PROC_NULL."""
     if dest == PROC_NULL:
@@ -75,7 +78,7 @@ def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int,
 
 def send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
     """Follow ``send`` and its relatives."""
-    if type(obj) is np.ndarray:
+    if type(obj) is _ndarray:
         buffers.overlapping(monitor, call, obj, reads=True)
     _wait(call, _send(call, core_of(comm), PICKLE, dest, tag))
 

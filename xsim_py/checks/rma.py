@@ -7,7 +7,6 @@ of them writes, and they are not accumulations with one operation (12.7.1); excl
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import EPOCH_LIFECYCLE
@@ -25,7 +24,7 @@ from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
 from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from xsim_py.mpi.transport.call_sites import Place
 
@@ -77,7 +76,7 @@ class OpenWindow:
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
         self.exposed_to: list[int] = []
-        self.seen: list[Access] = []
+        self.seen: Sequence[Access] = ()
         self.fences = 0
         self.is_of_library = False
 
@@ -154,16 +153,7 @@ def _access(
         epoch=mine.fences,
     )
     access.is_passive = is_passive
-    access.list_it = partial(_list, monitor, call, mine, target, access)
     return access
-
-
-def _list(monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access: Access) -> None:
-    """Count an access that the library has accepted."""
-    if not mine.is_of_library:
-        monitor.accesses.setdefault((mine.key, target), []).append(access)
-    call.rank.steps.take([access], [], True)
-    mine.open.setdefault(target, []).append(access)
 
 
 def _latest(monitor: Monitor, call: MpiCall, win: Any, target: int) -> dict[int, Access]:
@@ -181,10 +171,17 @@ def _parsed(buf: Any) -> Any:
 
 
 def _guarded(
-    monitor: Monitor, call: MpiCall, access: Access | None, lent: Iterable[Any] = (), awaited: Any = None
+    monitor: Monitor,
+    call: MpiCall,
+    win: Any,
+    target: int,
+    access: Access | None,
+    lent: Iterable[Any] = (),
+    awaited: Any = None,
 ) -> After | None:
-    """Have the buffers of the origin guarded until the access is complete, where the call succeeds."""
-    if access is None:
+    """Have an access counted where the call succeeds, and the buffers of the origin guarded until it is complete."""
+    mine = _of(call, win)
+    if access is None or mine is None:
         return None
     sources = [used for buf in lent if (used := buffers.lent(monitor, call, buf)) is not None]
     result = buffers.awaited(monitor, call, awaited)
@@ -192,7 +189,10 @@ def _guarded(
         buffers.note_one_memory(monitor, call)
 
     def begun(request: Any) -> None:
-        access.list_it()
+        if not mine.is_of_library:
+            monitor.accesses.setdefault((mine.key, target), []).append(access)
+        call.rank.steps.take([access], [], True)
+        mine.open.setdefault(target, []).append(access)
         record: Any = of_request(monitor, call, request)
         if record is None:
             record = access.used = buffers.Unnamed(call)
@@ -218,7 +218,7 @@ def _writes(how: str) -> Callable[..., After | None]:
         access = _access(monitor, call, win, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
         if access is not None and how == ACCUMULATE:
             _latest(monitor, call, win, target_rank)[access.rank] = access
-        return _guarded(monitor, call, access, [origin])
+        return _guarded(monitor, call, win, target_rank, access, [origin])
 
     return follow
 
@@ -230,7 +230,7 @@ def _reads(
     if parsed is None:
         return None
     access = _access(monitor, call, win, READ, parsed, target_rank, target)
-    return _guarded(monitor, call, access, awaited=origin)
+    return _guarded(monitor, call, win, target_rank, access, awaited=origin)
 
 
 def _fetches(
@@ -255,7 +255,7 @@ def _fetches(
         _see(access)
         if not only_reads:
             latest[access.rank] = access
-    return _guarded(monitor, call, access, () if only_reads else (origin, compare), result)
+    return _guarded(monitor, call, win, target_rank, access, () if only_reads else (origin, compare), result)
 
 
 def _see(access: Access) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 from xsim_py.mpi.transport.call_sites import Place
@@ -9,6 +10,8 @@ from xsim_py.mpi.transport.call_sites import Place
 from .signatures import Signature
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from .monitor import MpiCall
 
 _blank = object.__new__
@@ -212,31 +215,17 @@ class Access(Deed):
         What has the buffers of the origin, until the access is complete; None where a request has them.
     is_local, is_passive : bool
         Whether it is a load or a store of the rank itself; whether its origin has a lock.
-    list_it : callable
-        Counts it, once the library has accepted it.
     after : list of Access
         Of one that fetches: the accumulations whose results it may have seen, after which it comes.
     latest : dict of int to Access
         Of one that fetches: the last accumulation of each rank there, until now.
     """
 
-    __slots__ = (
-        "after",
-        "ended",
-        "epoch",
-        "exclusive",
-        "how",
-        "is_local",
-        "is_passive",
-        "latest",
-        "list_it",
-        "pieces",
-        "place",
-        "rank",
-        "title",
-        "used",
-        "what",
-    )
+    used: Any = None
+    ended = 0
+    is_local = is_passive = False
+    after: Sequence[Access] = ()
+    latest: Mapping[int, Access] = MappingProxyType({})
 
     def __init__(
         self,
@@ -259,12 +248,6 @@ class Access(Deed):
         self.what = what
         self.pieces = pieces
         self.exclusive = exclusive
-        self.used: Any = None
-        self.ended = 0
-        self.after: list[Access] = []
-        self.latest: dict[int, Access] = {}
-        self.is_local = self.is_passive = False
-        self.list_it: Any = None
 
     def conflicts(self, other: Access) -> bool:
         """Return whether two accesses to the same bytes at the same time would conflict."""

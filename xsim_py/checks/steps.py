@@ -53,23 +53,20 @@ class Steps:
 
     def exchange(self, side: MessageSide) -> None:
         """Take a step that begins messages, and waits for them: that of a blocking call."""
-        ahead = self.ahead
-        if not ahead:
-            side.posted = True
-            if side.also is not None:
-                side.also.posted = True
-        ahead.append(side)
+        if not self.ahead:
+            _post(side)
+        self.ahead.append(side)
 
     def take(self, posted: list[Any], waited: list[Any], hard: bool) -> None:
         """Take any other step."""
+        step = posted, waited, hard
         if not self.ahead:
+            _begin(step)
             if not waited and not self._keeps:
-                _begin((posted, waited, hard))
                 for each in posted:
                     each.clock = 0
                 return
-            _begin((posted, waited, hard))
-        self.ahead.append((posted, waited, hard))
+        self.ahead.append(step)
 
     def listed(self) -> list[tuple[list[Any], list[Any], bool]]:
         """Return the steps, each as what it has begun, what it waits for, and whether it has to wait for just that."""
@@ -105,8 +102,13 @@ class Steps:
                 for each in step[0]:
                     each.clock = 0
             ahead.popleft()
-            if ahead:
-                _begin(ahead[0], waiters, ready)
+            if not ahead:
+                break
+            step = ahead[0]
+            if type(step) is MessageSide and not waiters:
+                _post(step)
+            else:
+                _begin(step, waiters, ready)
         return None
 
 
@@ -128,6 +130,13 @@ def _missing(waited: list[Any], hard: bool, *, is_over: bool) -> Any:
             each.meeting = None
             meeting.clock = 0
     return None
+
+
+def _post(side: MessageSide) -> None:
+    """Take note that a rank has come to a blocking call: what `_begin` does where nobody waits for that."""
+    side.posted = True
+    if side.also is not None:
+        side.also.posted = True
 
 
 def _begin(step: Step, waiters: dict[int, list[Steps]] = _NOBODY, ready: Any = None) -> None:
