@@ -204,7 +204,7 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
 
     def leave(made: MpiCall, after: After | None, result: Any, first: Any, frame: FrameType | None) -> None:
         made.is_open = False
-        made.waits_for = made.sending = made.receiving = None
+        made.waits_for = made.sending = None
         if made.outer is not None:
             calls[here()] = made.outer
         if frame is None:  # it has failed

@@ -49,17 +49,17 @@ class MpiCall:
         The method, alone and as the program has written it: ``Comm.Send``.
     place : Place
         The line of the program.
-    sending, receiving : MessageSide or None
-        What it is about to begin, and what the message that it receives will have met.
+    sending : MessageSide or None
+        What it is about to send.
     waits_for : MessageSide or None
-        The messages that it waits for.
+        The messages that it waits for, of which the first is what it receives.
     said : str
         Those of its arguments, in words, that are the same in the calls of other ranks with which it ends.
     outer : MpiCall or None
         The call that has called back the function of the program which makes this one.
     """
 
-    __slots__ = ("is_open", "name", "outer", "place", "rank", "receiving", "said", "sending", "title", "waits_for")
+    __slots__ = ("is_open", "name", "outer", "place", "rank", "said", "sending", "title", "waits_for")
 
     def __init__(self, rank: RankState, outer: MpiCall | None = None) -> None:
         self.rank = rank
@@ -68,7 +68,6 @@ class MpiCall:
         self.name = self.title = ""
         self.place: Place = ("", 0)
         self.sending: MessageSide | None = None
-        self.receiving: MessageSide | None = None
         self.waits_for: MessageSide | None = None
         self.said = ""
 
@@ -269,9 +268,9 @@ class Monitor:
         send = self.under_way.pop(what, None)
         if send is not None:
             call = self.calls.get(current.fiber)
-            if call is not None and call.receiving is not None:
-                self._matched(send, call.receiving)
-                call.receiving = None
+            receive = None if call is None else call.waits_for
+            if receive is not None and not receive.sends and receive.partner is None:
+                self._matched(send, receive)
 
     def received(self, message: Message | None, receive: MessageSide) -> None:
         """Take note that a message is received, which this side has waited for."""

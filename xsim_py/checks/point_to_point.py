@@ -47,8 +47,7 @@ def _receive(
         return None
     if source == ANY_SOURCE:
         monitor.wildcards = True
-    side = call.receiving = side_of(call, core, source, tag, signature, False)
-    return side
+    return side_of(call, core, source, tag, signature, False)
 
 
 def core_of(comm: Any) -> Any:
