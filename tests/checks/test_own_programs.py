@@ -28,6 +28,7 @@ OTHERS = {
     "ft_shrink_barrier": (4, ""),
     "liveness": (8, "--variant repaired --calls 1"),
     "lossy": (4, "--n 16 --steps 5"),
+    "multigrid": (4, "--rows 16"),
     "netpipe": (4, "--largest 64 --repetitions 2"),
     "network_benchmarks": (4, "allreduce --sizes 4 64 --repetitions 2"),
     "network_probe": (3, "--largest 4096 --sizes 4 --repetitions 2"),

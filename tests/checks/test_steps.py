@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xsim_py.checks.sides import MessageSide, side_of
+from xsim_py.checks.point_to_point import side_of
+from xsim_py.checks.sides import MessageSide
 from xsim_py.checks.steps import Steps, go_through
 
 RANKS = 3

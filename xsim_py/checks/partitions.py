@@ -8,9 +8,9 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from xsim_py.mpi4py.bufspec import UserBuffer, message
 
 from . import buffers, signatures
-from .point_to_point import core_of
+from .point_to_point import core_of, side_of
 from .requests import RequestRecord, of_request
-from .sides import MessageSide, side_of
+from .sides import MessageSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What the source of a program says of its instructions: on which arrays each works, and what it calls."""
+"""Source files tell what the instructions of a program do: on which arrays each works, and what it calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank has begun and completed, gone through once more with sends that wait for their receives.
+"""Ranks go once more through what they have begun and completed, with sends that wait for their receives.
 
 Each step of a rank is what it has begun, what it has waited for, and whether it had to wait for just that: sides of
 messages, calls of collectives, signals, and accesses to windows. A step can be gone through once all that it waits for
