@@ -3,11 +3,17 @@
 A matrix is factorised by Householder's reflections, in blocks of columns that lie on the ranks in turn.  For each
 group of blocks, one from each rank, there is a block that is their sum.  A reflection of the columns reflects the sum,
 too: after each panel it still is the sum, of finished and unfinished columns alike.  So when a process dies, a new one
-takes its rank, and each of its blocks is the sum of its group less the others.  A sum lies on two ranks, for one of
-them may be the dead one, which also has a block of that group; and the reflections of a panel, which no sum protects,
-lie with the right neighbour, too, who has got them anyway.  Everybody goes back to the panel that all had begun, and
-goes on.  Two processes that die together take two blocks of each group along: those are lost.  With `--recovery buddy`
-a neighbour has copies of everything, as of each panel.
+takes its rank, and each of its blocks is the sum of its group less the others.  There are two sums of each group, on
+two ranks, for one of them may be the dead one, which also has a block of that group; in the second one each rank's
+block has a weight of its own.  The reflections of a panel, which no sum protects, lie with the right neighbour, too,
+who has got them anyway.  Everybody goes back to the panel that all had begun, and goes on.  Two processes that die
+together take two blocks of each group along: those are lost.  With `--recovery buddy` a neighbour has copies of
+everything, as of each panel.
+
+When a bit flips in memory nobody dies, but both sums are off: by the same row of the same column, and by numbers whose
+ratio is the weight of one rank.  So before each panel it is known which element has changed (Huang and Abraham, IEEE
+Transactions on Computers C-33, 1984), and it is made anew from the first sum, like the column of it that a reflection
+has spread it to.  If only one of the two sums is off, that is what has changed.
 
 This is algorithm-based fault tolerance as in FTLA (Innovative Computing Laboratory, University of Tennessee: Du,
 Bouteiller, Bosilca, Herault, Dongarra, PPoPP 2012), of which the ULFM tutorials of 2014 say that "FTQR returns an
@@ -17,6 +23,7 @@ columns.
 
     xsim run -n 8 ft_qr.py --die 3@5
     xsim run -n 8 --fail "rank=2@3ms" ft_qr.py --recovery buddy
+    xsim run -n 8 --fail "flip:array,rank=2,at=1ms,array=block2,bit=1400" ft_qr.py
     mpirun --with-ft ulfm -n 8 python ft_qr.py --die 3@5
 
 Judge: after each panel the sums are sums to 1e-13 of the matrix; each block that is given back is that which the
@@ -34,7 +41,15 @@ import numpy as np
 import recovery
 from mpi4py import MPI
 
-PANELS, GUARDS, SUMS = 1, 2, 3
+try:
+    from xsim_py import expose
+except ImportError:
+
+    def expose(name: str, array: np.ndarray) -> None:
+        """Do nothing: only where the program is simulated are there soft errors on demand."""
+
+
+PANELS, GUARDS = 1, 2
 EXACT = 1e-13
 UNSEEN = -1.0  # no such thing has been looked at
 
@@ -79,7 +94,8 @@ def reflections(columns: np.ndarray, begin: int) -> np.ndarray:
 def reflected(columns: np.ndarray, panel: np.ndarray, *, back: bool = False) -> np.ndarray:
     """Return Q' times some columns, or Q times them."""
     vectors, factor = panel[: len(columns)], panel[len(columns) :]
-    return columns - vectors @ ((factor if back else factor.T) @ (vectors.T @ columns))
+    with np.errstate(over="ignore", invalid="ignore"):  # of what a soft error has made of a number
+        return columns - vectors @ ((factor if back else factor.T) @ (vectors.T @ columns))
 
 
 class State(NamedTuple):
@@ -92,6 +108,14 @@ class State(NamedTuple):
     guarded: dict[int, np.ndarray]
     """The reflections of its left neighbour's."""
 
+    def plausible(self, size: int) -> State:
+        """Return a copy with zeros for numbers that no matrix of so many rows can have, or that are none."""
+
+        def limited(columns: dict[int, np.ndarray], most: float) -> dict[int, np.ndarray]:
+            return {at: np.where(np.abs(each) <= most, each, 0.0) for at, each in columns.items()}
+
+        return self._replace(blocks=limited(self.blocks, size), sums=limited(self.sums, 2.0 * size * size))
+
 
 class Factorisation:
     """One rank's part of the factorisation."""
@@ -103,6 +127,7 @@ class Factorisation:
         self.summed = told.recovery == "checksum"
         self.copies = recovery.Copies() if self.summed else recovery.Buddies()
         self.recovered = UNSEEN
+        self.flips: list[str] = []
         self.start()
 
     def start(self) -> None:
@@ -110,9 +135,29 @@ class Factorisation:
         told, ranks = self.told, self.ranks
         self.panel, self.worst = 0, UNSEEN
         blocks = {block: self.original(block) for block in range(self.rank, self.count, ranks)}
-        groups = [group for group in range(told.groups) if self.summed and self.rank in holders(group, ranks)]
-        sums = {group: sum(map(self.original, range(group * ranks, (group + 1) * ranks))) for group in groups}
+        sums = {}
+        for group in range(told.groups) if self.summed else ():
+            if self.rank in holders(group, ranks):
+                weights = self.weights[holders(group, ranks).index(self.rank)]
+                sums[group] = sum(weights[each] * self.original(group * ranks + each) for each in range(ranks))
         self.state = State(blocks, sums, {}, {})
+
+    @property
+    def weights(self) -> np.ndarray:
+        """What each rank's block counts in the two sums of a group, shape (2, ranks)."""
+        return np.array([np.ones(self.ranks), 1 + np.arange(self.ranks) / self.ranks])
+
+    @property
+    def state(self) -> State:
+        """What this rank has; soft errors may hit its blocks and sums."""
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        for name, columns in (("block", state.blocks), ("sum", state.sums)):
+            for at, each in columns.items():
+                expose(f"{name}{at}", each)
 
     def original(self, block: int) -> np.ndarray:
         """Return a block of the matrix itself."""
@@ -123,9 +168,9 @@ class Factorisation:
         while self.panel < min(self.count, self.told.panels):
             self.copies.save(comm, self.panel, self.state)
             recovery.die_at(self.told.die, self.panel)
+            self.check(comm)
             self.advance(comm)
-            if self.summed and not self.told.no_check:
-                self.worst = max(self.worst, self.unbalanced(comm))
+        self.check(comm)
         return self.residuals(comm)
 
     def advance(self, comm: MPI.Intracomm) -> None:
@@ -138,28 +183,55 @@ class Factorisation:
         blocks = {at: reflected(each, made) if at >= panel else each for at, each in state.blocks.items()}
         ended = panel // self.ranks  # groups whose blocks are all finished
         sums = {at: reflected(each, made) if at >= ended else each for at, each in state.sums.items()}
-        if told.work:
-            time.sleep(told.work * (sum(at >= panel for at in blocks) + len(sums)))
         panels = state.panels | ({panel: made} if self.rank == owner else {})
         guarded = state.guarded | ({panel: made} if self.rank == (owner + 1) % self.ranks else {})
         self.state, self.panel = State(blocks, sums, panels, guarded), panel + 1
+        if told.work:
+            time.sleep(told.work * (sum(at >= panel for at in blocks) + len(sums)))
 
     # ------------------------------------------------------------------------------------------------------- judging
 
-    def unbalanced(self, comm: MPI.Intracomm) -> float:
-        """Return how far the sums are from being sums, relative to the matrix."""
-        shape = (self.told.groups, self.size, self.told.block)
-        worst = 0.0
-        for copy in (0, 1):
-            mine, both = np.zeros(shape), np.empty(shape)
-            for block, columns in self.state.blocks.items():
-                mine[block // self.ranks] += columns
-            for group, columns in self.state.sums.items():
-                if holders(group, self.ranks)[copy] == self.rank:
-                    mine[group] -= columns
-            comm.Allreduce(mine, both)
-            worst = max(worst, float(np.abs(both).max()))
-        return worst / self.norm
+    def unbalanced(self, comm: MPI.Intracomm, state: State) -> np.ndarray:
+        """Return on rank 0 how far the sums are from being sums, shape (2, groups, size, block)."""
+        mine = np.zeros((2, self.told.groups, self.size, self.told.block))
+        for block, columns in state.blocks.items():
+            mine[:, block // self.ranks] += np.multiply.outer(self.weights[:, self.rank], columns)
+        for group, columns in state.sums.items():
+            mine[holders(group, self.ranks).index(self.rank), group] -= columns
+        wrong = np.zeros_like(mine)
+        comm.Reduce(mine, wrong)
+        return wrong
+
+    def check(self, comm: MPI.Intracomm) -> None:
+        """See whether the sums are sums; what a soft error has changed is made anew, if the sums say where it is.
+
+        Rank 0 decides, for soft errors hit messages, too, and then not all would find the same.  What is looked at are
+        copies, with which all go on: whatever changes meanwhile has changed in vain.
+        """
+        if not self.summed or self.told.no_check:
+            return
+        state = self.state.plausible(self.size)
+        wrong = self.unbalanced(comm, state)
+        found, worst = comm.bcast((located(wrong, self.weights[1], EXACT * self.norm), float(np.abs(wrong).max())))
+        if found:
+            for column in found:
+                self.put(state, column, np.zeros(self.size))
+            missing = self.unbalanced(comm, state)  # with nothing of the old numbers, which may have been huge
+            for column, values in comm.bcast([(each, each.values(missing)) for each in found]):
+                self.put(state, column, values)
+                self.flips.append(column.told(self))
+            worst = comm.bcast(float(np.abs(self.unbalanced(comm, state)).max()))
+        self.state, self.worst = state, max(self.worst, worst / self.norm)
+        if self.panel in self.copies.kept:
+            self.copies.kept[self.panel] = state  # who goes back goes back to this
+
+    def put(self, state: State, place: Column, values: np.ndarray) -> None:
+        """Give a column of a block or sum other values, where it is."""
+        group, rank, copy = place.group, place.rank, place.copy
+        if rank == self.rank:
+            state.blocks[group * self.ranks + rank][:, place.column] = values
+        elif copy is not None and holders(group, self.ranks)[copy] == self.rank:
+            state.sums[group][:, place.column] = values
 
     @property
     def norm(self) -> float:
@@ -182,6 +254,7 @@ class Factorisation:
         for panel in range(self.panel):
             columns = reflected(columns, self.shared(comm, panel))
         skew = np.abs(columns - given)[:, len(own) * width :].max()
+        self.flips = sorted({each for flips in comm.allgather(self.flips) for each in flips})
         worst, all_worst = np.array([wrong, skew, self.worst, self.recovered]), np.empty(4)
         comm.Allreduce(worst, all_worst, op=MPI.MAX)
         return Residuals(*all_worst.tolist())
@@ -206,8 +279,65 @@ class Residuals(NamedTuple):
 
 
 def holders(group: int, ranks: int) -> tuple[int, int]:
-    """Return the two ranks that have the sum of a group."""
+    """Return the two ranks that have the sums of a group."""
     return 2 * group % ranks, (2 * group + 1) % ranks
+
+
+class Column(NamedTuple):
+    """A column in which something has changed."""
+
+    group: int
+    column: int
+    """Which of a block's."""
+    rank: int | None
+    """Whose block of the group it is in; None: it is in a sum."""
+    copy: int | None
+    """In which of the group's sums."""
+    rows: tuple[int, int]
+    """The first and the last one that is off."""
+
+    def values(self, missing: np.ndarray) -> np.ndarray:
+        """Return what has to be there, given how far sums without it are from being sums."""
+        values = missing[self.copy or 0, self.group, :, self.column]
+        return values if self.rank is None else -values
+
+    def told(self, work: Factorisation) -> str:
+        """Say where it is."""
+        first, last = self.rows
+        where = f"row {first}" if first == last else f"rows {first} to {last}"
+        if self.rank is None:
+            what = f"column {self.column} of sum {self.copy + 1} of group {self.group}"
+        else:
+            what = f"column {(self.group * work.ranks + self.rank) * work.told.block + self.column}"
+        return f"before panel {work.panel}: {where} of {what} made anew"
+
+
+def located(wrong: np.ndarray, weights: np.ndarray, least: float) -> list[Column]:
+    """Return where something has changed, of which all sums say where it is.
+
+    Parameters
+    ----------
+    wrong : ndarray, shape (2, groups, size, block)
+        How far the sums are from being sums.
+    weights : ndarray, shape (ranks,)
+        What the ranks' blocks count in the second sum; in the first one it is 1.
+    least : float
+        What is no more than round-off.
+    """
+    found = []
+    off = np.abs(wrong) > least
+    for group, column in zip(*np.nonzero(off.any(axis=(0, 2))), strict=True):
+        first, second = wrong[:, group, :, column]
+        rows = np.flatnonzero(off[:, group, :, column].any(axis=0))
+        rank = copy = None
+        if not off[0, group, :, column].any() or not off[1, group, :, column].any():
+            copy = int(off[1, group, :, column].any())
+        else:
+            rank = int(np.abs(weights - first @ second / (first @ first)).argmin())
+            if np.abs(second - weights[rank] * first).max() > least + 1e-9 * np.abs(first).max():
+                continue  # more than one of the group has changed
+        found.append(Column(int(group), int(column), rank, copy, (int(rows[0]), int(rows[-1]))))
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------------ recovery
@@ -256,20 +386,19 @@ class Recovery:
         right, left = (loser + 1) % work.ranks, (loser - 1) % work.ranks
         blocks, sums = {}, {}
         for group in range(work.told.groups):
-            block = group * work.ranks + loser
-            mine, whole = np.zeros((work.size, work.told.block)), np.empty((work.size, work.told.block))
-            holder = next(each for each in holders(group, work.ranks) if each != loser)
+            held = holders(group, work.ranks)
+            copy = int(held[0] == loser)  # of the sum that is left
+            mine, whole = np.zeros((2, work.size, work.told.block))
             if me != loser:
-                mine -= state.blocks[group * work.ranks + me]
-            if me == holder:
+                mine -= work.weights[copy, me] * state.blocks[group * work.ranks + me]
+            if me == held[copy]:
                 mine += state.sums[group]
             comm.Reduce(mine, whole, root=loser)
-            blocks[block] = whole
-            if loser in holders(group, work.ranks):
-                if me == holder:
-                    comm.send(state.sums[group], dest=loser, tag=SUMS)
-                elif me == loser:
-                    sums[group] = comm.recv(source=holder, tag=SUMS)
+            block = blocks[group * work.ranks + loser] = whole / work.weights[copy, loser]
+            if loser in held:
+                again = work.weights[1 - copy, me] * (block if me == loser else state.blocks[group * work.ranks + me])
+                comm.Reduce(again, whole := np.empty_like(whole), root=loser)
+                sums[group] = whole
         if me == right:
             comm.send(state.guarded, dest=loser, tag=PANELS)
         if me == left:
@@ -307,6 +436,7 @@ def main() -> None:
     extra = 2 * told.groups * told.block if work.summed else work.size
     lines = [f"ft_qr: {comm.size} ranks, {work.size} x {work.size}, {work.panel} panels, {extra} columns more"]
     lines += [f"{name} exact: {good}" for name, good in well.items()]
+    lines += work.flips
     lines.append("# " + ", ".join(f"{name} {value:.1e}" for name, value in seen.items()))
     recovery.conclude(comm, lines, all(well.values()))
 
