@@ -265,11 +265,16 @@ def pieces_from(start: int, core: Type, count: int) -> list[tuple[int, int]]:
     """Return where elements of a datatype lie, in ascending order; empty where the pieces are too many to tell."""
     if core.is_contiguous:
         return [(start, start + count * core.size)]
+    return [(start + first, start + end) for first, end in _pieces_from_origin(core, count)]
+
+
+@lru_cache(maxsize=64)
+def _pieces_from_origin(core: Type, count: int) -> list[tuple[int, int]]:
     layout = core.layout
     if count * len(layout.offsets) * prod(n for n, _ in layout.dims) > _MOST_PIECES:
         return []
     offsets, lengths = layout.blocks()
-    starts = (start + np.arange(count)[:, None] * core.extent + offsets).reshape(-1)
+    starts = (np.arange(count)[:, None] * core.extent + offsets).reshape(-1)
     return sorted(zip(starts.tolist(), (starts + np.tile(lengths, count)).tolist(), strict=True))
 
 
