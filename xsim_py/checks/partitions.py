@@ -10,7 +10,7 @@ from xsim_py.mpi4py.bufspec import UserBuffer, message
 from . import buffers, signatures
 from .point_to_point import core_of
 from .requests import RequestRecord, of_request
-from .sides import MessageSide, side_of
+from .sides import MessageSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,7 +52,7 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
             ]
             record.sends = sends
             whole = signatures.of_elements(parsed.datatype, parsed.count * partitions)
-            side = side_of(call, core, peer, tag, whole, sends)
+            side = call.side(core, peer, tag, whole, sends)
             _meet(monitor, core, side)
 
         return prepared

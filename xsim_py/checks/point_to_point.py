@@ -16,7 +16,7 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
 from . import arguments, buffers
 from .requests import RequestRecord, of_request
-from .sides import MessageSide, side_of
+from .sides import MessageSide
 from .signatures import PICKLE, Signature, of_buffer
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag:
     """Begin to follow a message; None where it goes to PROC_NULL."""
     if dest == PROC_NULL:
         return None
-    side = call.sending = side_of(call, core, dest, tag, signature, True)
+    side = call.sending = call.side(core, dest, tag, signature, True)
     return side
 
 
@@ -47,7 +47,7 @@ def _receive(
         return None
     if source == ANY_SOURCE:
         monitor.wildcards = True
-    return side_of(call, core, source, tag, signature, False)
+    return call.side(core, source, tag, signature, False)
 
 
 def core_of(comm: Any) -> Any:
@@ -124,7 +124,7 @@ def probe(
     core = core_of(comm)
     if source == PROC_NULL or core is None:
         return None
-    side = side_of(call, core, source, tag, None, False)
+    side = call.side(core, source, tag, None, False)
     call.waits_for = side
 
     def found(what: Any) -> None:
@@ -313,7 +313,7 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
     def follow(monitor: Monitor, call: MpiCall, message: Any, *buf: Any, **named: Any) -> After | None:
         envelope = message._impl
         signature = signature_of(buf[0] if buf else named.get("buf"))
-        receive = side_of(call, None, ANY_SOURCE, ANY_TAG, signature, False)
+        receive = call.side(None, ANY_SOURCE, ANY_TAG, signature, False)
         monitor.received(envelope, receive)
         if not call.name.lower().startswith("i"):
             call.rank.steps.exchange(receive)

@@ -1,4 +1,4 @@
-"""What the source of a program says of its instructions: on which arrays each works, and what it calls."""
+"""The source of a program says on which arrays each instruction works, and what each call calls."""
 
 from __future__ import annotations
 
