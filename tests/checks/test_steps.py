@@ -1,12 +1,9 @@
 """What ranks have gone through while they ran is what can be gone through at all, and so is what is left at the end."""
 
-from types import SimpleNamespace
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xsim_py.checks.point_to_point import side_of
+from xsim_py.checks.monitor import MpiCall, RankState
 from xsim_py.checks.sides import MessageSide
 from xsim_py.checks.steps import Steps, go_through
 
@@ -61,8 +58,7 @@ def test_steps_are_gone_through_as_far_as_sends_without_buffers_come(calls: list
     for rank, about, blocking in calls:
         made = []
         for message in about:
-            call: Any = SimpleNamespace(rank=SimpleNamespace(number=rank), title="Comm.Send", place=("program", 1))
-            side = side_of(call, None, 0, 0, None, message not in sides)
+            side = MpiCall(RankState(rank, ())).side(None, 0, 0, None, message not in sides)
             if message in sides:
                 side.partner, sides[message].partner = sides[message], side
             sides[message] = side

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
     from .requests import RequestRecord
+    from .signatures import Signature
 
 MANY_STEPS = 500
+_blank = object.__new__
 
 _MOST_DETAILS = 8
 _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
@@ -70,6 +72,22 @@ class MpiCall:
         self.sending: MessageSide | None = None
         self.waits_for: MessageSide | None = None
         self.said = ""
+
+    def side(self, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
+        """Return a side of a message that the call begins now."""
+        # Hot path, twice for nearly every message: in a third of the time that an `__init__` takes.
+        side = _blank(MessageSide)
+        side.posted = False
+        side.clock = side.partner = side.also = None
+        side.rank = self.rank.number
+        side.name = self.title
+        side.place = self.place
+        side.comm = comm
+        side.peer = peer
+        side.tag = tag
+        side.signature = signature
+        side.sends = sends
+        return side
 
 
 class RankState:

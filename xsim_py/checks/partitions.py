@@ -8,7 +8,7 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from xsim_py.mpi4py.bufspec import UserBuffer, message
 
 from . import buffers, signatures
-from .point_to_point import core_of, side_of
+from .point_to_point import core_of
 from .requests import RequestRecord, of_request
 from .sides import MessageSide
 
@@ -52,7 +52,7 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
             ]
             record.sends = sends
             whole = signatures.of_elements(parsed.datatype, parsed.count * partitions)
-            side = side_of(call, core, peer, tag, whole, sends)
+            side = call.side(core, peer, tag, whole, sends)
             _meet(monitor, core, side)
 
         return prepared

@@ -27,32 +27,14 @@ if TYPE_CHECKING:
     from .around import After
     from .monitor import Monitor, MpiCall
 
-_blank = object.__new__
 _ndarray = np.ndarray
-
-
-def side_of(call: MpiCall, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
-    """Return a side of a message that a call begins now."""
-    # Hot path, twice for nearly every message: in a third of the time that an `__init__` takes.
-    side = _blank(MessageSide)
-    side.posted = False
-    side.clock = side.partner = side.also = None
-    side.rank = call.rank.number
-    side.name = call.title
-    side.place = call.place
-    side.comm = comm
-    side.peer = peer
-    side.tag = tag
-    side.signature = signature
-    side.sends = sends
-    return side
 
 
 def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag: Any) -> MessageSide | None:
     """Begin to follow a message; None where it goes to PROC_NULL."""
     if dest == PROC_NULL:
         return None
-    side = call.sending = side_of(call, core, dest, tag, signature, True)
+    side = call.sending = call.side(core, dest, tag, signature, True)
     return side
 
 
@@ -64,7 +46,7 @@ def _receive(
         return None
     if source == ANY_SOURCE:
         monitor.wildcards = True
-    return side_of(call, core, source, tag, signature, False)
+    return call.side(core, source, tag, signature, False)
 
 
 def core_of(comm: Any) -> Any:
@@ -141,7 +123,7 @@ def probe(
     core = core_of(comm)
     if source == PROC_NULL or core is None:
         return None
-    side = side_of(call, core, source, tag, None, False)
+    side = call.side(core, source, tag, None, False)
     call.waits_for = side
 
     def found(what: Any) -> None:
@@ -330,7 +312,7 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
     def follow(monitor: Monitor, call: MpiCall, message: Any, *buf: Any, **named: Any) -> After | None:
         envelope = message._impl
         signature = signature_of(buf[0] if buf else named.get("buf"))
-        receive = side_of(call, None, ANY_SOURCE, ANY_TAG, signature, False)
+        receive = call.side(None, ANY_SOURCE, ANY_TAG, signature, False)
         monitor.received(envelope, receive)
         if not call.name.lower().startswith("i"):
             call.rank.steps.exchange(receive)

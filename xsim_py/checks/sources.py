@@ -1,4 +1,4 @@
-"""Source files tell what the instructions of a program do: on which arrays each works, and what it calls."""
+"""The source of a program says on which arrays each instruction works, and what each call calls."""
 
 from __future__ import annotations
 

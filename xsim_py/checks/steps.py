@@ -1,6 +1,6 @@
-"""Ranks go once more through what they have begun and completed, with sends that wait for their receives.
+"""The steps of a rank are gone through once more, as if each send waited for its receive.
 
-Each step of a rank is what it has begun, what it has waited for, and whether it had to wait for just that: sides of
+Each step is what the rank has begun, what it has waited for, and whether it had to wait for just that: sides of
 messages, calls of collectives, signals, and accesses to windows. A step can be gone through once all that it waits for
 has been begun by others. Ranks do that while they run, as far as they come, so that few steps are kept; all of them are
 only where vector clocks may be needed, for accesses to windows.
