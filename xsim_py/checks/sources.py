@@ -75,11 +75,27 @@ Key = tuple[str, int, int]
 """What an instruction does, and the line and column in which its expression ends."""
 
 
+_read: dict[str, list[str]] = {}
+"""The lines of each file that has been read."""
+
+
+def forget_rewritten() -> None:
+    """Forget what files said if one of them has other lines now: a program may be changed between two runs."""
+    for file, lines in _read.items():
+        linecache.checkcache(file)
+        if linecache.getlines(file) != lines:
+            _read.clear()
+            for function in (_nodes, touches_of, instructions_of, touching, callees_of):
+                function.cache_clear()
+            return
+
+
 @lru_cache(maxsize=1)
 def _nodes(file: str) -> list[ast.AST]:
     """Return the nodes of the source of a file; none of what is no Python."""
+    lines = _read[file] = linecache.getlines(file)
     try:
-        return list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+        return list(ast.walk(ast.parse("".join(lines))))
     except (SyntaxError, ValueError):
         return []
 

@@ -32,6 +32,7 @@ from .sources import (
     ArrayName,
     Touch,
     callees_of,
+    forget_rewritten,
     instructions_of,
     key_of,
     touches_of,
@@ -208,6 +209,7 @@ class LineWatch:
     """Has Python tell of the instructions of a program between its MPI calls, while a rank has guards."""
 
     def __init__(self, monitor: Monitor) -> None:
+        forget_rewritten()
         self._monitor = monitor
         self._usable = _gettrace() is None
         self._events = 0
