@@ -1,6 +1,5 @@
 """Fault-tolerant recursive doubling: whoever dies, whenever, all who live end with one result; and what it costs."""
 
-from collections.abc import Iterable
 from itertools import combinations
 from typing import ClassVar
 
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.mpi.ftco.world import Scenario, World
+from tests.mpi.ftco.world import Scenario, World, failing
 from xsim_py.mpi.ftco.doubling import BlockValue, DoublingNode, Halves
 from xsim_py.mpi.ftco.node import ACK, DATA, KEEPALIVE, ORDERS
 
@@ -83,17 +82,6 @@ class Deserting(DoublingNode):
     def deliver(self, packet, now):
         if not self.settled:
             super().deliver(packet, now)
-
-
-def failing(kind: type[DoublingNode], given: Iterable[Scenario]) -> int:
-    """How many of these go wrong with other rules."""
-    count = 0
-    for scenario in given:
-        try:
-            World(scenario, kind).play().check()
-        except AssertionError:
-            count += 1
-    return count
 
 
 def test_these_checks_find_rules_that_are_too_simple():

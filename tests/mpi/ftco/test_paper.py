@@ -1,12 +1,10 @@
 """FTCO's own rules: whoever dies, and whenever, all who live end with one result that has every survivor in it once."""
 
-from collections.abc import Iterable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.mpi.ftco.world import Scenario, World
+from tests.mpi.ftco.world import Scenario, World, failing
 from xsim_py.mpi.ftco.node import ACK, DATA, KEEPALIVE, ORDERS
 from xsim_py.mpi.ftco.paper import OPERATIONS, PaperNode
 from xsim_py.mpi.ftco.trees import tree
@@ -78,17 +76,6 @@ def plain(size: int, operation: str, roots: str, **changes: object) -> Scenario:
             **changes,
         }
     )
-
-
-def failing(kind: type[PaperNode], scenarios: Iterable[Scenario]) -> int:
-    """How many of these go wrong with other rules."""
-    count = 0
-    for scenario in scenarios:
-        try:
-            World(scenario, kind).play().check()
-        except AssertionError:
-            count += 1
-    return count
 
 
 def test_these_checks_find_rules_that_are_too_simple():

@@ -10,10 +10,11 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from xsim_py.mpi.ftco.doubling import DoublingNode
 from xsim_py.mpi.ftco.node import SendAction
 from xsim_py.mpi.ftco.paper import PaperNode, TreeShape
 
@@ -171,3 +172,14 @@ class World:
             else:
                 assert result.payload >= set(range(scenario.size)) - self.dead
                 assert result.missing == set(range(scenario.size)) - result.payload
+
+
+def failing(kind: type[PaperNode] | type[DoublingNode], scenarios: Iterable[Scenario]) -> int:
+    """How many of these go wrong with other rules."""
+    count = 0
+    for scenario in scenarios:
+        try:
+            World(scenario, kind).play().check()
+        except AssertionError:
+            count += 1
+    return count
