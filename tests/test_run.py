@@ -469,6 +469,19 @@ def test_a_job_goes_on_in_a_second_run_at_the_time_at_which_the_first_has_ended(
 
 def test_a_clock_needs_the_result_of_a_run(tmp_path):
     (tmp_path / "other.json").write_text("{}")
-    for name, message in (("none.json", "cannot be read"), ("other.json", "not a result"), ("", "result.json")):
+    (tmp_path / "text.json").write_text('{"virtual_time_s": "x"}')
+    (tmp_path / "late.json").write_text('{"virtual_time_s": 1e300}')
+    wrong = [(name, "not a result") for name in ("other.json", "text.json", "late.json")]
+    for name, message in (("none.json", "cannot be read"), *wrong, ("", "result.json")):
         with pytest.raises(ConfigError, match=rf"clock_from: .*{message}"):
             simulate(resumed, ranks=1, clock_from=tmp_path / name)
+
+
+def test_what_is_written_for_a_time_before_the_clock_is_over_and_said():
+    first = simulate("import time; time.sleep(2e-3)", kind="code", ranks=2)
+    fail = ["rank=1@1ms", "hang:rank=1,at=1ms,for=100us", "flip:message,rank=1,at=2ms,bit=3", "rank=0@9s"]
+    second = simulate("pass", kind="code", ranks=2, fail=fail, clock_from=first)
+    over, never = sorted(second.warnings, reverse=True)
+    assert over.startswith("over before this run begins, at 2 ms: rank=1@1ms; ")
+    assert over.count(";") == 2
+    assert never == "never came, for the ranks had ended or made no such call: rank=0@9s"

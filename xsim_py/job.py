@@ -65,6 +65,7 @@ from xsim_py.process.ranks import context, current, meter
 from xsim_py.process.ranks.memory import patient_collector
 from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.shard import Control, Shard, weak_getter
+from xsim_py.units import format_time
 
 if TYPE_CHECKING:
     from xsim_py.checks.monitor import Monitor
@@ -447,9 +448,13 @@ class Job:
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
             came_too = set().union(*(part.mishaps for attempt in self.attempts for part in attempt.parts))
             missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
-            missed += [] if self.failures is None else self.failures.never_came(came_too)
-            unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]
             found = [] if self.host is None else self.host.warnings
+            if self.failures is not None:
+                missed += self.failures.never_came(came_too, self.begin_ps)
+                if over := self.failures.over_at(self.begin_ps):
+                    begin = format_time(self.begin_ps, digits=None)
+                    found = [*found, f"over before this run begins, at {begin}: {'; '.join(over)}"]
+            unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]
             said = {"missed": missed, "unwritten": unwritten, "found": found}
             compute = "measured" if self.compute.startswith(("measured", RECORD)) else "none"
             result = assemble(self.attempts, facts, left=left, compute=compute, **said)

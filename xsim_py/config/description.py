@@ -131,7 +131,7 @@ class FtcoSpec:
     algorithm: str = option(
         choice("tree", "recursive_doubling"),
         "How what all contribute to and all get is done (Allreduce, Barrier, Allgather, Reduce_scatter): up a tree and "
-        "down again, or by exchanges with the rank that is 1, 2, 4, ... further on. Reduce and Bcast go by a tree.",
+        "down again, or by exchanges with the ranks whose numbers differ in one bit. Reduce and Bcast go by a tree.",
         default="tree",
     )
     tree: str = option(

@@ -114,9 +114,15 @@ class FailureModel:
         """True if processes stand still for a while."""
         return bool(self._hangs)
 
-    def never_came(self, came: Collection[str]) -> list[str]:
-        """Return the flips and hangs that are not among those that have come, all as they are written."""
-        return [str(each) for each in (*self._flips, *self._hangs) if str(each) not in came]
+    def never_came(self, came: Collection[str], begin_ps: int) -> list[str]:
+        """Return the flips and hangs after a time that are not among those that have come, all as they are written."""
+        over = self.over_at(begin_ps)
+        return [str(each) for each in (*self._flips, *self._hangs) if str(each) not in (*came, *over)]
+
+    def over_at(self, begin_ps: int) -> list[str]:
+        """Return what is written of times up to one, at which a job goes on: it is not to happen any more."""
+        every: list[Timed | Flip | Hang] = [*self._timed, *self._flips, *self._hangs]
+        return [str(each) for each in every if 0 < begin_ps >= each.time_ps]
 
     @property
     def is_deadly(self) -> bool:

@@ -59,7 +59,7 @@ def _check(configuration: Configuration, deaths: Mapping[int, int]) -> None:
     if 0 in deaths and configuration.rules.traversal == "reference":
         problems.append("0: node 0 never dies under these rules; --rules paper lets it")
     if len(deaths) >= nodes:
-        problems.append(f"{len(deaths)}: all {nodes:,} nodes would die; one node at least must live")
+        problems.append(f"{max(deaths)}: all {nodes:,} nodes would die; one node at least must live")
     if problems:
         raise ConfigError(*problems)
 

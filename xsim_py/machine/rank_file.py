@@ -63,5 +63,5 @@ def read_rank_file(spec: MachineSpec, ranks: int, nodes: int, cores_per_node: in
 
 def _whole(text: str | None, where: str) -> int:
     if text is None or not text.strip().isdecimal():
-        raise ConfigError(f"{where}: {text!r} is no whole number")
+        raise ConfigError(f"{where}: {text!r} is no number of a node or core, 0, 1, 2, ...")
     return int(text)

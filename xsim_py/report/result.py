@@ -439,7 +439,7 @@ class Result:
         try:
             whole = json.loads(Path(path).read_text(encoding="utf-8"))
             if "virtual_time_exact_s" not in whole:  # which the first results of 0.1 do not have
-                whole["virtual_time_exact_s"] = exact_seconds(round(whole["virtual_time_s"] * PS_PER_S))
+                whole["virtual_time_exact_s"] = exact_seconds(round(float(whole["virtual_time_s"]) * PS_PER_S))
             whole.setdefault("isolation", "greenlets")  # which those do not have either
             whole.setdefault("ranks_end_s", {})  # nor this
             summary = {name: whole[name] for name in SUMMARY}
@@ -455,7 +455,7 @@ class Result:
             return result
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path}: not a result that xsim_py wrote ({type(error).__name__}: {error})") from error
 
 

@@ -46,5 +46,5 @@ def check_hangs(spec: Any) -> None:
         Collectives are FTCO's.
     """
     if uses_ftco(spec.mpi.collectives):
-        said = "collectives by FTCO would take a process that hangs for dead; leave one of them out"
+        said = "FTCO's own time limits for processes that hang are not simulated; leave one of them out"
         raise spec.error("failures.hangs", said)

@@ -393,7 +393,7 @@ ORDERS: dict[str, tuple[_Task, ...]] = {
 
 
 class OperationNode(TreeNode):
-    """A node whose contribution can be anything, and whose values wait in an outbox: that of the simulated MPI library.
+    """A node whose contribution can be anything, and whose values wait in an outbox until they leave.
 
     Parameters
     ----------
