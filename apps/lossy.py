@@ -7,7 +7,8 @@ samples' sums, of every rank.
 
 heat  explicit Euler steps of the heat equation from sin(pi x) sin(pi y), whose exact discrete solution is known.
       After a loss something has to stand for the rows of the dead, by --fill: zero (a cold hole), last (what they were)
-      or linear (a straight line in time through the last two, one more step on; see xsim_py.ftco.replace)
+      or linear (a straight line in time through the last two, one more step on; see xsim_py.ftco.replace); with one
+      known only, linear is last, and with none all are zero
 cg    conjugate gradients for the Poisson equation, with Allreduces for the dot products.  After a loss it begins anew
       from where it is; what the dead had found stays as it was, and the others solve for the rest
 
@@ -18,10 +19,9 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import signal
 
 import numpy as np
+import recovery
 from ft_mlmc import MU, SIGMA, mean_after, variance_of
 from mpi4py import MPI
 
@@ -30,26 +30,27 @@ LEVELS = 4
 SAMPLES = (8, 4, 2, 1)  # of each level, in a step of a rank
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse_arguments(ranks: int) -> argparse.Namespace:
+    """Read the command line; --die takes a step, and as many as --steps is after the last one."""
+    parser = recovery.Parser(__doc__)
     add = parser.add_argument
     add("--solver", choices=FILLS, default="heat", help="what is solved (default: heat)")
     add("--fill", choices=FILLS["mlmc"], default="zero", help="what stands for what is lost (default: zero)")
-    add("--n", type=int, default=32, help="points along one side (default: 32)")
-    add("--steps", type=int, default=200, help="steps, or iterations at most (default: 200)")
-    add("--estimates", type=int, default=200, help="under mlmc, how many are made at once (default: 200)")
-    add("--seed", type=int, default=0, help="under mlmc, which samples are drawn (default: 0)")
-    add("--die", type=death, metavar="RANK@STEP", action="append", default=[], help="this rank dies before this step")
-    return parser.parse_args()
-
-
-def death(text: str) -> tuple[int, int]:
-    """Return the two numbers of RANK@STEP."""
-    rank, _, step = text.partition("@")
-    if not (rank.isdecimal() and step.isdecimal()):
-        raise argparse.ArgumentTypeError(f"'{text}' is not RANK@STEP, as in 2@20")
-    return int(rank), int(step)
+    add("--n", type=recovery.positive, default=32, help="points along one side (default: 32)")
+    add("--steps", type=recovery.natural, default=200, help="steps, or iterations at most (default: 200)")
+    add("--estimates", type=recovery.positive, default=200, help="under mlmc, how many are made at once (default: 200)")
+    add("--seed", type=recovery.natural, default=0, help="under mlmc, which samples are drawn (default: 0)")
+    told = parser.parse_args()
+    if told.fill not in FILLS[told.solver]:
+        parser.error(f"--fill {told.fill} is not for --solver {told.solver}, but {', '.join(FILLS[told.solver])}")
+    if told.solver == "mlmc" and told.steps == 0:
+        parser.error("--steps 0: a mean needs a step at least")
+    if told.solver != "mlmc" and told.n < ranks:
+        parser.error(f"--n {told.n}: fewer rows than one for each of {ranks} ranks")
+    for rank, step in told.die:
+        if step > told.steps:
+            parser.error(f"--die {rank}@{step}: there are {told.steps} steps, from 0 on")
+    return told
 
 
 class Contributions:
@@ -62,15 +63,15 @@ class Contributions:
     """
 
     def __init__(self, comm: MPI.Comm, arguments: argparse.Namespace) -> None:
-        self.comm, self.fill = comm, arguments.fill
-        self.deaths = dict(arguments.die)
+        self.comm, self.fill, self.deaths = comm, arguments.fill, arguments.die
         self.lost: tuple[int, ...] = ()
-        self._before: list[np.ndarray] = []
+        self._last: np.ndarray | None = None
+        self._there = np.zeros((comm.size, 1), bool)  # whose last one is what they gave
+        self._slope = 0.0  # of each rank's own last two, as soon as there are two
 
     def begin(self, step: int) -> None:
         """Die, if it is time."""
-        if self.deaths.get(self.comm.rank) == step:
-            os.kill(os.getpid(), signal.SIGKILL)
+        recovery.die_at(self.deaths, step)
 
     def gathered(self, mine: np.ndarray, *, default: np.ndarray | None = None, filled: bool = True) -> np.ndarray:
         """Return what all have given, shape (ranks, numbers); `default` is what --fill default puts for the dead."""
@@ -85,17 +86,19 @@ class Contributions:
             ftco.replace(self.comm, None)  # sums are over those who live
         else:
             self.comm.Allgather(said, everything)
-        self.lost = tuple(np.flatnonzero(everything[:, -1] == 0).tolist())
-        self._before = [*self._before, everything[:, :-1]][-2:]
-        return everything[:, :-1]
+        given, there = everything[:, :-1], everything[:, -1:] != 0
+        self.lost = tuple(np.flatnonzero(~there).tolist())
+        if self._last is not None:
+            self._slope = np.where(there & self._there, given - self._last, self._slope)
+        self._last, self._there = given, there
+        return given
 
     def _guess(self, default: np.ndarray | None) -> np.ndarray | None:
         """Return what is to stand for each rank, shape (ranks, numbers); None: zeros."""
         if self.fill == "default":
             return np.tile(default, (self.comm.size, 1))
-        if self.fill in ("last", "linear") and len(self._before) == 2:
-            older, last = self._before
-            return last if self.fill == "last" else 2 * last - older
+        if self.fill in ("last", "linear") and self._last is not None:
+            return self._last if self.fill == "last" else self._last + self._slope
         return None
 
     def total(self, value: float, operation: MPI.Op = MPI.SUM) -> float:
@@ -201,17 +204,18 @@ def expected(told: argparse.Namespace, ranks: int, lost_at: dict[int, int], exac
 
     An estimate is a weighted sum of what each rank found in each step, all independent and of one variance, `of_one`.
     Of a rank that is lost, its last sums stand for all those steps that it has missed; on a straight line, the k-th of
-    these has k times the difference of the last two on top.
+    these has k times the difference of the last two on top, if it has given two.  Nothing stands for a rank that has
+    given nothing.
     """
     whole = ranks * told.steps
     of_one = sum(variance_of(level) / SAMPLES[level] for level in range(LEVELS))
     squares, missing = float((ranks - len(lost_at)) * told.steps), 0
     for step in lost_at.values():
         weights, more = np.ones(step), told.steps - step
-        if told.fill in ("last", "linear") and step >= 2:
-            slope = more * (more + 1) / 2 if told.fill == "linear" else 0
-            weights[-1] += more + slope
-            weights[-2] -= slope
+        if told.fill in ("last", "linear") and step:
+            weights[-1] += more
+            if told.fill == "linear" and step >= 2:
+                weights[-2:] += more * (more + 1) / 2 * np.array([-1, 1])
         else:
             missing += more
         squares += float(weights @ weights)
@@ -223,16 +227,8 @@ def expected(told: argparse.Namespace, ranks: int, lost_at: dict[int, int], exac
 
 def main() -> None:
     """Solve, and let the first of those who live say how wrong it is."""
-    told, comm = parse_arguments(), MPI.COMM_WORLD
-    complaint = ""
-    if told.fill not in FILLS[told.solver]:
-        complaint = f"lossy: --fill {told.fill} is not for --solver {told.solver}, but {', '.join(FILLS[told.solver])}"
-    elif told.steps < 0 or (told.solver != "mlmc" and not 1 <= comm.size <= told.n):
-        complaint = f"lossy: {comm.size} ranks need as many rows at least (--n), and --steps is zero or more"
-    elif told.solver == "mlmc" and min(told.steps, told.estimates) < 1:
-        complaint = "lossy: a mean needs a step and an estimate at least"
-    if complaint:
-        raise SystemExit(complaint if comm.rank == 0 else 1)
+    comm = MPI.COMM_WORLD
+    told = parse_arguments(comm.size)
     if told.solver == "mlmc":
         given = Contributions(comm, told)
         error, wanted = multilevel(given, told)

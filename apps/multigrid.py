@@ -40,6 +40,17 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def complaint(told: argparse.Namespace, ranks: int, rows: int) -> str:
+    """Return what is wrong with the command line, or nothing."""
+    powers = all(number > 0 and number & (number - 1) == 0 for number in (ranks, rows, told.columns))
+    if not powers or rows < 2 * ranks:
+        needed = "ranks, rows and columns are powers of two, and two rows a rank at least"
+        return f"{needed}; there are {ranks}, {rows} and {told.columns}"
+    if not 0 < told.tolerance < 1:  # nor is a nan
+        return f"--tolerance {told.tolerance}: not above 0 and below 1"
+    return f"--max-iterations {told.max_iterations}: below 0" if told.max_iterations < 0 else ""
+
+
 def couplings(row: int, rows: int, columns: int) -> np.ndarray:
     """Return a row of the matrix, shape (3, columns): couplings to the right and below, and with what is outside.
 
@@ -214,13 +225,9 @@ def eliminated(rows: int, columns: int) -> np.ndarray:
 def main() -> None:
     """Set up, solve, and compare with elimination."""
     told, comm = parse_arguments(), MPI.COMM_WORLD
-    rows, columns = told.rows or 4 * comm.size, told.columns
-    powers = all(number > 0 and number & (number - 1) == 0 for number in (comm.size, rows, columns))
-    if not powers or rows < 2 * comm.size or told.max_iterations < 0:
-        complaint = (
-            f"multigrid: ranks, rows and columns are powers of two, and two rows a rank at least; there are {comm.size}"
-        )
-        raise SystemExit(f"{complaint}, {rows} and {columns}" if comm.rank == 0 else 1)
+    rows, columns = 4 * comm.size if told.rows is None else told.rows, told.columns
+    if wrong := complaint(told, comm.size, rows):
+        raise SystemExit(f"multigrid: {wrong}" if comm.rank == 0 else 1)
     each = rows // comm.size
     mine = np.stack([couplings(comm.rank * each + row, rows, columns) for row in range(each)], axis=1)
     comm.Barrier()

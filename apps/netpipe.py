@@ -33,7 +33,13 @@ def parse_arguments() -> argparse.Namespace:
     add("--largest", type=recovery.number(int, 1, 2**30), default=LARGEST, metavar="BYTES", help="the last size")
     add("--perturbation", type=recovery.natural, default=0, metavar="BYTES", help="how far sizes lie beside a power")
     add("--repetitions", type=recovery.positive, default=10, metavar="N", help="round trips of each size")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    tested = sizes(arguments.largest, arguments.perturbation)
+    for rank, size in arguments.die:
+        if size not in tested:
+            nearest = min(tested, key=lambda other: abs(other - size))
+            parser.error(f"--die {rank}@{size}: no size that is tested; the nearest is {nearest}")
+    return arguments
 
 
 def sizes(largest: int, perturbation: int) -> list[int]:

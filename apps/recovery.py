@@ -404,6 +404,15 @@ class Parser(argparse.ArgumentParser):
             help="that rank of the first processes kills itself when it comes to that step; may be given several times",
         )
 
+    def parse_args(self, *args: Any, **options: Any) -> Any:
+        """Read the command line; a death of a rank that there is not would be without effect, and is refused."""
+        told = super().parse_args(*args, **options)
+        ranks = MPI.COMM_WORLD.size
+        for rank, step in told.die:
+            if rank >= ranks and not is_new():
+                self.error(f"--die {rank}@{step}: there are {ranks} ranks, from 0 on")
+        return told
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, on the first rank, and end with status 2."""
         if MPI.COMM_WORLD.rank == 0:

@@ -75,6 +75,9 @@ def test_a_bad_number_is_refused_with_what_is_allowed(program: str):
         ("schwarz", "--overlap 9", "--overlap 9: more than 8, half of the cells"),
         ("sparse_grid", "--finest 3", "--finest 3: below --level 4"),
         ("sparse_grid", "--recovery none", "argument --recovery: invalid choice: 'none'"),
+        ("netpipe", "--die 3@513", "--die 3@513: no size that is tested; the nearest is 512"),
+        ("netpipe", "--die 8@1", "--die 8@1: there are 8 ranks, from 0 on"),
+        ("lossy", "--die 7@3 --die 9@3", "--die 9@3: there are 8 ranks, from 0 on"),
         ("propagate", "--die 3", "argument --die: '3' is not RANK@STEP, as in 2@20"),
     ],
 )

@@ -79,8 +79,22 @@ def test_what_is_wrong_shows(tmp_path: Path, mended: str, wrong: str):
     assert "right: False" in run.out or iterations(run) > iterations(solved(8, "--rows", 64))
 
 
-@pytest.mark.parametrize("words", [["--rows", 12], ["--columns", 3], ["--rows", 2], ["--rows", -4]])
+@pytest.mark.parametrize("words", [["--rows", 12], ["--columns", 3], ["--rows", 2], ["--rows", -4], ["--rows", 0]])
 def test_sizes_without_sense_are_refused_once(words: list[object]):
     run = simulated(PROGRAM, *words, ranks=4)
     assert (run.status, run.out) == (1, "")
     assert run.err.count("multigrid: ranks, rows and columns are powers of two") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--max-iterations", "-1", "-1: below 0"),
+        ("--tolerance", "nan", "nan: not above 0 and below 1"),
+        ("--tolerance", "0", "0.0: not above 0 and below 1"),
+        ("--tolerance", "1", "1.0: not above 0 and below 1"),
+    ],
+)
+def test_an_end_without_sense_is_refused_once(option: str, value: str, said: str):
+    run = simulated(PROGRAM, option, value, ranks=4)
+    assert (run.status, run.out, run.err) == (1, "", f"multigrid: {option} {said}\n")
