@@ -37,15 +37,23 @@ sys.exit(status[0] if status else 1)
 """
 
 
+_servers: list[subprocess.Popen[bytes]] = []
+"""Kept, for a server ends when its standard input is closed."""
+
+
 @functools.cache
 def client() -> str:
     """The text of a program that does what `xsim` does; the process behind it ends with this one."""
     place = os.path.join(tempfile.mkdtemp(prefix="xsim-"), "socket")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tests.warm", place]
+    # A child of a shell that ends at once, and so none of this process: some tests look for children left over.
+    command = ["sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "sh", *command]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=environment)
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n", shlex.join(command)
+    server.wait()
+    _servers.append(server)
     return _CLIENT.format(python=sys.executable, place=place)
 
 
