@@ -291,10 +291,10 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
     """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
     try:
         found = _part(touch.array, frame)
+        part = found.array
+        if type(part) is not np.ndarray or not part.size or _takes_parts(touch, found, frame):
+            return
     except Exception:  # the instruction itself will say what is wrong
-        return
-    part = found.array
-    if type(part) is not np.ndarray or not part.size or (touch.is_element and found.is_known and part.ndim):
         return
     how = _of_callee(touch, frame) if touch.callee else touch.how
     if not how:
@@ -313,6 +313,15 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
                 continue
             does = MAYBE
         guard.touched(does, (frame.f_code.co_filename, frame.f_lineno), pieces, found.owner)
+
+
+def _takes_parts(touch: Touch, found: _Part, frame: FrameType) -> bool:
+    """Return whether an instruction takes the array, or parts of it that are arrays, and looks at no element."""
+    if touch.target is not None:
+        into = _part(touch.target, frame).array
+        return type(into) is not np.ndarray or into.dtype.hasobject
+    most = touch.most_dims
+    return most is not None and bool(found.is_known or most) and found.array.ndim > most
 
 
 def _part(array: ArrayName, frame: FrameType) -> _Part:
@@ -381,7 +390,10 @@ def _value(names: tuple[str, ...], frame: FrameType) -> Any:
     """Return what names mean in a frame, without running any code; None where they mean nothing."""
     value = frame.f_locals.get(names[0], frame.f_globals.get(names[0]))
     for name in names[1:]:
-        value = getattr(value, "__dict__", {}).get(name)
+        if type(value) is np.ndarray and (name == "T" or (name in ("real", "imag") and value.dtype.kind == "c")):
+            value = getattr(value, name)
+        else:
+            value = getattr(value, "__dict__", {}).get(name)
     return value
 
 
@@ -390,6 +402,8 @@ def _of_callee(touch: Touch, frame: FrameType) -> str:
     callee = touch.callee
     if callee == ("a method",):
         return touch.how
+    if callee[0] == "an iterator":
+        return LOAD if callee[1] not in frame.f_locals and callee[1] not in frame.f_globals else ""
     if len(callee) == 1 and callee[0] not in frame.f_locals and callee[0] not in frame.f_globals:
         return LOAD if callee[0] in _LOOKING and hasattr(builtins, callee[0]) else ""
     if callee[-1] == "at" and isinstance(_value(callee[:-1], frame), np.ufunc):
