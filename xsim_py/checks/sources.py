@@ -25,6 +25,10 @@ _LOOKING_METHODS = frozenset(
     )
 )
 _STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
+_VIEWING_METHODS = frozenset(("reshape", "ravel", "transpose", "swapaxes", "squeeze", "view"))
+"""The methods that return an array of the same elements."""
+_GIVEN_ON = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
+"""The functions of Python whose result looks at the elements of what they are given when it is iterated over."""
 _SAFE = (
     *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
     *(ast.operator, ast.unaryop, ast.cmpop),
@@ -36,6 +40,8 @@ _GROUPS = {
     **dict.fromkeys(("BINARY_OP", "COMPARE_OP", "CONTAINS_OP"), "binary"),
     **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "UNARY_NOT"), "unary"),
     **dict.fromkeys(("CALL", "CALL_KW", "CALL_FUNCTION_EX"), "call"),
+    **dict.fromkeys(("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE"), "unpack"),
+    **dict.fromkeys(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"), "format"),
     "GET_ITER": "iterate",
 }
 """What instructions do, in the words of this file."""
@@ -67,12 +73,14 @@ class Touch(NamedTuple):
     """The function that it is given to, or its method, if any."""
     position: int = -1
     """Which of the arguments of that function it is."""
-    is_element: bool = False
-    """Whether the instruction takes a part out of the array, which is a look at it if the part is one element."""
+    most_dims: int | None = None
+    """How many dimensions the array may have, if with more of them the instruction takes just parts of it."""
+    target: ArrayName | None = None
+    """Where the instruction puts it, if so: only an array there takes its elements, and all else the array itself."""
 
 
 Key = tuple[str, int, int]
-"""What an instruction does, and the line and column in which its expression ends."""
+"""What an instruction does, and the line and column in which its expression ends; where it begins, of an iteration."""
 
 
 _read: dict[str, list[str]] = {}
@@ -106,8 +114,9 @@ def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
     found: dict[Key, list[Touch]] = {}
     for node in _nodes(file):
         for group, end, touch in _of_node(node):
-            key = group, end.end_lineno or 0, end.end_col_offset or 0
-            found.setdefault(key, []).append(touch)
+            begins = group == "iterate"
+            line, column = (end.lineno, end.col_offset) if begins else (end.end_lineno, end.end_col_offset)
+            found.setdefault((group, line, column), []).append(touch)
     return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
 
 
@@ -136,9 +145,12 @@ def touching(code: CodeType, file: str) -> dict[int, tuple[int, tuple[Touch, ...
 def key_of(instruction: dis.Instruction) -> Key | None:
     """Return by what the source knows an instruction, if it does something to a value."""
     group, position = _GROUPS.get(instruction.opname), instruction.positions
-    if group is None or position is None or position.end_lineno is None or position.end_col_offset is None:
+    if group is None or position is None:
         return None
-    return group, position.end_lineno, position.end_col_offset
+    line, column = position.end_lineno, position.end_col_offset
+    if group == "iterate":
+        line, column = position.lineno, position.col_offset
+    return None if line is None or column is None else (group, line, column)
 
 
 def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
@@ -149,7 +161,7 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
             yield "set", node, Touch(STORE, array._replace(indices=(*array.indices, _index(node.slice))))
         elif array is not None and isinstance(node.ctx, ast.Load):
             whole = array._replace(indices=(*array.indices, _index(node.slice)))
-            yield "get", node, Touch(LOAD, whole, is_element=True)
+            yield "get", node, Touch(LOAD, whole, most_dims=0)
     elif isinstance(node, ast.AugAssign):
         array = _array(node.target)
         if array is not None and array.indices:
@@ -164,36 +176,90 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
         yield from _looked_at("binary", node, node.left, *node.comparators)
     elif isinstance(node, ast.UnaryOp):
         yield from _looked_at("unary", node, node.operand)
-    elif isinstance(node, ast.For | ast.comprehension):
-        yield from _looked_at("iterate", node.iter, node.iter)
+    elif isinstance(node, ast.For):
+        yield from _iterated(node, node.iter)
+    elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        yield from _iterated(node, node.generators[0].iter)
+        for generator in node.generators[1:]:
+            yield from _iterated(generator.iter, generator.iter)
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _assigned(target, node.value)
+    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                yield from _looked_at("unpack", node, element.value, most_dims=1)
+    elif isinstance(node, ast.FormattedValue):
+        yield from _looked_at("format", node, node.value)
     elif isinstance(node, ast.Call):
         yield from _of_call(node)
 
 
-def _looked_at(group: str, end: ast.AST, *operands: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+def _looked_at(
+    group: str, end: ast.AST, *operands: ast.AST, most_dims: int | None = None
+) -> Iterator[tuple[str, Any, Touch]]:
     for operand in operands:
-        array = _array(operand)
+        array = _elements(operand)
         if array is not None:
-            yield group, end, Touch(LOAD, array)
+            yield group, end, Touch(LOAD, array, most_dims=most_dims)
+
+
+def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+    """Yield what begins an iteration: before Python 3.13 it has the place of the whole statement or comprehension."""
+    for place in dict.fromkeys((node, iterated)):
+        yield from _looked_at("iterate", place, iterated, most_dims=1)
+        if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _GIVEN_ON:
+            for argument in iterated.args:
+                array = _elements(argument)
+                if array is not None:
+                    callee = ("an iterator", iterated.func.id)
+                    yield "iterate", place, Touch(LOAD, array, callee=callee, most_dims=1)
+
+
+def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
+    array = _elements(value)
+    if isinstance(target, ast.Subscript) and array is not None:
+        into = _array(target.value)
+        if into is not None:
+            yield "set", target, Touch(LOAD, array, target=into)
+    elif isinstance(target, ast.Tuple | ast.List):
+        yield from _looked_at("unpack", target, value, most_dims=1)
 
 
 def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
     callee = _names(node.func)
     if isinstance(node.func, ast.Attribute):
-        owner = _array(node.func.value)
-        if owner is not None and node.func.attr in _LOOKING_METHODS | _STORING_METHODS:
-            how = STORE if node.func.attr in _STORING_METHODS else LOAD
-            yield "call", node, Touch(how, owner, callee=("a method",))
+        method, owner = node.func.attr, node.func.value
+        if method in _LOOKING_METHODS | _STORING_METHODS:
+            how = STORE if method in _STORING_METHODS else LOAD
+            array = _array(owner) if how == STORE else _elements(owner)
+            if array is not None:
+                yield "call", node, Touch(how, array, callee=("a method",))
     if callee:
         stores = MAYBE if any(keyword.arg == "where" for keyword in node.keywords) else STORE
         for i, argument in enumerate(node.args):
-            array = _array(argument.value if isinstance(argument, ast.Starred) else argument)
-            if array is not None:
-                yield "call", node, Touch(LOAD, array, callee=callee, position=i)
+            for each in _given(argument, is_of_module=len(callee) > 1):
+                array = _elements(each)
+                if array is not None:
+                    yield "call", node, Touch(LOAD, array, callee=callee, position=i)
         for keyword in node.keywords:
-            array = _array(keyword.value)
+            array = _elements(keyword.value)
             if array is not None:
                 yield "call", node, Touch(stores if keyword.arg == "out" else LOAD, array, callee=callee)
+
+
+def _given(argument: ast.AST, *, is_of_module: bool) -> list[ast.expr]:
+    """Return what a function is given by an argument: a function of numpy looks also at the arrays in a list."""
+    if is_of_module and isinstance(argument, ast.List | ast.Tuple):
+        return argument.elts
+    return [cast(ast.expr, argument.value if isinstance(argument, ast.Starred) else argument)]
+
+
+def _elements(node: ast.AST) -> ArrayName | None:
+    """Return how an expression names an array, or has all elements of one in another shape."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWING_METHODS:
+        node = node.func.value
+    return _array(node)
 
 
 def _array(node: ast.AST) -> ArrayName | None:

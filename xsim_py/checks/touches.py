@@ -127,11 +127,29 @@ class InCode:
             self.lines = set(self._line_of.values())
 
 
-def quiet(frame: FrameType) -> bool:
-    """Return whether a frame, on each way from where it stands to its next MPI call, certainly touches no array.
+class Assumed(NamedTuple):
+    """What must be so when a frame stands at a place, for no array to be touched from there to the next MPI call."""
 
-    So it is between two calls that begin a receive and a send, as often as not. It is asked once for a place: names are
-    taken to mean what they do now.
+    mpi: frozenset[tuple[str, ...]]
+    """Names that mean methods of mpi4py."""
+    harmless: frozenset[tuple[str, ...]]
+    """Names that mean functions of Python which run none of the program."""
+    touches: tuple[Touch, ...]
+    """What works on no array."""
+
+    def holds(self, frame: FrameType) -> bool:
+        """Return whether all of it is so now: a function may be called with a number, and then with an array."""
+        return (
+            not any(_may_be_array(touch, frame) for touch in self.touches)
+            and all(_is_mpi(callee, frame) for callee in self.mpi)
+            and all(_is_harmless(callee, frame) for callee in self.harmless)
+        )
+
+
+def quiet(frame: FrameType) -> Assumed | None:
+    """Return why a frame, on each way from where it stands to its next MPI call, touches no array; None if it may.
+
+    So it is between two calls that begin a receive and a send, as often as not. It is asked once for a place.
     """
     code = frame.f_code
     callees = callees_of(code.co_filename)
@@ -140,6 +158,7 @@ def quiet(frame: FrameType) -> bool:
     at = {instruction.offset: i for i, instruction in enumerate(instructions)}
     # Within a call the frame stands somewhere in the cache behind the instruction.
     ahead, seen = [bisect_right(list(at), frame.f_lasti)], set[int]()
+    mpi, harmless, no_arrays = set[tuple[str, ...]](), set[tuple[str, ...]](), dict[Any, Touch]()
     while ahead:
         place = ahead.pop()
         if place in seen:
@@ -151,19 +170,23 @@ def quiet(frame: FrameType) -> bool:
             key = key_of(instruction)
             callee = callees.get(key, ()) if key is not None else ()
             if _is_mpi(callee, frame):
+                mpi.add(callee)
                 continue
             if not _is_harmless(callee, frame):
-                return False
+                return None
+            harmless.add(callee)
         elif name.startswith(_LEAVING):
-            return False
-        if any(_may_be_array(touch, frame) for touch in touches.get(instruction.offset, ())):
-            return False
+            return None
+        for touch in touches.get(instruction.offset, ()):
+            if _may_be_array(touch, frame):
+                return None
+            no_arrays[touch.array.names, touch.callee] = touch
         jumps = instruction.opcode in _JUMPS
         if jumps:
             ahead.append(at[instruction.argval])
         if not (jumps and name in _ALWAYS):
             ahead.append(place + 1)
-    return True
+    return Assumed(frozenset(mpi), frozenset(harmless), tuple(no_arrays.values()))
 
 
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
@@ -216,7 +239,7 @@ class LineWatch:
         self._tracer, self._opener = self._line, self._entered  # one object each, not a new method each time
         # By the addresses of code objects, which are kept in these: to hash one takes microseconds.
         self._known: dict[int, InCode] = {}
-        self._quiet: dict[tuple[int, int], tuple[bool, CodeType]] = {}
+        self._quiet: dict[tuple[int, int], tuple[Assumed | None, CodeType]] = {}
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
@@ -231,7 +254,9 @@ class LineWatch:
         known = self._quiet.get(place)
         if known is None:
             known = self._quiet[place] = quiet(frame), frame.f_code
-        if known[0] or _gettrace() not in (None, self._opener):  # the program may trace itself
+        if known[0] is not None and known[0].holds(frame):
+            return
+        if _gettrace() not in (None, self._opener):  # the program may trace itself
             return
         _settrace(self._opener)
         code = self._in(frame.f_code)
@@ -291,10 +316,10 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
     """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
     try:
         found = _part(touch.array, frame)
+        part = found.array
+        if type(part) is not np.ndarray or not part.size or _takes_parts(touch, found, frame):
+            return
     except Exception:  # the instruction itself will say what is wrong
-        return
-    part = found.array
-    if type(part) is not np.ndarray or not part.size or (touch.is_element and found.is_known and part.ndim):
         return
     how = _of_callee(touch, frame) if touch.callee else touch.how
     if not how:
@@ -313,6 +338,15 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
                 continue
             does = MAYBE
         guard.touched(does, (frame.f_code.co_filename, frame.f_lineno), pieces, found.owner)
+
+
+def _takes_parts(touch: Touch, found: _Part, frame: FrameType) -> bool:
+    """Return whether an instruction takes the array, or parts of it that are arrays, and looks at no element."""
+    if touch.target is not None:
+        into = _part(touch.target, frame).array
+        return type(into) is not np.ndarray or into.dtype.hasobject
+    most = touch.most_dims
+    return most is not None and bool(found.is_known or most) and found.array.ndim > most
 
 
 def _part(array: ArrayName, frame: FrameType) -> _Part:
@@ -381,7 +415,10 @@ def _value(names: tuple[str, ...], frame: FrameType) -> Any:
     """Return what names mean in a frame, without running any code; None where they mean nothing."""
     value = frame.f_locals.get(names[0], frame.f_globals.get(names[0]))
     for name in names[1:]:
-        value = getattr(value, "__dict__", {}).get(name)
+        if type(value) is np.ndarray and (name == "T" or (name in ("real", "imag") and value.dtype.kind == "c")):
+            value = getattr(value, name)
+        else:
+            value = getattr(value, "__dict__", {}).get(name)
     return value
 
 
@@ -390,6 +427,8 @@ def _of_callee(touch: Touch, frame: FrameType) -> str:
     callee = touch.callee
     if callee == ("a method",):
         return touch.how
+    if callee[0] == "an iterator":
+        return LOAD if callee[1] not in frame.f_locals and callee[1] not in frame.f_globals else ""
     if len(callee) == 1 and callee[0] not in frame.f_locals and callee[0] not in frame.f_globals:
         return LOAD if callee[0] in _LOOKING and hasattr(builtins, callee[0]) else ""
     if callee[-1] == "at" and isinstance(_value(callee[:-1], frame), np.ufunc):
