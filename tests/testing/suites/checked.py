@@ -14,3 +14,10 @@ def test_leaks(comm):
 def test_leaks_and_fails(comm):
     comm.Dup()
     assert comm.rank == 2
+
+
+def test_stalls(comm):
+    if comm.rank == 0:
+        comm.send(1, 1, tag=3)
+    else:
+        comm.recv(source=0, tag=4)
