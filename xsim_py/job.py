@@ -422,7 +422,8 @@ class Job:
             part.first + i for part in attempt.parts for i, time_ps in enumerate(part.ended_ps) if time_ps is not None
         }
         aborted = attempt.ended == "aborted" and self.failures is None
-        troubled = not aborted and (bool(failed) or any(part.troubled for part in attempt.parts))
+        left = any(getattr(program.function, "was_left", False) for program in self.program.programs)
+        troubled = not aborted and (bool(failed) or left or any(part.troubled for part in attempt.parts))
         finish(self.monitor, attempt.ended, waiting, ended - waiting - failed, troubled=troubled)
 
     def _check_output(self, parts: list[ShardResult]) -> None:

@@ -13,9 +13,13 @@ def test_each_option_reaches_the_run(tmp_path: Path):
 
 def test_findings_of_the_checks_are_failures(tmp_path: Path):
     session = run(tmp_path, "--xsim-check", suites=("checked",))
-    failed = {"test_leaks": "FAILED", "test_leaks_and_fails": "FAILED"}
+    and_fail = ["test_mistakes_and_fails", "test_fails_midway"]
+    failed = dict.fromkeys(["test_leaks", *and_fail, "test_stalls"], "FAILED")
     assert session.outcomes == {"test_right": "PASSED", **failed}, session.text
-    assert "test_checked.py:11: ResourceLeak" in session.of("test_leaks")
-    said = session.of("test_leaks_and_fails")
-    assert "assert 0 == 2" in said
-    assert "test_checked.py:15: ResourceLeak" in said
+    assert "test_checked.py:12: ResourceLeak" in session.of("test_leaks")
+    for test in and_fail:
+        assert "assert 0 == 2" in session.of(test)
+    assert "test_checked.py:19: ParameterMatching" in session.of("test_mistakes_and_fails")
+    midway = session.of("test_fails_midway")
+    assert not any(word in midway for word in ("ResourceLeak", "RequestLifecycle", "CallOrdering"))
+    assert "test_checked.py:37: ParameterMatching: Comm.recv waits for tag 4" in session.of("test_stalls")

@@ -13,7 +13,7 @@ from xsim_py.findings import BUFFERING_HAZARD, CALL_ORDERING, PARAMETER_MATCHING
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.units import spans
 
-from .sides import CollectiveCall, MessageSide
+from .sides import CollectiveCall, MessageSide, RequestWait
 from .steps import go_through
 
 if TYPE_CHECKING:
@@ -152,14 +152,16 @@ def buffered(monitor: Monitor) -> bool | None:
         Whether the program depends on that; None where wildcards, polls or threads might have gone another way.
     """
     go_through([state.steps for state in monitor.ranks.values()], is_over=True)
-    stuck = {number: steps[0][1] for number, state in monitor.ranks.items() if (steps := state.steps.listed())}
+    first = {number: steps[0] for number, state in monitor.ranks.items() if (steps := state.steps.listed())}
+    stuck = {number: waited for number, (_, waited, _) in first.items()}
     if not stuck:
         return False
     if monitor.wildcards or monitor.polls or any(state.threads > 1 for state in monitor.ranks.values()):
         return None
     if not any(getattr(each, "sends", False) for waited in stuck.values() for each in waited):
         return _note_unordered(monitor, stuck)
-    note_buffered(monitor, stuck)
+    calls = {number: (posted or waited)[0] for number, (posted, waited, _) in first.items() if posted or waited}
+    _note_buffered(monitor, stuck, calls)
     return True
 
 
@@ -178,12 +180,12 @@ def _note_unordered(monitor: Monitor, stuck: dict[int, list[Any]]) -> bool:
     return False
 
 
-def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:
-    """Take down which sends would wait for ever."""
+def _note_buffered(monitor: Monitor, stuck: dict[int, list[Any]], calls: dict[int, Any]) -> None:
+    """Take down which sends would wait for ever, and in which call each rank would."""
     lines = {
-        number: f"{monitor.where(waited[0].place)}: rank {number} would wait in {waited[0].name}"
-        for number, waited in sorted(stuck.items())
-        if waited
+        number: f"{monitor.where(call.place)}: rank {number} would wait in {name}"
+        for number, call in sorted(calls.items())
+        if (name := getattr(call, "name", ""))
     }
     for number, waited in stuck.items():
         for send in waited:
@@ -196,6 +198,10 @@ def note_buffered(monitor: Monitor, stuck: dict[int, list[Any]]) -> None:
 def would_wait(monitor: Monitor) -> None:
     """Take down the sends in which the ranks of a run wait for ever that has buffered none."""
     waiting: dict[int, list[Any]] = {}
+    calls: dict[int, Any] = {}
     for call in monitor.open_calls():
-        waiting[call.rank.number] = [side for side in _sides(call) if side.partner is None]
-    note_buffered(monitor, waiting)
+        number = call.rank.number
+        waiting[number] = [side for side in _sides(call) if side.partner is None]
+        if waiting[number]:
+            calls[number] = RequestWait(call.title, call.place)
+    _note_buffered(monitor, waiting, calls)

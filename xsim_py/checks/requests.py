@@ -9,6 +9,8 @@ from xsim_py.mpi.transport.message import Receive
 from xsim_py.mpi4py.request import Prequest, Request
 from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
+from .sides import RequestWait
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -99,7 +101,8 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
         # One of several might have been another one, and a test might have been made again.
-        state.steps.take([], waited, call is not None and call.name in _WAITS)
+        here = [] if call is None else [RequestWait(call.title, call.place)]
+        state.steps.take(here, waited, call is not None and call.name in _WAITS)
     if not record.persistent:
         del state.requests[id(task)]
         record.task = None  # which has the record, where it is to restore a buffer

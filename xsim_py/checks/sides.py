@@ -95,6 +95,23 @@ class MessageSide(Deed):
         return [self] if self.also is None else [self, *self.also.listed()]
 
 
+class RequestWait(Deed):
+    """A rank has come to a call that completes requests; nobody waits for that.
+
+    Attributes
+    ----------
+    name, place : str, Place
+        The call, and where it was made.
+    """
+
+    __slots__ = ("name", "place")
+
+    def __init__(self, name: str, place: Place) -> None:
+        super().__init__()
+        self.name = name
+        self.place = place
+
+
 class CollectiveCall(Deed):
     """One rank says this of a collective: its name, root and operation, and what it gives and takes.
 

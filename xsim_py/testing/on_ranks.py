@@ -85,7 +85,7 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
         if failure is None and findings:
             failure = pytest.fail.Exception("\n".join(findings), pytrace=False)
         elif findings and failure is not None and not isinstance(failure, NO_FAILURES):
-            failure.add_note("\n".join(findings))
+            _add(failure, "\n".join(findings))
         if failure is not None:
             raise failure
     finally:
@@ -113,9 +113,17 @@ def _failure(item: Any, body: Body, ranks: int, report: str) -> BaseException | 
     alike = groups.pop(_text(first.error))
     when = format_time(first.clock_ps, digits=None)
     note = f"raised on {_named(alike)} of {ranks}, at {when}"
-    first.error.add_note(f"{note}\n{report}" if report else note)
+    _add(first.error, f"{note}\n{report}" if report else note)
     item.stash[OTHERS] = [(f"Raised on {_named(others)}", text) for text, others in groups.items()]
     return first.error
+
+
+def _add(error: BaseException, text: str) -> None:
+    """Say more with an exception: pytest shows no notes of one that has no traceback."""
+    if isinstance(error, pytest.fail.Exception) and not error.pytrace:
+        error.msg = f"{error.msg}\n{text}"
+    else:
+        error.add_note(text)
 
 
 def _named(ranks: Sequence[int]) -> str:
