@@ -128,7 +128,7 @@ class InCode:
 
 
 class Assumed(NamedTuple):
-    """What must be so when a frame stands at a place, for no array to be touched from there to the next MPI call."""
+    """The facts by which no array is touched from a place to the next MPI call."""
 
     mpi: frozenset[tuple[str, ...]]
     """Names that mean methods of mpi4py."""
