@@ -141,3 +141,8 @@ def test_bad_input_is_status_2(simulator: FakeSimulator, capsys, words: list[str
 def test_the_processes_may_hold_several_ranks(by_way, simulator: FakeSimulator):
     assert main([*CHECK, "--isolation", "process:2", "--shards", "2", "prog.py"]) == 0
     assert [(call.isolation, call.shards) for call in simulator.calls] == [("process:2", 1), ("greenlets", 2)]
+
+
+def test_another_value_of_check_is_answered_with_what_to_write(capsys):
+    assert main(["run", "-n", "2", "--check=foo", "prog.py"]) == 2
+    assert "--check=foo is not known; write --check or --check=races" in capsys.readouterr().err

@@ -23,3 +23,11 @@ def test_findings_of_the_checks_are_failures(tmp_path: Path):
     midway = session.of("test_fails_midway")
     assert not any(word in midway for word in ("ResourceLeak", "RequestLifecycle", "CallOrdering"))
     assert "test_checked.py:37: ParameterMatching: Comm.recv waits for tag 4" in session.of("test_stalls")
+
+
+def test_a_mark_without_ranks_is_an_error_of_its_file_alone(tmp_path: Path):
+    (tmp_path / "test_zero.py").write_text("import pytest\n\n@pytest.mark.ranks(0)\ndef test_zero(): pass\n")
+    session = run(tmp_path, "--continue-on-collection-errors", suites=("checked",))
+    assert "During handling" not in session.text
+    assert "test_zero.py:3: test_zero: the mark ranks takes numbers of ranks, not 0" in session.text
+    assert session.outcomes["test_right"] == "PASSED"

@@ -37,6 +37,11 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where to read more."""
+        unwanted = re.fullmatch(r"argument (?:\S+/)?(--[\w-]+): ignored explicit argument (.*)", message, re.DOTALL)
+        if unwanted is not None:
+            option, value = unwanted.groups()
+            known = [each for each in self._option_string_actions if each.partition("=")[0] == option]
+            message = f"{option}={value.strip(chr(39))} is not known; write {' or '.join(known)}"
         raise ConfigError(f"{message}\ntry: {self.prog} --help")
 
 

@@ -108,7 +108,12 @@ class _State:
 
     def wish(self, node: Any, fixturedefs: Any) -> Wish | None:
         """Return what a test says of ranks, also by asking for our `comm`."""
-        wish = wish_of(node, usual=self.usual, foreign=self.foreign, with_mpi=self.with_mpi)
+        try:
+            wish = wish_of(node, usual=self.usual, foreign=self.foreign, with_mpi=self.with_mpi)
+        except pytest.UsageError as error:
+            file, line, name = node.location
+            said = f"{file}:{(line or 0) + 1}: {name}: {error}"
+            raise pytest.fail.Exception(said, pytrace=False) from None
         comm = fixturedefs.get("comm")
         if wish is None and comm and comm[-1].func.__module__.startswith("xsim_py."):
             return Wish(self.usual or (DEFAULT_RANKS,), {}, least=1)
