@@ -163,7 +163,7 @@ def test_a_file_says_where_ranks_are(tmp_path: Path) -> None:
         ("rank,node,core\n0,0,0\n1,0,2\n", ":3: there are 2 nodes of 2 cores"),
         ("rank,node,core\n0,0,0\n0,0,1\n", ":3: rank 0 has a line before"),
         ("rank,node,core\n0,0,0\n1,0,0\n", ":3: rank 0 is on that core; machine.oversubscribe"),
-        ("rank,node,core\n0,zero,0\n", ":2: node: 'zero' is no whole number"),
+        ("rank,node,core\n0,zero,0\n", ":2: node: 'zero' is no number of a node or core"),
         (None, "there is no file"),
     ],
 )
