@@ -44,7 +44,7 @@ _GROUPS = {
     **dict.fromkeys(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"), "format"),
     "GET_ITER": "iterate",
 }
-"""What instructions do, in the words of this file."""
+"""This file says with these words what instructions do."""
 
 
 class ArrayName(NamedTuple):
@@ -80,7 +80,7 @@ class Touch(NamedTuple):
 
 
 Key = tuple[str, int, int]
-"""What an instruction does, and the line and column in which its expression ends; where it begins, of an iteration."""
+"""An instruction is found by what it does, and by the line and column where its expression ends, or its loop begins."""
 
 
 _read: dict[str, list[str]] = {}

@@ -135,7 +135,7 @@ class Assumed(NamedTuple):
     harmless: frozenset[tuple[str, ...]]
     """Names that mean functions of Python which run none of the program."""
     touches: tuple[Touch, ...]
-    """What works on no array."""
+    """Each of these works on no array."""
 
     def holds(self, frame: FrameType) -> bool:
         """Return whether all of it is so now: a function may be called with a number, and then with an array."""

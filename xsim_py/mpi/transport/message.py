@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from .protocols import Endpoint, Waiter
 
 observed: Callable[[Any], None] | None = None
-"""What is told of each message and operation that a program has seen to be complete; in runs that are watched only."""
+"""It is told of each message and operation that a program has seen to be complete, in runs that are watched only."""
 
 departed: Callable[[Message], None] | None = None
-"""What is told of each message that a program sends, in runs that are watched only."""
+"""It is told of each message that a program sends, in runs that are watched only."""
 
 EAGER, SYNCHRONOUS, RENDEZVOUS, CONTROL = 0, 1, 2, 3
 """The kinds of a message. A control message goes from MPI library to MPI library: no program receives it."""

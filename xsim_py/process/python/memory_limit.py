@@ -41,7 +41,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "realloc": (_POINTER, _POINTER, _POINTER, _SIZE),
     "free": (None, _POINTER, _POINTER, _SIZE),
 }
-"""What the functions of an allocator return and take."""
+"""The functions of an allocator return the first of these types and take the others."""
 
 
 class _Allocator(ctypes.Structure):
