@@ -23,12 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim_py.errors import ConfigError, OptionProblem
+from xsim_py.mpi.ftco.doubling import RECURSIVE_DOUBLING
 from xsim_py.mpi.ftco.trees import KINDS, ROOTS, Timing, Tree, best_radix, tree
 from xsim_py.rng import derive_seed
 
 OPERATIONS = ("allreduce", "reduce", "bcast")
 IMBALANCES = ("none", "uniform", "normal")
-TREE, RECURSIVE_DOUBLING = "tree", "recursive_doubling"
+TREE = "tree"
 ALGORITHMS = (TREE, RECURSIVE_DOUBLING, "hierarchical", "gossip", "rerouting", "lookup_avoiding", "rebalancing")
 MOST_NODES = 1_000_000
 MOST_RUNS = 1_000_000

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 from xsim_py.engine.kernel import Kernel, first_key
 from xsim_py.ftco.model import (
     NEVER,
-    RECURSIVE_DOUBLING,
     SERVICE,
     TREE,
     Configuration,
@@ -29,7 +28,7 @@ from xsim_py.ftco.model import (
     service_distance,
     service_index,
 )
-from xsim_py.mpi.ftco.doubling import DoublingNode, DoublingTiming, Halves
+from xsim_py.mpi.ftco.doubling import RECURSIVE_DOUBLING, DoublingNode, DoublingTiming, Halves
 from xsim_py.mpi.ftco.node import (
     ACK,
     ANY,

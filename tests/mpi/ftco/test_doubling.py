@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.mpi.ftco.world import Scenario, World, failing
+from tests.mpi.ftco.world import Scenario, World, failing, happenings
 from xsim_py.mpi.ftco.doubling import BlockValue, DoublingNode, Halves
-from xsim_py.mpi.ftco.node import ACK, DATA, KEEPALIVE, ORDERS
+from xsim_py.mpi.ftco.node import ACK, DATA, KEEPALIVE
 
 
 def plain(size: int, **changes: object) -> Scenario:
@@ -32,26 +32,7 @@ def plain(size: int, **changes: object) -> Scenario:
 @st.composite
 def scenarios(draw: st.DrawFn, most: int = 48) -> Scenario:
     size = draw(st.integers(1, 10) | st.integers(1, most))
-    doomed = draw(st.sets(st.integers(0, size - 1), max_size=size - 1))
-    moments = st.integers(0, 30) | st.integers(0, 400)
-    deaths, last_acts = {}, {}
-    for node in sorted(doomed):
-        if draw(st.booleans()):
-            deaths[node] = draw(moments)
-        else:
-            last_acts[node] = draw(st.integers(1, 15))
-    late = st.tuples(*[st.just(0) | st.integers(0, 200)] * size)
-    return plain(
-        size,
-        order=draw(st.sampled_from(sorted(ORDERS))),
-        timeout=draw(st.sampled_from([5, 30, 100])),
-        slowest=draw(st.sampled_from([1, 4, 40])),
-        seed=draw(st.integers(0, 2**32)),
-        starts=draw(st.just((0,) * size) | late),
-        deaths=deaths,
-        last_acts=last_acts,
-        told=draw(st.dictionaries(st.integers(0, size - 1), st.integers(0, 250))),
-    )
+    return plain(size, **draw(happenings(size)))
 
 
 @given(scenarios())

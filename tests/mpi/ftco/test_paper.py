@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.mpi.ftco.world import Scenario, World, failing
-from xsim_py.mpi.ftco.node import ACK, DATA, KEEPALIVE, ORDERS
+from tests.mpi.ftco.world import Scenario, World, failing, happenings
+from xsim_py.mpi.ftco.node import ACK, DATA, KEEPALIVE
 from xsim_py.mpi.ftco.paper import OPERATIONS, PaperNode
 from xsim_py.mpi.ftco.trees import tree
 
@@ -16,28 +16,7 @@ def scenarios(draw: st.DrawFn, most: int = 64) -> Scenario:
     radix = draw(st.integers(2, 6))
     roots = draw(st.sampled_from(["single", "multi"] if radix <= size else ["single"]))
     shape = tree(size, draw(st.sampled_from(["kary", "knomial"])), radix=radix, roots=roots)
-    doomed = draw(st.sets(st.integers(0, size - 1), max_size=size - 1))
-    moments = st.integers(0, 30) | st.integers(0, 400)
-    deaths, last_acts = {}, {}
-    for node in sorted(doomed):
-        if draw(st.booleans()):
-            deaths[node] = draw(moments)
-        else:
-            last_acts[node] = draw(st.integers(1, 15))
-    late = st.tuples(*[st.just(0) | st.integers(0, 200)] * size)
-    return Scenario(
-        tree=shape,
-        size=size,
-        operation=draw(st.sampled_from(OPERATIONS)),
-        order=draw(st.sampled_from(sorted(ORDERS))),
-        timeout=draw(st.sampled_from([5, 30, 100])),
-        slowest=draw(st.sampled_from([1, 4, 40])),
-        seed=draw(st.integers(0, 2**32)),
-        starts=draw(st.just((0,) * size) | late),
-        deaths=deaths,
-        last_acts=last_acts,
-        told=draw(st.dictionaries(st.integers(0, size - 1), st.integers(0, 250))),
-    )
+    return Scenario(tree=shape, size=size, operation=draw(st.sampled_from(OPERATIONS)), **draw(happenings(size)))
 
 
 @given(scenarios())

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hypothesis import strategies as st
+
 from xsim_py.mpi.ftco.doubling import DoublingNode
-from xsim_py.mpi.ftco.node import SendAction
+from xsim_py.mpi.ftco.node import ORDERS, SendAction
 from xsim_py.mpi.ftco.paper import PaperNode, TreeShape
 
 
@@ -172,6 +174,30 @@ class World:
             else:
                 assert result.payload >= set(range(scenario.size)) - self.dead
                 assert result.missing == set(range(scenario.size)) - result.payload
+
+
+@st.composite
+def happenings(draw: st.DrawFn, size: int) -> dict[str, Any]:
+    """Draw how long messages take, when nodes begin, who dies when, and who is told of a death from elsewhere."""
+    doomed = draw(st.sets(st.integers(0, size - 1), max_size=size - 1))
+    moments = st.integers(0, 30) | st.integers(0, 400)
+    deaths, last_acts = {}, {}
+    for node in sorted(doomed):
+        if draw(st.booleans()):
+            deaths[node] = draw(moments)
+        else:
+            last_acts[node] = draw(st.integers(1, 15))
+    late = st.tuples(*[st.just(0) | st.integers(0, 200)] * size)
+    return {
+        "order": draw(st.sampled_from(sorted(ORDERS))),
+        "timeout": draw(st.sampled_from([5, 30, 100])),
+        "slowest": draw(st.sampled_from([1, 4, 40])),
+        "seed": draw(st.integers(0, 2**32)),
+        "starts": draw(st.just((0,) * size) | late),
+        "deaths": deaths,
+        "last_acts": last_acts,
+        "told": draw(st.dictionaries(st.integers(0, size - 1), st.integers(0, 250))),
+    }
 
 
 def failing(kind: type[PaperNode] | type[DoublingNode], scenarios: Iterable[Scenario]) -> int:

@@ -36,6 +36,9 @@ from xsim_py.mpi import NOBODY
 
 from .node import DATA, KEEPALIVE, Contact, Limits, NodePacket, OperationNode, SendAction, TreeResult
 
+RECURSIVE_DOUBLING = "recursive_doubling"
+"""The entry `mpi.ftco.algorithm` and `xsim ftco --algorithm` name it so."""
+
 
 class DoublingRound(NamedTuple):
     """A round of one node, an exchange: its half of some nodes exchanges values with the other half.

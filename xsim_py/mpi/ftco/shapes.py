@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.units import format_time
 
-from .doubling import DoublingTiming, Halves
+from .doubling import RECURSIVE_DOUBLING, DoublingTiming, Halves
 from .node import ANY, Limits
 from .paper import ALLREDUCE
 from .payload import HEADER_BYTES
@@ -15,9 +15,6 @@ from .trees import Timing, Tree, best_radix, tree
 
 if TYPE_CHECKING:
     from xsim_py.network import Network
-
-RECURSIVE_DOUBLING = "recursive_doubling"
-"""What `mpi.ftco.algorithm` says instead of ``tree``."""
 
 _LEAST_PART = 16  # of the latency counts as overhead at least: where messages take processors no time, the best tree
 # would have one level, and flood its root. The paper has a tenth; its figures for InfiniBand are a twelfth.
