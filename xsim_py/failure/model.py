@@ -116,8 +116,8 @@ class FailureModel:
 
     def never_came(self, came: Collection[str], begin_ps: int) -> list[str]:
         """Return the flips and hangs after a time that are not among those that have come, all as they are written."""
-        over = self.over_at(begin_ps)
-        return [str(each) for each in (*self._flips, *self._hangs) if str(each) not in (*came, *over)]
+        settled = {*came, *self.over_at(begin_ps)}
+        return [said for each in (*self._flips, *self._hangs) if (said := str(each)) not in settled]
 
     def over_at(self, begin_ps: int) -> list[str]:
         """Return what is written of times up to one, at which a job goes on: it is not to happen any more."""
