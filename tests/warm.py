@@ -1,4 +1,5 @@
-"""A process that has loaded `xsim` already, and forks for each of the hundred commands in the documentation.
+"""A process that has loaded `xsim` and `pytest` already, and forks for each command in the documentation and each
+session of pytest that a test starts.
 
 What a fresh process would find is put in place: arguments, folder, environment, standard streams. Three quarters of the
 time of a short command are the start of Python and the import of numpy and of the simulator.
@@ -26,10 +27,10 @@ ROOT = Path(__file__).parent.parent
 _CLIENT = """#!{python} -IS
 import json, os, socket, sys
 if "PMI_RANK" in os.environ:
-    os.execv({python!r}, [{python!r}, "-m", "xsim_py", *sys.argv[1:]])
+    os.execv({python!r}, [{python!r}, "-m", {module!r}, *sys.argv[1:]])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({place!r})
-    asked = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    asked = json.dumps([{module!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [len(asked).to_bytes(4, "little")], [0, 1, 2])
     server.sendall(asked)
     status = server.recv(1)
@@ -41,9 +42,14 @@ _servers: list[subprocess.Popen[bytes]] = []
 """Kept, for a server ends when its standard input is closed."""
 
 
+def client(module: str = "xsim_py") -> str:
+    """Return the text of a program that does what `python -m` does with `xsim_py` or with `pytest`."""
+    return _CLIENT.format(python=sys.executable, place=_server(), module=module)
+
+
 @functools.cache
-def client() -> str:
-    """The text of a program that does what `xsim` does; the process behind it ends with this one."""
+def _server() -> str:
+    """Start the process behind the programs, which ends with this one, and return its socket."""
     place = os.path.join(tempfile.mkdtemp(prefix="xsim-"), "socket")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tests.warm", place]
@@ -54,11 +60,13 @@ def client() -> str:
     assert server.stdout.readline() == b"ready\n", shlex.join(command)
     server.wait()
     _servers.append(server)
-    return _CLIENT.format(python=sys.executable, place=place)
+    return place
 
 
-def serve(place: str) -> None:
-    """Fork for each that connects; returns in the child, which is to go on as `xsim`, and never in this process."""
+def serve(place: str) -> str:
+    """Fork for each that connects; return in the child, with the module that it is to run, and never here."""
+    import pytest  # noqa: F401
+
     import xsim_py.cli
     import xsim_py.ftco.compiled
     import xsim_py.run  # noqa: F401  what most commands need
@@ -73,20 +81,19 @@ def serve(place: str) -> None:
         while all(key.fileobj is listening for key, _ in selector.select()):
             asking, _ = listening.accept()
             if os.fork() == 0:
-                _become(asking)
-                return
+                return _become(asking)
             asking.close()
     os.unlink(place)
     os.rmdir(os.path.dirname(place))
     os._exit(0)
 
 
-def _become(asking: socket.socket) -> None:
-    """Find what a fresh process would."""
+def _become(asking: socket.socket) -> str:
+    """Put in place what a fresh process would find, and return the module that it would run."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     length, streams, _, _ = socket.recv_fds(asking, 4, 3)
     with asking.makefile("rb") as text:
-        arguments, folder, environment = json.loads(text.read(int.from_bytes(length, "little")))
+        module, arguments, folder, environment = json.loads(text.read(int.from_bytes(length, "little")))
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -97,6 +104,7 @@ def _become(asking: socket.socket) -> None:
     sys.argv[1:] = arguments
     sys.argv[0], sys.path[0] = "xsim", folder
     atexit.register(_tell, asking)
+    return str(module)
 
 
 _status = [1]
@@ -110,12 +118,14 @@ def _tell(asking: socket.socket) -> None:
 
 
 def main() -> NoReturn:
-    """Serve, and be `xsim` in each child."""
-    serve(sys.argv[1])
+    """Serve, and be `xsim` or `pytest` in each child."""
+    module = serve(sys.argv[1])
+    import pytest
+
     from xsim_py.cli import command
 
     try:
-        command()
+        sys.exit(pytest.main() if module == "pytest" else command())
     except SystemExit as end:
         _status[0] = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise

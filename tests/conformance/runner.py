@@ -60,16 +60,28 @@ for method, outcome in SAID.items():
     setattr(Result, method, telling(method, outcome))
 
 
-def with_numpy_s_arrays(options, setup=main.setup_modules):
-    """Half the kinds of arrays, and no test less."""
+def with_fewer_arrays(options, setup=main.setup_modules):
+    """No test less, but fewer arrays in each: those of numpy alone, or each element type in one kind of each family."""
     setup(options)
-    kinds = importlib.import_module("arrayimpl")
-    kinds.ArrayBackends[:] = [kind for kind in kinds.ArrayBackends if not issubclass(kind, kinds.ArrayArray)]
+    arrays = importlib.import_module("arrayimpl")
+    kinds = arrays.ArrayBackends
+    families = [[kind for kind in kinds if issubclass(kind, of)] for of in (arrays.ArrayArray, arrays.ArrayNumPy)]
+    if NUMPY_ALONE in asked:
+        del families[0]
+        kinds[:] = families[0]
+    if TYPES_DEALT_OUT in asked:
+        for family in families:
+            types = [*family[0].TypeMap.items()]
+            for place, kind in enumerate(family):
+                kind.TypeMap = dict(types[place :: len(family)])
 
+
+NUMPY_ALONE, TYPES_DEALT_OUT = OURS = "--numpy-arrays", "--types-dealt-out"
 
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
-    if "--numpy-arrays" in sys.argv:  # an option of ours
-        sys.argv.remove("--numpy-arrays")
-        main.setup_modules = with_numpy_s_arrays
+    asked = [option for option in OURS if option in sys.argv]
+    sys.argv[:] = [word for word in sys.argv if word not in OURS]
+    if asked:
+        main.setup_modules = with_fewer_arrays
     main.main(module=None, testRunner=unittest.TextTestRunner(resultclass=Result))

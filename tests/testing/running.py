@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.warm import client
+
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = Path(__file__).parent / "suites"
 
@@ -45,7 +47,7 @@ def run(folder: Path, *arguments: str, suites: tuple[str, ...] = (), typed: str 
         "COLUMNS": "120",
         **variables,
     }
-    command = [sys.executable, "-m", "pytest", "-p", "xsim_py.testing.plugin", "-p", "no:cacheprovider", "-rA"]
-    command += arguments
+    command = [sys.executable, "-IS", "-c", client("pytest"), "-p", "xsim_py.testing.plugin", "-p", "no:cacheprovider"]
+    command += ["-rA", *arguments]
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 3000, "input": typed}
     return Session(subprocess.run(command, cwd=folder, env=environment, **options))
