@@ -101,6 +101,7 @@ class Model:
         rows[down, at.WHO] = children
         rows[down, at.ROLE] = at.CHILD
         rows[:, at.DISTANCE] = 1
+        rows[:, at.WHERE] = nodes[rows[:, at.WHO], at.SPOT]
         owner = np.repeat(np.arange(size), nodes[:, at.KNOWN])
         rows[:, at.PATIENCE] = self._patience[rows[:, at.WHO], 1]
         rows[:, at.INTERVAL] = np.maximum(rows[:, at.PATIENCE], self._patience[owner, 1])
@@ -134,9 +135,9 @@ class Model:
         return State(
             numbers=np.empty_like(self._numbers),
             seed=np.zeros(1, np.uint64),
-            nodes=np.empty_like(self._nodes),
-            contacts=np.empty((room[at.NO_ROOM_CONTACTS], at.CONTACT_WIDTH), np.int32),
-            events=np.empty((room[at.NO_ROOM_EVENTS], at.EVENT_WIDTH), np.int32),
+            nodes=_aligned(nodes, at.NODE_WIDTH),
+            contacts=_aligned(room[at.NO_ROOM_CONTACTS], at.CONTACT_WIDTH),
+            events=_aligned(room[at.NO_ROOM_EVENTS], at.EVENT_WIDTH),
             wheel=np.empty((slots, 2), np.int32),
             awake=np.empty((2, nodes + nodes // at.GROUP + 1), np.uint8),
             spans=np.empty((room[at.NO_ROOM_SPANS], 2), np.int32),
@@ -175,6 +176,13 @@ class Model:
             if trouble & kind:
                 self._room[kind] = max(4096, 2 * room)
         self._state = None
+
+
+def _aligned(rows: int, width: int) -> NDArray[np.int32]:
+    """Return an array without values whose rows begin with lines of the processor's cache as often as can be."""
+    numbers = np.empty(rows * width + 16, np.int32)
+    first = -numbers.ctypes.data % 64 // 4
+    return numbers[first : first + rows * width].reshape(rows, width)
 
 
 def _preorder(shape: Tree) -> NDArray[np.int64]:

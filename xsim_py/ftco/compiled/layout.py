@@ -72,38 +72,39 @@ FATHER, CHILD, ADOPTED_FATHER, ADOPTED_CHILD = range(4)
 """Where a node is in the operation."""
 
 NODE_COLUMNS = (
-    PARENT,  # -1: a root
-    SPOT,  # place in preorder, in which every subtree is a span
-    FIRST,  # first contact of those that it begins with
-    FATHERS,
-    CHILDREN,
-    ETA_SUB,
-    ETA_FULL,
-    ENTRY,  # step
     DEAD_STEP,  # step, or NEVER
-    CONTACTS,  # first contact
-    KNOWN,  # number of contacts
-    ROOM,  # for contacts
-    PHASE,
-    PLACE,  # number of the contact that the phase has come to
-    OWED,  # number of contacts that are to have a receipt
-    QUIET_UNTIL,  # no contact is to be asked before, whatever is expected
-    RINGS,  # step of the earliest alarm that is set
-    FINISH,  # step, or -1
-    IDLE,  # whether it has nothing left to do
-    QUEUED,  # messages in the queue
-    LONGEST,  # the most that ever were
+    ENTRY,  # step
+    NOTICES,  # first death notice, or -1
     LATEST,  # last message of each of three kinds that has come, or -1
     LATEST_KEEPALIVE,
     LATEST_ACK,
-    NOTICES,  # first death notice, or -1
-    DEGREE,  # number of neighbours in the tree
+    QUEUED,  # messages in the queue
+    LONGEST,  # the most that ever were
+    IDLE,  # whether it has nothing left to do
+    OWED,  # number of contacts that are to have a receipt
+    QUIET_UNTIL,  # no contact is to be asked before, whatever is expected
+    RINGS,  # step of the earliest alarm that is set
+    PHASE,
+    CONTACTS,  # first contact
+    KNOWN,  # number of contacts
+    FATHERS,
+    CHILDREN,
+    PLACE,  # number of the contact that the phase has come to
     SPANS,  # number of spans that the set consists of
     LOW,  # the span, if it is one
     HIGH,
+    ETA_SUB,
+    ETA_FULL,
+    DEGREE,  # number of neighbours in the tree
+    FINISH,  # step, or -1
+    SPOT,  # place in preorder, in which every subtree is a span
+    PARENT,  # -1: a root
+    FIRST,  # first contact of those that it begins with
+    ROOM,  # for contacts
     HEAP,  # where they are, if they are more
     HEAP_ROOM,
-) = range(31)
+    SPARE_NODE,
+) = range(32)
 NODE_WIDTH = len(NODE_COLUMNS)
 
 CONTACT_COLUMNS = (
@@ -118,7 +119,7 @@ CONTACT_COLUMNS = (
     SENT,  # when DATA or KEEPALIVE was last sent there, or 0
     PATIENCE,  # how long an answer may take
     INTERVAL,  # how long to wait before the next question
-    SPARE,
+    WHERE,  # its place in preorder
 ) = range(12)
 CONTACT_WIDTH = len(CONTACT_COLUMNS)
 
@@ -169,9 +170,10 @@ NUMBERS = (
     AWAKE_ODD,
     DISTANCE_STEP,
     DISTANCE_NOW,
+    FARTHEST,  # distance of a contact that anybody has adopted, or 0
     TROUBLE,
     MADE_OF,  # see `jit.SOURCES`
-) = range(32)
+) = range(33)
 NUMBERS_LENGTH = len(NUMBERS)
 
 NO_ROOM_CONTACTS, NO_ROOM_EVENTS, NO_ROOM_SPANS, NO_ROOM_ACTIONS = 1, 2, 4, 8

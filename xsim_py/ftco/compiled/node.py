@@ -66,6 +66,16 @@ def _send(s: State, node: int, place: int, kind: int) -> None:
 
 
 @jit
+def _due(s: State, place: int) -> int:
+    """From which step on a contact may be asked, as far as it depends on what was sent and heard."""
+    if s.contacts[place, at.WAITED_FOR]:
+        return at.NEVER
+    if s.contacts[place, at.HEARD]:
+        return int(s.contacts[place, at.SENT] + s.contacts[place, at.INTERVAL] + 1)
+    return 0
+
+
+@jit
 def _take(s: State, node: int, kind: int, distance: int) -> int:
     """Take the latest message of a kind from a distance (0: any) out of the queue; returns the contact's row or -1."""
     before = -1
@@ -89,7 +99,7 @@ def _take(s: State, node: int, kind: int, distance: int) -> int:
     if place >= 0 and not s.contacts[place, at.GONE]:
         s.contacts[place, at.HEARD] = 1
         s.contacts[place, at.WAITED_FOR] = 0
-        s.nodes[node, at.QUIET_UNTIL] = 0
+        s.nodes[node, at.QUIET_UNTIL] = min(s.nodes[node, at.QUIET_UNTIL], _due(s, place))
         if kind != at.ACK and not s.contacts[place, at.IS_OWED]:
             s.contacts[place, at.IS_OWED] = 1
             s.nodes[node, at.OWED] += 1
@@ -106,7 +116,7 @@ def _awaited(s: State, node: int, begin: int, end: int, role: int) -> bool:
     for place in range(max(begin, s.nodes[node, at.PLACE]), end):
         contact = first + place
         # A dead one is in the set.
-        if s.contacts[contact, at.ROLE] == role and not has(s, node, s.contacts[contact, at.WHO]):
+        if s.contacts[contact, at.ROLE] == role and not has(s, node, contact):
             s.nodes[node, at.PLACE] = place
             return True
     s.nodes[node, at.PLACE] = 0
@@ -176,16 +186,6 @@ def _asks_from(s: State, node: int) -> int:
 
 
 @jit
-def _due(s: State, place: int) -> int:
-    """From which step on a contact may be asked, as far as it depends on what was sent and heard."""
-    if s.contacts[place, at.WAITED_FOR]:
-        return at.NEVER
-    if s.contacts[place, at.HEARD]:
-        return int(s.contacts[place, at.SENT] + s.contacts[place, at.INTERVAL] + 1)
-    return 0
-
-
-@jit
 def _ask(s: State, node: int, distance: int) -> int:
     """The row of the first contact at a distance (0: any) that is to be asked, or -1."""
     now = s.numbers[at.STEP]
@@ -193,7 +193,7 @@ def _ask(s: State, node: int, distance: int) -> int:
         return -1
     earliest = at.NEVER
     for place in range(s.nodes[node, at.CONTACTS], s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]):
-        if s.contacts[place, at.GONE] or (not s.numbers[at.ASK_ALL] and has(s, node, s.contacts[place, at.WHO])):
+        if s.contacts[place, at.GONE] or (not s.numbers[at.ASK_ALL] and has(s, node, place)):
             continue
         due = _due(s, place)
         if due <= now and (distance == 0 or s.contacts[place, at.DISTANCE] == distance):
@@ -304,6 +304,8 @@ def act(s: State, node: int) -> None:
         return
     if s.nodes[node, at.QUEUED] > 0 or s.nodes[node, at.OWED] > 0 or now >= s.nodes[node, at.QUIET_UNTIL]:
         distance = _draw_distance(s, node)
+        if distance > s.numbers[at.FARTHEST]:
+            distance = 0  # nobody is so far away, or all are neighbours: no search need go through the queue in vain
         if (distance > 0 and _serve(s, node, distance)) or _serve(s, node, 0):
             wake(s, node, 1)
             return

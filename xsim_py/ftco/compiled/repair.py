@@ -58,6 +58,8 @@ def _adopt(s: State, node: int, other: int, distance: int, role: int) -> None:
     s.contacts[place, at.DISTANCE] = distance
     s.contacts[place, at.ROLE] = role
     s.contacts[place, at.SLOT] = -1
+    s.contacts[place, at.WHERE] = s.nodes[other, at.SPOT]
+    s.numbers[at.FARTHEST] = max(s.numbers[at.FARTHEST], distance)
     s.contacts[place, at.PATIENCE] = _patience(s, other, distance)
     s.contacts[place, at.INTERVAL] = max(s.contacts[place, at.PATIENCE], _patience(s, node, distance))
 

@@ -20,9 +20,9 @@ def is_full(s: State, node: int) -> bool:
 
 
 @jit
-def has(s: State, node: int, other: int) -> bool:
-    """Return whether a node's set has another node."""
-    spot = s.nodes[other, at.SPOT]
+def has(s: State, node: int, contact: int) -> bool:
+    """Return whether a node's set has the node of a contact."""
+    spot = s.contacts[contact, at.WHERE]
     if s.nodes[node, at.SPANS] == 1:
         return bool(s.nodes[node, at.LOW] <= spot < s.nodes[node, at.HIGH])
     low, high = s.nodes[node, at.HEAP], s.nodes[node, at.HEAP] + s.nodes[node, at.SPANS]
