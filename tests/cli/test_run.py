@@ -122,7 +122,10 @@ def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimul
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("run prog.py", "the following arguments are required: -n/-np/--ranks"),
+        ("run prog.py", "the following arguments are required: -n/-np/--ranks\n"),
+        ("run prog.py --n -n 2", "-n/-np/--ranks; options of xsim come before the program, and -n comes after prog.py"),
+        ("check -m mod --ranks=2", "come before the program, and --ranks=2 comes after -m mod"),
+        ("explore failures prog.py -n 2", "come before the program, and -n comes after prog.py"),
         (
             "run -n 2 --collectives ftcoo prog.py",
             "'ftcoo' is not one of tuned, ftco, messages, arrays and auto; did you mean ftco?",

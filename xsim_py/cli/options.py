@@ -91,6 +91,16 @@ def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[
     return list(argv), None
 
 
+def too_late(program: ProgramSpec | None, options: Sequence[Action]) -> str:
+    """Say which argument of a program would be one of the options that have to be given; nothing if none would."""
+    needed = {name for option in options if option.required for name in option.option_strings}
+    if program is not None:
+        for word in program.args:
+            if word.partition("=")[0] in needed:
+                return f"; options of xsim come before the program, and {word} comes after {program.name}"
+    return ""
+
+
 def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
     """Return the program of ``-m MODULE`` or ``-c CODE``, also when written as one word."""
     if len(word) > 2:
