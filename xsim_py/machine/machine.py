@@ -69,9 +69,11 @@ class Machine:
             self.topology.figures = link_figures(spec, self.topology)
         cores = self.topology.nodes * self.cores_per_node
         if cores < places and not spec.machine.oversubscribe:
+            nodes = self.topology.nodes
+            each = f"{nodes} node{'s' * (nodes > 1)} of {self.cores_per_node}"
             raise spec.error(
                 "machine" if wanted is None else "spawn.universe",
-                f"machine {spec.name} has {cores} cores ({self.topology.nodes} nodes of {self.cores_per_node}), "
+                f"machine {spec.name} has {cores} core{'s' * (cores > 1)} ({each}), "
                 f"too few for {places} ranks; with machine.oversubscribe ranks share cores",
             )
         self.universe = wanted or max(cores, ranks)
