@@ -69,11 +69,10 @@ class Machine:
             self.topology.figures = link_figures(spec, self.topology)
         cores = self.topology.nodes * self.cores_per_node
         if cores < places and not spec.machine.oversubscribe:
-            nodes = self.topology.nodes
-            each = f"{nodes} node{'s' * (nodes > 1)} of {self.cores_per_node}"
+            of_each = f"node{'s' * (self.topology.nodes > 1)} of {self.cores_per_node}"
             raise spec.error(
                 "machine" if wanted is None else "spawn.universe",
-                f"machine {spec.name} has {cores} core{'s' * (cores > 1)} ({each}), "
+                f"machine {spec.name} has {cores} core{'s' * (cores > 1)} ({self.topology.nodes} {of_each}), "
                 f"too few for {places} ranks; with machine.oversubscribe ranks share cores",
             )
         self.universe = wanted or max(cores, ranks)
