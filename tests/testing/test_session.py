@@ -176,3 +176,10 @@ def test_findings_of_no_test_are_a_failure_of_the_session(tmp_path: Path):
     session = run(tmp_path, "--xsim-session", "2", "--xsim-check")
     assert session.status == pytest.ExitCode.TESTS_FAILED
     assert "test_it.py:2: ResourceLeak" in session.text
+
+
+def test_options_that_do_not_go_together_are_bad_usage(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "--xsim-shards", "2")
+    assert session.status == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --xsim-session: check: one process follows the calls of all ranks" in session.text

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest._code.code import ReprExceptionInfo, ReprFileLocation, ReprTracebackNative
 
+from xsim_py.errors import ConfigError
 from xsim_py.process.programs.called_functions import FoundInRanks
 from xsim_py.process.ranks import current
 from xsim_py.run import simulate
@@ -368,9 +369,12 @@ class Controller:
         done: set[str] = set()
         while True:
             job = SessionJob(self, self._ranks, done)
-            with self._uncaptured():
-                member = _Member(job, self._config)
-                result = simulate(member, ranks=self._ranks, label=True, progress=job.look, **self._options)
+            try:
+                with self._uncaptured():
+                    member = _Member(job, self._config)
+                    result = simulate(member, ranks=self._ranks, label=True, progress=job.look, **self._options)
+            except ConfigError as error:
+                raise pytest.UsageError(f"--xsim-session: {error}") from None
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
             found = job.found(getattr(result, "findings", ()))
