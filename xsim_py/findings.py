@@ -53,6 +53,8 @@ class Finding(NamedTuple):
         More lines: the other call, what was expected.
     is_mistake : bool
         False of a race that changes nothing, which is listed where that is asked for.
+    doing : str
+        What the ranks were doing there, where the program says so: the test of a session of pytest.
     """
 
     category: str
@@ -62,6 +64,7 @@ class Finding(NamedTuple):
     ranks: tuple[int, ...] = ()
     details: tuple[str, ...] = ()
     is_mistake: bool = True
+    doing: str = ""
 
     def __str__(self) -> str:
         """Return the finding in one line, as compilers write theirs."""

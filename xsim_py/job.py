@@ -251,7 +251,7 @@ class Job:
             raise ConfigError("check: one process follows the calls of all ranks; leave out shards and isolation")
         self.monitor = monitor
         if monitor is not None:
-            monitor.start = self.program.start
+            monitor.start, monitor.doing = self.program.start, self.control.doing
 
     def lookahead(self) -> Lookahead:
         """How soon each shard can reach each other one; without a limit where there is one shard only.
@@ -422,8 +422,8 @@ class Job:
             part.first + i for part in attempt.parts for i, time_ps in enumerate(part.ended_ps) if time_ps is not None
         }
         aborted = attempt.ended == "aborted" and self.failures is None
-        left = any(getattr(program.function, "was_left", False) for program in self.program.programs)
-        troubled = not aborted and (bool(failed) or left or any(part.troubled for part in attempt.parts))
+        troubled = not aborted and (bool(failed) or any(part.troubled for part in attempt.parts))
+        self.monitor.excused = self.control.broken_off
         finish(self.monitor, attempt.ended, waiting, ended - waiting - failed, troubled=troubled)
 
     def _check_output(self, parts: list[ShardResult]) -> None:
@@ -482,7 +482,8 @@ class Job:
         self.variables = Variables(self.machine, self.ranks)
         self.shards.clear()
         self.fabrics.clear()
-        self.control.kernels.clear()
+        for kept in (self.control.kernels, self.control.doing, self.control.broken_off):
+            kept.clear()
         self.settings = Settings(
             ranks=self.ranks,
             collectives=from_description(self.spec.mpi.collectives),

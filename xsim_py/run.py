@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py.config import load_machine
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.job import Job
 from xsim_py.parameters import RunParameters, read
 from xsim_py.process.output.simulator_descriptors import kept_apart
@@ -173,7 +173,7 @@ def _end_ps(result: str | Path | Result) -> int:
         try:
             return Loaded.load(path / "result.json" if path.is_dir() else path).virtual_time_ps
         except ConfigError as error:
-            raise ConfigError(f"clock_from: {error}") from None
+            raise ConfigError(OptionProblem("clock_from", str(error))) from None
     return result.virtual_time_ps
 
 

@@ -91,10 +91,19 @@ network: {latency: 5us}
         == """\
 machine:
   # of the vendor
-  cores_per_node: 1
 topology: {type: switch}  # as it is built
 """
     )
+
+
+def test_one_rank_a_node_for_want_of_measurements_is_not_taken_over(fitted: FittedLayer, tmp_path: Path):
+    first = machine_text("m", {"network": fitted}, plain_frame(["network"]), files=["a.csv"], command="a test")
+    like = str(written(first, tmp_path, "like.yaml"))
+    assert "cores_per_node: 1" in frame_like(like, "-", ["network"]).text
+    frame = frame_like(like, "-", ["network", "same_node"])
+    assert frame.text.strip() == "topology:\n  type: switch"
+    own = str(written(first.replace("cores_per_node: 1 ", "cores_per_node: 2 "), tmp_path, "own.yaml"))
+    assert "cores_per_node: 2" in frame_like(own, "-", ["network", "same_node"]).text
 
 
 def test_a_preset_can_be_the_other_machine(fitted: FittedLayer, tmp_path: Path):

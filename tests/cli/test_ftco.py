@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,18 @@ def test_a_trace_tells_of_every_message(capsys: pytest.CaptureFixture[str]) -> N
     assert any("0 sends ACK to 2" in line for line in lines)
 
 
+def test_what_has_no_tree_names_none(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--nodes", "8", "--inactive", "1", "--runs", "4", "--quiet", "--algorithm"]
+    assert main(["ftco", *words, "recursive_doubling,tree", "--sampling", "strata", "--json", "-"]) == 0
+    without, with_tree = json.loads(capsys.readouterr().out)
+    assert with_tree.keys() - without.keys() == {"tree", "radix", "roots"}
+    assert (without["sampling"], with_tree["sampling"]) == ("plain", "strata")
+    assert main(["ftco", *words, "recursive_doubling"]) == 0
+    assert re.match("nodes +algorithm +latency", capsys.readouterr().out)
+    assert main(["ftco", *words, "recursive_doubling", "--trace"]) == 0
+    assert capsys.readouterr().out.startswith("Allreduce, 8 nodes, recursive doubling, L = 10, o = 1\n")
+
+
 def test_a_trace_with_nodes_that_are_killed(capsys: pytest.CaptureFixture[str]) -> None:
     words = (
         "--nodes",
@@ -136,6 +149,10 @@ def test_a_trace_as_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path
         ),
         (("--nodes", "8", "--json", "no/such/file"), "--json no/such/file: there is no such folder"),
         (("--nodes", "8", "--trace", "flow.txt"), "flow.txt: the name of a picture ends with .png, .svg or .pdf"),
+        (
+            ("--nodes", "8", "--algorithm", "hierarchical", "--trace"),
+            "--trace shows --algorithm tree or recursive_doubling, and not hierarchical",
+        ),
         (("--nodes", "8,9", "--trace"), "--trace shows one run, and these are 2 configurations"),
         (
             ("--nodes", "8", "--kill", "1"),

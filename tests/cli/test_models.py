@@ -84,6 +84,13 @@ def test_the_models_are_plain_yaml() -> None:
         assert yaml.safe_load(path.read_text(encoding="utf-8"))["name"] == path.stem
 
 
+def test_check_looks_for_what_is_to_fail_among_so_many_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("check", "gige", "--set", "failures.at=[rank=7@1ms, rank=1 before its 2nd Allreduce]")
+    assert run(*words) == run(*words, "-n", "8") == 0
+    assert run(*words, "-n", "2") == 2
+    assert "rank 7 does not exist; there are 2, 0 to 1" in capsys.readouterr().err
+
+
 def test_check_tells_hops_between_routers_and_what_flows_between_halves(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ from tests.cli.helpers import FakeSimulator
 from tests.report.helpers import SUMMARY, make_result
 from xsim_py import __version__
 from xsim_py.cli import main
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.report import Result
 
 
@@ -122,7 +122,10 @@ def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimul
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("run prog.py", "the following arguments are required: -n/-np/--ranks"),
+        ("run prog.py", "the following arguments are required: -n/-np/--ranks\n"),
+        ("run prog.py --n -n 2", "-n/-np/--ranks; options of xsim come before the program, and -n comes after prog.py"),
+        ("check -m mod --ranks=2", "come before the program, and --ranks=2 comes after -m mod"),
+        ("explore failures prog.py -n 2", "come before the program, and -n comes after prog.py"),
         (
             "run -n 2 --collectives ftcoo prog.py",
             "'ftcoo' is not one of tuned, ftco, messages, arrays and auto; did you mean ftco?",
@@ -149,6 +152,14 @@ def test_bad_input_is_a_message_and_status_2(simulator: FakeSimulator, capsys, l
     assert complaint in err
     assert all(said.startswith("xsim: ") for said in err.splitlines())
     assert not simulator.calls
+
+
+@pytest.mark.parametrize("command", ["run", "check", "compare --machines gige"])
+def test_an_option_of_which_the_simulator_says_what_is_wrong_has_its_dashes(simulator: FakeSimulator, capsys, command):
+    simulator.raises = ConfigError(OptionProblem("clock_from", "nosuch: cannot be read"), "my.yaml:3:1: latency: wrong")
+    assert main([*command.split(), "-n", "2", "prog.py"]) == 2
+    said = ["xsim: --clock-from: nosuch: cannot be read", "xsim: my.yaml:3:1: latency: wrong"]
+    assert capsys.readouterr().err.splitlines()[-2:] == said
 
 
 def test_what_the_simulator_cannot_use_is_bad_input_too(simulator: FakeSimulator, capsys):

@@ -21,9 +21,12 @@ SMALL = Configuration(nodes=7, tree="kary", radix=2, roots="single", operation="
     operation=st.sampled_from(["allreduce", "reduce", "bcast"]),
     rules=st.sampled_from(list(RULES.values())),
     seed=st.integers(0, 1000),
+    algorithm=st.sampled_from(["tree", "recursive_doubling"]),
 )
-def test_a_trace_is_the_run_with_all_its_messages(nodes, failures, operation, rules, seed):
-    made = Configuration(nodes=nodes, radix=2, failures=failures, operation=operation, rules=rules)
+def test_a_trace_is_the_run_with_all_its_messages(nodes, failures, operation, rules, seed, algorithm):
+    operation = operation if algorithm == "tree" else "allreduce"
+    told = {"operation": operation, "rules": rules, "algorithm": algorithm}
+    made = Configuration(nodes=nodes, radix=2, failures=failures, **told)
     outcome, flow = trace_run(made, seed=seed, run=3)
     assert outcome == run_steps(made, run_seed(seed, 3))
     sent = [arrow for arrow in flow.arrows if arrow.sent <= outcome.last_step]

@@ -38,7 +38,7 @@ def test_a_machine_with_a_size_keeps_it() -> None:
     ("name", "changes", "cores"),
     [
         ("gige", {"machine__nodes": 5, "machine__cores_per_node": 3}, "15 cores (5 nodes of 3)"),
-        ("shmem", {"machine__cores_per_node": 8}, "8 cores (1 nodes of 8)"),
+        ("shmem", {"machine__cores_per_node": 8}, "8 cores (1 node of 8)"),
         ("torus3d", {"topology__dims": [2, 2, 2]}, "8 cores (8 nodes of 1)"),
     ],
 )

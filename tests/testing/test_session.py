@@ -142,3 +142,44 @@ def test_where_a_rank_has_not_been_set_up_the_others_have_not_passed():
     made = merged({0: passed, 1: failed}, 2)
     assert [(each.when, each.outcome) for each in made] == [("setup", "failed"), ("teardown", "passed")]
     assert made[0].longrepr == "rank 1 of 2: error"
+
+
+def test_findings_belong_to_the_test_in_which_the_call_was(tmp_path: Path):
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", suites=("together_checked",))
+    found = re.findall(r"^ERROR \S+::(\S+) - test_together_checked.py:(\d+): (\w+)", session.text, re.MULTILINE)
+    message = ("23", "CallOrdering")
+    expected = [(f"test_leaves_a_message[{tag}]", *message) for tag in (1, 2)]
+    assert sorted(found) == [*expected, ("test_mistakes_and_fails", "30", "ParameterMatching")], session.text
+    assert "2 failed, 4 passed, 1 skipped, 1 xfailed, 3 errors" in session.text
+    elsewhere = session.text.partition("= xsim check findings =")[2]
+    assert "test_together_checked.py:6: ResourceLeak: the communicator of Comm.Dup is never freed" in elsewhere
+    assert session.text.count("ResourceLeak") == 1
+
+
+STALLS = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+def test_it():
+    comm.send(1, 1, tag=3) if comm.rank == 0 else comm.recv(source=0, tag=4)
+"""
+
+
+def test_a_finding_of_a_stall_stands_below_the_roll_call(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text(STALLS)
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check")
+    assert "test_it.py:5: ParameterMatching: Comm.recv waits for tag 4" in session.of("test_it")
+    assert "1 failed in" in session.text
+
+
+def test_findings_of_no_test_are_a_failure_of_the_session(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Dup()\ndef test_it(): pass\n")
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check")
+    assert session.status == pytest.ExitCode.TESTS_FAILED
+    assert "test_it.py:2: ResourceLeak" in session.text
+
+
+def test_options_that_do_not_go_together_are_bad_usage(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "--xsim-shards", "2")
+    assert session.status == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --xsim-session: check: one process follows the calls of all ranks" in session.text

@@ -27,6 +27,8 @@ _OURS = ("name", "description", "source", NETWORK, SAME_NODE)
 _KEPT = ("model", "contention", "noise", "per_hop")
 _COMMENT = re.compile(r"(?:^[ \t]*#.*\n)+|[ \t]+#[^'\"\n]*$", re.MULTILINE)  # lines of it, or one after an entry
 _ON_A_NODE = re.compile(r"\bsame_node\b|measured within a node")
+_ALONE = "# nothing was measured within a node"
+_ALONE_ON_A_NODE = re.compile(rf"^[ \t]+cores_per_node: 1[ \t]+{_ALONE}\n", re.MULTILINE)
 _TOP_LEVEL = re.compile(r"([A-Za-z_]\w*)\s*:")
 
 
@@ -55,7 +57,7 @@ def plain_frame(layers: Sequence[str]) -> OtherSections:
         return OtherSections("topology:\n  type: single\n")
     text = "topology:\n  type: switch\n"
     if SAME_NODE not in layers:
-        text = "machine:\n  cores_per_node: 1       # nothing was measured within a node\n\n" + text
+        text = f"machine:\n  cores_per_node: 1       {_ALONE}\n\n{text}"
     return OtherSections(text)
 
 
@@ -75,7 +77,9 @@ def frame_like(source: str, out: str, layers: Sequence[str]) -> OtherSections:
     if {key for key, _ in blocks} <= {""}:
         raise ConfigError(f"--like {source}: write each of its sections from the beginning of a line")
     left_out = {*_OURS[:3], *layers}
-    text = "".join(block for key, block in blocks if key and key not in left_out)
+    if SAME_NODE in layers:  # what was for want of that is over
+        blocks = [(key, _ALONE_ON_A_NODE.sub("", block)) for key, block in blocks]
+    text = "".join(block for key, block in blocks if key and key not in left_out and block.strip() != f"{key}:")
     if SAME_NODE in layers:
         text = _COMMENT.sub(lambda found: "" if _ON_A_NODE.search(found[0]) else found[0], text)
     kept: list[str] = []

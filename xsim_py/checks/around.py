@@ -175,7 +175,7 @@ def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any
 def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tuple[Callable[..., Any], ...]:
     """Return what is called before each call of a method, after it has failed, and after it has returned."""
     calls, lines, own, here = monitor.calls, monitor.lines, monitor.frames, current.here
-    accesses = monitor.accesses
+    accesses, doing = monitor.accesses, monitor.doing
 
     # Hot path: each call of a program comes to these.
     def enter(frame: FrameType) -> MpiCall | None:
@@ -190,7 +190,8 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
         if state.buffers or state.exposed:
             lines.pause()
         code = frame.f_code
-        made.place = (code, frame.f_lasti) if id(code) in own else monitor.place_of(frame)
+        rank = state.number
+        made.place = (code, frame.f_lasti, doing.get(rank, "")) if id(code) in own else monitor.place_of(frame, rank)
         made.name = name
         made.title = title
         made.is_open = True

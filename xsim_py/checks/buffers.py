@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from .monitor import Monitor, MpiCall, RankState
     from .requests import RequestRecord
+    from .sides import Place
 
 _ndarray, _LISTS = np.ndarray, (list, tuple)
 
@@ -104,8 +105,8 @@ class Used:
     ----------
     reads : bool
         Whether the request only reads it.
-    suspect : (str, int) or None
-        The file and the line that was the last one to store something somewhere in an array of which it is a part.
+    suspect : Place or None
+        The line that was the last one to store something somewhere in an array of which it is a part.
     """
 
     __slots__ = (
@@ -131,7 +132,7 @@ class Used:
         self.is_noted = False
         self.kept = b""
         self.record: Any = None
-        self.suspect: tuple[str, int] | None = None
+        self.suspect: Place | None = None
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
@@ -159,7 +160,7 @@ class Used:
             if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
                 task.finish = _Restoring(record, task.finish)
 
-    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]], array: Any) -> None:
+    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any) -> None:
         """Take note that an instruction of the program is about to load from the buffer or to store to it."""
         if self.record is None or (self.reads and how == LOAD):
             return

@@ -234,7 +234,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     waiting, finished : set of int
         The ranks that wait for ever, and those that have come to their end in an orderly way.
     troubled : bool
-        Whether processes have failed, or tests in them: then calls were left in the middle, and it is nobody's fault.
+        Whether processes have failed: then calls were left in the middle, and it is nobody's fault.
     """
     if ended not in ("finished", "stalled", "aborted") or troubled:
         return

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_installed, of_program, program_frame, shown
 from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
-from xsim_py.mpi.transport.call_sites import Place, line_of
+from xsim_py.mpi.transport.call_sites import line_of
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
 from . import signatures
-from .sides import MessageSide
+from .sides import MessageSide, Place
 from .steps import Steps
 from .touches import LineWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Collection, Mapping, Sized
     from types import CodeType, FrameType
 
     from xsim_py.mpi.transport.message import Message
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MANY_STEPS = 500
 _blank = object.__new__
+_NOWHERE: Place = compile("", "", "exec"), 0, ""
 
 _MOST_DETAILS = 8
 _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
@@ -68,7 +69,7 @@ class MpiCall:
         self.outer = outer
         self.is_open = False
         self.name = self.title = ""
-        self.place: Place = ("", 0)
+        self.place: Place = _NOWHERE
         self.sending: MessageSide | None = None
         self.waits_for: MessageSide | None = None
         self.said = ""
@@ -171,6 +172,10 @@ class Monitor:
         Whether a receive or a probe has left open whose message it takes.
     polls : bool
         Whether a rank has asked if something is there, and done something else where it was not, perhaps.
+    doing : mapping of int to str
+        What each rank is doing, where its program says so: the name of a test.
+    excused : collection of str
+        Of what ranks were doing, what they have broken off: from now on nothing is found there.
     """
 
     def __init__(self, *, synchronous: bool = False) -> None:
@@ -186,7 +191,9 @@ class Monitor:
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
-        self._noted: dict[tuple[str, str, int, str], _Noted] = {}
+        self.doing: Mapping[int, str] = {}
+        self.excused: Collection[str] = ()
+        self._noted: dict[tuple[str, str, int, str, str], _Noted] = {}
         # Code of the program, and other code, by its address: to hash a code object takes microseconds.
         self.frames: dict[int, CodeType] = {}
         self._others: dict[int, CodeType] = {}
@@ -196,17 +203,18 @@ class Monitor:
 
     def note(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
         """Take down that a rank has made a mistake at a place."""
-        file, line = line_of(place)
-        if is_of_mpi4py(file):
+        file, line = line_of(place[:2])
+        doing = place[2]
+        if doing in self.excused or is_of_mpi4py(file):
             return  # the library's own business, as in its futures
-        noted = self._noted.setdefault((category, file, line, text), _Noted())
+        noted = self._noted.setdefault((category, file, line, text, doing), _Noted())
         noted.ranks.add(rank)
         noted.details.update(dict.fromkeys(details))
 
     def has_noted(self, place: Place, rank: int) -> bool:
         """Return whether something has been found in the line of a place, by this rank."""
         return bool(self._noted) and any(
-            rank in noted.ranks for key, noted in self._noted.items() if key[1:3] == line_of(place)
+            rank in noted.ranks for key, noted in self._noted.items() if key[1:3] == line_of(place[:2])
         )
 
     def has(self, *categories: str) -> bool:
@@ -216,25 +224,25 @@ class Monitor:
     def findings(self) -> tuple[Finding, ...]:
         """Return what was found, by file and line."""
         found = []
-        for (category, file, line, text), noted in self._noted.items():
+        for (category, file, line, text, doing), noted in self._noted.items():
             details = list(noted.details)
             if len(details) > _MOST_DETAILS:
                 details = [*details[:_MOST_DETAILS], f"... and {len(details) - _MOST_DETAILS:,} more"]
             ranks = tuple(sorted(noted.ranks))
-            found.append(Finding(category, shown(file, self.start), line, text, ranks, tuple(details)))
+            found.append(Finding(category, shown(file, self.start), line, text, ranks, tuple(details), doing=doing))
         return tuple(sorted(found, key=by_place))
 
     def where(self, place: Place) -> str:
         """Return a place as reports name it."""
-        file, line = line_of(place)
+        file, line = line_of(place[:2])
         return f"{shown(file, self.start)}:{line}"
 
-    def place_of(self, frame: FrameType) -> Place:
-        """Return the place of the program that has made a call, which came from this frame."""
+    def place_of(self, frame: FrameType, rank: int) -> Place:
+        """Return the place of the program where a rank has made a call, which came from this frame."""
         outer = program_frame(frame)
         if outer is frame:
             self.frames[id(frame.f_code)] = frame.f_code
-        return outer.f_code, outer.f_lasti
+        return outer.f_code, outer.f_lasti, self.doing.get(rank, "")
 
     def rank(self, number: int) -> RankState:
         """Return what is kept for a rank."""

@@ -14,12 +14,9 @@ from .sides import RequestWait
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from xsim_py.mpi.transport.call_sites import Place
-
     from .buffers import Used
     from .monitor import Monitor, MpiCall, RankState
-    from .sides import CollectiveCall, MessageSide
-
+    from .sides import CollectiveCall, MessageSide, Place
 
 _WAITS = frozenset(("Wait", "wait", "Waitall", "waitall"))
 

@@ -21,10 +21,9 @@ from xsim_py.mpi4py.win import Win
 from .requests import outlived
 
 if TYPE_CHECKING:
-    from xsim_py.mpi.transport.call_sites import Place
-
     from .around import After
     from .monitor import Monitor, MpiCall, RankState
+    from .sides import Place
 
 KINDS: dict[type, str] = {
     Comm: "communicator",

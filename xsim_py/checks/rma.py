@@ -26,10 +26,9 @@ from .sources import LOAD, MAYBE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from xsim_py.mpi.transport.call_sites import Place
-
     from .around import After
     from .monitor import Monitor, MpiCall, RankState
+    from .sides import Place
 
 SUM = INSTANCES["SUM"]
 

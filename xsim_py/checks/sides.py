@@ -5,12 +5,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
-from xsim_py.mpi.transport.call_sites import Place
-
 from .signatures import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import CodeType
+
+Place = tuple["CodeType", int, str] | tuple[str, int, str]
+"""A place of the program (see `transport.call_sites`), and what the rank was doing there (`Control.doing`)."""
 
 READ, WRITE, ACCUMULATE = "reads", "writes", "accumulates"
 """How an access uses the memory of a window."""

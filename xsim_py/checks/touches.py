@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from .monitor import Monitor
+    from .sides import Place
 
 _first_byte = c_char.from_buffer
 _settrace, _gettrace = sys.settrace, sys.gettrace  # while a run lasts, there are others, of each rank
@@ -83,7 +84,7 @@ class GuardedMemory(Protocol):
 
     pieces: list[tuple[int, int]]
 
-    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]], array: Any) -> None:
+    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any) -> None:
         """Take note that an instruction is about to load from it or to store to it, by way of an array."""
 
 
@@ -307,12 +308,12 @@ class LineWatch:
         _settrace(None)  # what is evaluated here is no part of the program
         try:
             for touch in touches:
-                _look_at(touch, frame, guards)
+                _look_at(touch, frame, guards, self._monitor.doing.get(state.number, ""))
         finally:
             _settrace(self._opener)
 
 
-def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
+def _look_at(touch: Touch, frame: FrameType, guards: list[Any], doing: str) -> None:
     """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
     try:
         found = _part(touch.array, frame)
@@ -337,7 +338,7 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
             if how == LOAD:
                 continue
             does = MAYBE
-        guard.touched(does, (frame.f_code.co_filename, frame.f_lineno), pieces, found.owner)
+        guard.touched(does, (frame.f_code.co_filename, frame.f_lineno, doing), pieces, found.owner)
 
 
 def _takes_parts(touch: Touch, found: _Part, frame: FrameType) -> bool:

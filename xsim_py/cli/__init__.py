@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py import __version__
-from xsim_py.cli.options import Parser, split_program
+from xsim_py.cli.options import Parser, split_program, too_late
 from xsim_py.cli.output_errors import CannotWrite
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 
@@ -176,7 +176,12 @@ def _parse(argv: Sequence[str]) -> Namespace:
     ways = argv[1:2] if command == "explore" and argv[1:2] != ["--help"] else []  # a command in this one
     own, program = split_program(argv[1 + len(ways) :], options)
     _refuse_half_characters([*ways, *own])
-    args = parser.parse_args([command, *ways, *own])
+    try:
+        args = parser.parse_args([command, *ways, *own])
+    except ConfigError as error:
+        said, _, more = str(error).partition("\n")
+        late = too_late(program, options) if " are required: " in said else ""
+        raise ConfigError(f"{said}{late}\n{more}") from None
     args.own = own
     if program is None and command != "compare-recovery":  # which has one of its own
         raise ConfigError(f"{command}: which program? Name a file, -m MODULE or -c CODE; see xsim {command} --help")

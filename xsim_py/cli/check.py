@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, simulation_arguments
+from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, options_named, positive, simulation_arguments
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
 from xsim_py.parameters import RACES, RECORD
@@ -120,7 +120,7 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
     if isolation != _GREENLETS:
         told["shards"] = 1  # each process is one
     try:
-        with _children_silent():
+        with options_named(), _children_silent():
             result = simulate(
                 **told,
                 ranks=args.ranks,

@@ -16,6 +16,7 @@ from xsim_py.cli.options import (
     exit_status,
     machine_labels,
     names,
+    options_named,
     repeated_by,
     simulation_arguments,
     sizes,
@@ -93,14 +94,15 @@ def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result,
     line = ProgressLine(sys.stderr, plain=f"xsim: {label}, {ranks:,} ranks: ")
     output = io.StringIO()
     try:
-        result = simulate(
-            **simulation_arguments(args),
-            ranks=ranks,
-            machine=machine,
-            stdout=output,
-            stderr=line.above(sys.stderr),
-            progress=line.callback,
-        )
+        with options_named():
+            result = simulate(
+                **simulation_arguments(args),
+                ranks=ranks,
+                machine=machine,
+                stdout=output,
+                stderr=line.above(sys.stderr),
+                progress=line.callback,
+            )
     finally:
         line.clear()
     said = f"{result.ended}, virtual time {result.virtual_time()}, config {result.config_hash}"

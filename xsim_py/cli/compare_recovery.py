@@ -17,6 +17,7 @@ from xsim_py.cli.options import (
     check_report,
     machine_labels,
     names,
+    options_named,
     positive,
     repeated_by,
     seconds,
@@ -26,7 +27,7 @@ from xsim_py.cli.options import (
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
-from xsim_py.errors import ConfigError, OptionProblem
+from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -162,11 +163,8 @@ def compare_recovery(args: Namespace) -> int:
 
     check_report(args.report)
     experiment = _experiment(args)
-    try:
+    with options_named():
         planned = plan_recovery(experiment)
-    except ConfigError as error:
-        named = (f"--{each}" if isinstance(each, OptionProblem) else each for each in error.problems)
-        raise ConfigError(*named) from None
     check_outputs(
         {"report": args.report, **not_dash(args, "json")},
         folder=args.out,

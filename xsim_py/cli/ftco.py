@@ -176,7 +176,9 @@ def _table(summaries: Sequence[Summary]) -> Table:
     from xsim_py.report import Table
 
     rows = [_telling(summary.configuration) for summary in summaries]
-    varying = [name for name in rows[0] if name in _ALWAYS or len({row[name] for row in rows}) > 1]
+    with_tree = [summary.configuration.has_tree for summary in summaries]
+    always = ["nodes", *["tree"] * any(with_tree), *["algorithm"] * (not all(with_tree))]
+    varying = [name for name in rows[0] if name in always or len({row[name] for row in rows}) > 1]
     columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in varying}
     for name, (label, scale) in _SHOWN.items():
         found = [summary[name] for summary in summaries]
@@ -188,7 +190,6 @@ def _table(summaries: Sequence[Summary]) -> Table:
     return Table("ftco", columns)
 
 
-_ALWAYS = ("nodes", "tree")
 _SHOWN = {
     "latency_steps": ("latency", 1.0),
     "latency_s": ("time_us", 1e6),
@@ -219,7 +220,7 @@ def _telling(made: Configuration) -> dict[str, Any]:
 
     return {
         "nodes": made.nodes,
-        "tree": f"{made.tree}:{made.radix} {made.roots}",
+        "tree": f"{made.tree}:{made.radix} {made.roots}" if made.has_tree else "",
         "L": made.L,
         "o": made.o,
         "inactive": made.inactive,
@@ -289,12 +290,17 @@ def _trace(made: Sequence[Configuration], args: Namespace) -> int:
 
 def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
     """Find out whether a run can be shown as it was asked for."""
+    from xsim_py.ftco.model import TREE
+    from xsim_py.mpi.ftco.doubling import RECURSIVE_DOUBLING
+
     problems = []
     if args.trace is None:
         if args.kill:
             problems.append("--kill is for --trace; in many runs, nodes die at random: --inactive, --failures")
     else:
-        problems += ["--trace shows FTCO: --algorithm tree"] * any(each.algorithm != "tree" for each in made)
+        shown = (TREE, RECURSIVE_DOUBLING)
+        others = dict.fromkeys(each.algorithm for each in made if each.algorithm not in shown)
+        problems += [f"--trace shows --algorithm {' or '.join(shown)}, and not {name}" for name in others]
         if len(made) > 1:
             problems.append(f"--trace shows one run, and these are {len(made):,} configurations")
         if args.trace != "-":

@@ -39,7 +39,9 @@ def add_models_parser(commands: Any) -> None:
     show.add_argument("name", metavar="NAME")
     check = actions.add_parser("check", help="check a machine description and print what it means")
     check.add_argument("file", metavar="FILE", help="a YAML file, or a preset")
-    check.add_argument("-n", "--ranks", type=positive, default=1, metavar="N", help="and whether that many ranks fit")
+    check.add_argument(
+        "-n", "--ranks", type=positive, metavar="N", help="and whether so many ranks fit, and what is to fail is there"
+    )
     check.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
     times = actions.add_parser("times", help="print what one-way messages take between two ranks, as CSV")
     times.add_argument("file", metavar="MACHINE", help="a YAML file, or a preset")
@@ -103,15 +105,26 @@ def _list() -> None:
 
 def _check(args: Namespace) -> int:
     from xsim_py.config import config_hash, load_machine
-    from xsim_py.failure import check_failures
+    from xsim_py.failure import FailureModel, check_failures
     from xsim_py.machine import Machine
     from xsim_py.mpi.failures.settings import detector_settings
+    from xsim_py.mpi4py.call_hooks import known_calls
     from xsim_py.network import make_network
 
     try:
         spec = load_machine(args.file, overrides=dict(args.set or ()))
-        machine = Machine(spec, ranks=args.ranks)
-        check_failures(spec)
+        machine = Machine(spec, ranks=args.ranks or 1)
+        if args.ranks is None:
+            check_failures(spec)
+        else:
+            FailureModel(
+                spec,
+                ranks=args.ranks,
+                node_of=machine.node_of,
+                cores_per_node=machine.cores_per_node,
+                seed=0,
+                known_calls=known_calls(),
+            )
         detector_settings(spec, make_network(spec, places=machine))
     except ConfigError as error:
         print(error, file=sys.stderr)  # bare lines, which editors understand

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import parameters
 from xsim_py.code_origin import ALL_IMPORTED
-from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError
+from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, OptionProblem
 from xsim_py.parameters import COLLECTIVES, COMPUTE, RACES, RESILIENCE, isolation, one_of, packages
 from xsim_py.units import parse_time_ps
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PROGRAM_USAGE = "(PROGRAM | -m MODULE | -c CODE) [ARGUMENT ...]"
 
@@ -89,6 +90,16 @@ def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[
             return list(argv[:place]), ProgramSpec("script", rest[0], rest[1:]) if rest else None
         place += 2 if word in valued else 1
     return list(argv), None
+
+
+def too_late(program: ProgramSpec | None, options: Sequence[Action]) -> str:
+    """Say which argument of a program would be one of the options that have to be given; nothing if none would."""
+    needed = {name for option in options if option.required for name in option.option_strings}
+    if program is not None:
+        for word in program.args:
+            if word.partition("=")[0] in needed:
+                return f"; options of xsim come before the program, and {word} comes after {program.name}"
+    return ""
 
 
 def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
@@ -320,6 +331,20 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
         "private": args.private,
         "share": args.share,
     }
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """Have what is wrong with an option named as it is on the command line: `OptionProblem` has it without dashes."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(
+            *(
+                each._replace(option=f"--{each.option.replace('_', '-')}") if isinstance(each, OptionProblem) else each
+                for each in error.problems
+            )
+        ) from None
 
 
 def first_line(provenance: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from xsim_py.cli.options import (
     check_report,
     exit_status,
     first_line,
+    options_named,
     positive,
     reader,
     repeated_by,
@@ -152,7 +153,7 @@ def run(args: Namespace) -> int:
     stdout, stderr = cast("list[TextIO]", patient) or sinks
     reporter = _Reporter(args, stderr)
     try:
-        with _input(args):
+        with options_named(), _input(args):
             result = simulate(
                 **simulation_arguments(args),
                 ranks=args.ranks,

@@ -55,6 +55,14 @@ class FailureSources(NamedTuple):
         else:
             self.flips.append((place, flip))
 
+    def hang(self, hang: HangSpec, place: Location, path: str) -> None:
+        """Add a process that stands still for a while."""
+        if hang.for_ps == 0:
+            key = f"{path}.for" if path else "for"
+            self.problems.append(Problem(place, key, "a process that stands still for no time; write such as 2ms"))
+        else:
+            self.hangs.append((place, hang))
+
     def single(self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None) -> None:
         """Add a failure that is written down."""
         wrong = ""
@@ -85,7 +93,8 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
         path = f"failures.flips[{index}]"
         said.flip(flip, spec.place(path), path)
     for index, hang in enumerate(failures.hangs or ()):
-        said.hangs.append((spec.place(f"failures.hangs[{index}]"), hang))
+        path = f"failures.hangs[{index}]"
+        said.hang(hang, spec.place(path), path)
     if failures.trace is not None:
         said.trace(failures.trace)
     paths = [f"failures.at[{index}]" for index in range(len(failures.at))]
@@ -100,7 +109,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
         elif isinstance(what, Flipping):
             said.flip(what.flip, place, path)
         elif isinstance(what, Hanging):
-            said.hangs.append((place, what.hang))
+            said.hang(what.hang, place, path)
         elif isinstance(what, Timed | CallSite):
             said.single(what, place, path, known_calls)
         else:

@@ -68,7 +68,7 @@ def run_ensemble(
         How long a step lasts, for latencies in seconds.
     sampling : str, optional
         ``plain``: each run draws from all that can happen. ``strata``: by the topmost level of the tree that a fault
-        hits, which makes the same means with much smaller errors; see `xsim_py.ftco.strata`.
+        hits, which makes the same means with much smaller errors; see `xsim_py.ftco.strata`. Plain without a tree.
     progress : callable, optional
         Called with the number of runs that are done and of all, now and then.
 
@@ -102,7 +102,7 @@ def run_ensemble(
 
 
 def _divide(configuration: Configuration, runs: int, sampling: str) -> list[Stratum]:
-    if sampling == "strata" and configuration.inactive + configuration.failures:
+    if sampling == "strata" and configuration.has_tree and configuration.inactive + configuration.failures:
         return strata(configuration, runs)
     return [Stratum(configuration, 1.0, runs, 0, False)]
 

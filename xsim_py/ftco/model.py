@@ -292,6 +292,11 @@ class Configuration:
         ]
 
     @property
+    def has_tree(self) -> bool:
+        """Say whether the algorithm goes by a tree; if not, kind, radix and roots of one mean nothing."""
+        return self.algorithm not in (RECURSIVE_DOUBLING, "gossip")
+
+    @property
     def first_mortal(self) -> int:
         """The smallest number of a node that can fail: node 0 is safe under the reference's rules."""
         return 1 if self.rules.traversal == "reference" else 0

@@ -153,9 +153,7 @@ class Summary:
         made = self.configuration
         plain = {
             "nodes": made.nodes,
-            "tree": made.tree,
-            "radix": made.radix,
-            "roots": made.roots,
+            **({"tree": made.tree, "radix": made.radix, "roots": made.roots} if made.has_tree else {}),
             "L": made.L,
             "o": made.o,
             "inactive": made.inactive,

@@ -111,10 +111,11 @@ class _Traced(StepModel):
         busy = [arrow.taken or arrow.arrived for arrow in self._arrows if arrow.sent <= shown]
         end = max([shown, *busy])
         finishes = {number: node.finish_time for number, node in enumerate(self.nodes) if node.finish_time >= 0}
-        tree = f"{made.tree}:{made.shape().radix} tree, {made.roots} root{'s' if made.roots == 'multi' else ''}"
+        tree = f"{made.tree}:{made.k} tree, {made.roots} root{'s' if made.roots == 'multi' else ''}"
+        way = tree if made.has_tree else made.algorithm.replace("_", " ")
         return MessageFlow(
             nodes=made.nodes,
-            title=f"{made.operation.capitalize()}, {made.nodes:,} nodes, {tree}, L = {made.L}, o = {made.o}",
+            title=f"{made.operation.capitalize()}, {made.nodes:,} nodes, {way}, L = {made.L}, o = {made.o}",
             arrows=[arrow for arrow in self._arrows if arrow.sent <= end],
             deaths={node: step for node, step in enumerate(self.plan.dead_step.tolist()) if step <= end},
             starts={node: step for node, step in enumerate(self.plan.start_step.tolist()) if step},

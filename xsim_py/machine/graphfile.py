@@ -24,6 +24,7 @@ from xsim_py.units import parse_bandwidth, parse_cost_ps
 _MOST_BYTES: Final = 16 * MIB  # half a million links
 _MOST_PARALLEL: Final = 2**16
 _NO_GRAPH: Final = "this cannot be read as a graph"
+_LOOP: Final = "no message takes a link from {} to itself"
 
 
 class GraphEdge(NamedTuple):
@@ -113,6 +114,8 @@ def _read_edges(graph: GraphFile, content: bytes) -> None:
             graph.refuse(number, 1, f"{_NO_GRAPH}: an edge has two names, and here is only {words[0]}")
         elif not (rest.startswith("{") and rest.endswith("}")):
             graph.refuse(number, 1, f"{_NO_GRAPH}: an edge has two names, and after these comes {rest}")
+        elif words[0] == words[1]:
+            graph.refuse(number, 1, _LOOP.format(words[0]))
         else:
             graph.link(intern(words[0]), intern(words[1]), _attributes(graph, rest, number), number, 1)
 
@@ -176,7 +179,7 @@ class _GraphML:
         for a, b, told in drawn.edges(data=True):
             ways.setdefault((str(a), str(b)), []).append(told)
         for (a, b), links in ways.items():
-            back = ways.get((b, a), []) if a != b else []
+            back = ways.get((b, a), [])
             if len(links) > len(back) or (len(links) == len(back) and a <= b):
                 for told in links:
                     self.graph.link(a, b, told, self.graph.vertices[a], 1)
@@ -188,6 +191,8 @@ class _GraphML:
                 self.graph.refuse(edge.line, edge.column, f"an edge without a {end}")
             elif name not in self.graph.vertices:
                 self.graph.refuse(edge.line, edge.column, f"the {end} of this edge, {name}, is not among the nodes")
+        if edge.source is not None and edge.source == edge.target:
+            self.graph.refuse(edge.line, edge.column, _LOOP.format(edge.source))
 
     def entity(self, *_: object) -> None:
         self.refuse("entities are not read")

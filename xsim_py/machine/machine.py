@@ -69,9 +69,10 @@ class Machine:
             self.topology.figures = link_figures(spec, self.topology)
         cores = self.topology.nodes * self.cores_per_node
         if cores < places and not spec.machine.oversubscribe:
+            of_each = f"node{'s' * (self.topology.nodes > 1)} of {self.cores_per_node}"
             raise spec.error(
                 "machine" if wanted is None else "spawn.universe",
-                f"machine {spec.name} has {cores} cores ({self.topology.nodes} nodes of {self.cores_per_node}), "
+                f"machine {spec.name} has {cores} core{'s' * (cores > 1)} ({self.topology.nodes} {of_each}), "
                 f"too few for {places} ranks; with machine.oversubscribe ranks share cores",
             )
         self.universe = wanted or max(cores, ranks)

@@ -101,5 +101,5 @@ def do(settings: Mapping[str, Any]) -> dict[str, tuple[float | None, ...]]:
         figures["longest_queue_of_10000"] = (*expected_largest(queue, summary.runs - summary.hung, _PAPER), None, None)
     figures["hung"] = (summary.hung,)
     figures["bound_steps"] = (lower_bound(made.nodes, made.latency, roots=made.roots, operation=made.operation),)
-    figures["tree_radix"] = (float(summary.configuration.radix),)
+    figures["tree_radix"] = (float(summary.configuration.radix) if made.has_tree else None,)
     return figures

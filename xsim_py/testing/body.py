@@ -113,7 +113,7 @@ class Body(FoundInRanks):
         except BaseException as error:
             without_simulator(error)
             self.raised.append(Raised(fiber.clock_ps, fiber.rank.number, error))
-            self.was_left = True
+            fiber.rank.shard.control.breaks_off(fiber.rank.number)
             if len(self.raised) == 1:
                 self._debug(error)
                 self._limit_patience(fiber, error)

@@ -22,18 +22,23 @@ from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest._code.code import ReprExceptionInfo, ReprFileLocation, ReprTracebackNative
 
+from xsim_py.errors import ConfigError
 from xsim_py.process.programs.called_functions import FoundInRanks
 from xsim_py.process.ranks import current
 from xsim_py.run import simulate
 from xsim_py.units import spans
 
+if TYPE_CHECKING:
+    from xsim_py.findings import Finding
+    from xsim_py.process.ranks.shard import Control
+
 _PHASES = ("setup", "call", "teardown")
 _MOST_SECTIONS = 8
-_FINDINGS = "findings of the checks"
 _AFTER_ALL = "the session on {} ranks"
 
 
@@ -93,7 +98,7 @@ class SessionJob:
         """Grant the test that a rank is in so much time on the wall clock, or as much as it wants."""
         self.limits.pop(rank, None)
         if seconds is not None:
-            self.limits[rank] = monotonic() + seconds, current.running().rank.shard.control
+            self.limits[rank] = monotonic() + seconds, _control()
 
     def look(self, *_: int) -> None:
         """End this start of the ranks if a test has had its time; called now and then."""
@@ -123,27 +128,49 @@ class SessionJob:
     def begun(self, rank: int, test: str, location: tuple[str, int | None, str]) -> None:
         """Take down that a rank has begun with a test."""
         self.at[rank] = test
+        _control().doing[rank] = self._place(test)
         self._tests.setdefault(test, _Test()).location = location
+
+    def location(self, test: str) -> tuple[str, int | None, str]:
+        """Return where a test stands, as pytest has it."""
+        return self._tests[test].location
 
     def reported(self, rank: int, report: Any) -> None:
         """Take what has become of one phase of a test on one rank."""
         self._tests[report.nodeid].reports.setdefault(rank, []).append(report)
+        if not report.passed:
+            _control().breaks_off(rank)
 
     def left(self, rank: int, test: str) -> None:
         """Take down that a rank is done with a test."""
         self.at.pop(rank, None)
+        _control().doing.pop(rank, None)
         self._tests[test].left.add(rank)
         if len(self._collected) == self.ranks:
             self._say_of(test)
 
     # ------------------------------------------------------------------------------------------- what is made of it
 
-    def end(self, report: str) -> str | None:
-        """Say what is left to be said; return the test in which the job came to an early end, if it was in one."""
+    def found(self, findings: Iterable[Finding]) -> dict[str, list[str]]:
+        """Return what was found in each test that is not expected to fail; what in none, under an empty name."""
+        texts: dict[str, list[str]] = {}
+        for finding in findings:
+            names = self._names.get(finding.doing, {})
+            test = next((names[rank] for rank in finding.ranks if rank in names), "")
+            known = self._tests.get(test, _Test())
+            if not any(hasattr(each, "wasxfail") for reports in known.reports.values() for each in reports):
+                texts.setdefault(test, []).append(finding.report())
+        return texts
+
+    def end(self, report: str, found: dict[str, list[str]]) -> str | None:
+        """Say what is left to be said; return the test in which the job came to an early end, if it was in one.
+
+        What was found in that test is said with it, and taken out of `found`.
+        """
         self._say_of_collection()
         culprit = self._culprit(report) if report else None
         if culprit is not None:
-            self._blame(culprit, report)
+            self._blame(culprit, "\n".join([report, *found.pop(culprit, [])]))
         if report == "":
             self._say_of_all(whole=False)
         elif culprit is None:
@@ -268,6 +295,13 @@ def _say_where(longrepr: Any, named: str) -> None:
         lines.append(f"E{' ' * (len(first) - 1 - len(first[1:].lstrip()))}raised on {named}")
 
 
+def _found_after(test: str, location: tuple[str, int | None, str], texts: list[str]) -> pytest.TestReport:
+    """Return a report of mistakes that were found in a test when it was over."""
+    crash = ReprFileLocation(location[0], (location[1] or 0) + 1, texts[0].partition("\n")[0])
+    shown = ReprExceptionInfo(reprcrash=crash, reprtraceback=ReprTracebackNative([f"{each}\n" for each in texts]))
+    return pytest.TestReport(test, location, {}, "failed", shown, "teardown")
+
+
 def alike(text: str) -> str:
     """Return a text without what differs from rank to rank though it means nothing: addresses of objects."""
     return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
@@ -275,6 +309,11 @@ def alike(text: str) -> str:
 
 def _named(ranks: list[int]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {spans(sorted(ranks))}"
+
+
+def _control() -> Control:
+    """Return the switch of the run in which the running rank is."""
+    return current.running().rank.shard.control
 
 
 class _Member(FoundInRanks):
@@ -316,6 +355,7 @@ class Controller:
         self.warned: set[Any] = set()
         self.told: set[str] = set()
         self.errors = 0
+        self._found_outside: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> bool:
@@ -329,16 +369,18 @@ class Controller:
         done: set[str] = set()
         while True:
             job = SessionJob(self, self._ranks, done)
-            with self._uncaptured():
-                member = _Member(job, self._config)
-                result = simulate(member, ranks=self._ranks, label=True, progress=job.look, **self._options)
+            try:
+                with self._uncaptured():
+                    member = _Member(job, self._config)
+                    result = simulate(member, ranks=self._ranks, label=True, progress=job.look, **self._options)
+            except ConfigError as error:
+                raise pytest.UsageError(f"--xsim-session: {error}") from None
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
-            if findings := [str(finding) for finding in getattr(result, "findings", ())]:
-                found = pytest.CollectReport(_FINDINGS, "failed", "\n".join(findings), [])
-                self.tell_collected([found])
+            found = job.found(getattr(result, "findings", ()))
             stopped = self.stops
-            culprit = None if stopped else job.end("" if result.ended == "finished" else result.report)
+            culprit = None if stopped else job.end("" if result.ended == "finished" else result.report, found)
+            self._tell_found(job, found)
             if culprit is None or self.stops:
                 break
         gc.freeze()  # at its end pytest, and then Python, would look through all that ranks have left, again and again
@@ -391,6 +433,22 @@ class Controller:
             for report in reports:
                 hook.pytest_runtest_logreport(report=report)
             hook.pytest_runtest_logfinish(nodeid=test, location=location)
+
+    def _tell_found(self, job: SessionJob, found: dict[str, list[str]]) -> None:
+        """Tell of mistakes in tests that are over: what these had left open might have been closed later."""
+        for test, texts in found.items():
+            if test:
+                self.tell(test, job.location(test), [_found_after(test, job.location(test), texts)])
+            else:
+                self._session.testsfailed += 1
+                self._found_outside += texts
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Show what was found outside of all tests."""
+        if self._found_outside:
+            terminalreporter.write_sep("=", "xsim check findings")
+            for text in self._found_outside:
+                terminalreporter.write_line(text)
 
     def tell_collected(self, reports: Iterable[Any]) -> None:
         """Tell this session of what could not be collected."""

@@ -162,6 +162,7 @@ def test_who_hangs_for_less_than_the_timeout_is_late_and_nothing_else(
     [
         (["hang:rank=9,at=1ms,for=1ms"], "rank 9 does not exist"),
         (["hang:rank=1,at=1ms"], "for: missing"),
+        (["hang:rank=1,at=1ms,for=0s"], "for=0s: for: a process that stands still for no time"),
         (["hang:rank=1,at=1ms,for=1ms", "hang:rank=1,at=1.5ms,for=1ms"], "rank 1 hangs already until 2 ms"),
         (["hang:"], "'' is not a key and its value, each key once; write for=2ms"),
     ],

@@ -36,13 +36,10 @@ class FoundInRanks:
         The modules below this folder are private.
     again : bool
         Whether ranks import what their host has imported from where that came; else they look for it anew.
-    was_left : bool
-        Whether a rank has left it by an exception that it keeps: then calls were left in the middle.
     """
 
     home: Path
     again: bool = True
-    was_left: bool = False
 
     def hand_over(self, is_private: Callable[[str], bool]) -> None:
         """Keep what ranks are to have copies of, by `copy_of`; afterwards private modules are those of ranks."""

@@ -55,15 +55,25 @@ class Control:
         Empty while the run goes on, else ``"wall limit"``, ``"interrupted"`` or ``"no output"``.
     wanted : str
         The same while the run is `held`.
+    doing : dict of int to str
+        What ranks are doing, where their program says so: the name of a test, while it lasts.
+    broken_off : set of str
+        What a rank was doing when it `breaks_off`; empty of one whose program says nothing of that.
     """
 
     def __init__(self) -> None:
+        self.doing: dict[int, str] = {}
+        self.broken_off: set[str] = set()
         self.stop_reason = ""
         self.hub = kept_hub()
         self.kernels: list[Kernel] = []
         self.looping = False
         self.wanted = ""
         self._held = False
+
+    def breaks_off(self, rank: int) -> None:
+        """Take down that a rank breaks off what it is doing, by an exception that its program keeps."""
+        self.broken_off.add(self.doing.get(rank, ""))
 
     @contextmanager
     def held(self) -> Iterator[None]:
