@@ -93,13 +93,24 @@ def forget_rewritten() -> None:
         linecache.checkcache(file)
         if linecache.getlines(file) != lines:
             _read.clear()
-            for function in (_nodes, touches_of, instructions_of, touching, callees_of):
+            for function in _kept:
                 function.cache_clear()
             return
 
 
+_kept: list[Any] = []
+"""What is known of files."""
+
+
+def keep_in_step(function: Any) -> Any:
+    """Have what a function with a cache knows of files forgotten where one of them has other lines."""
+    _kept.append(function)
+    return function
+
+
+@keep_in_step
 @lru_cache(maxsize=1)
-def _nodes(file: str) -> list[ast.AST]:
+def nodes_of(file: str) -> list[ast.AST]:
     """Return the nodes of the source of a file; none of what is no Python."""
     lines = _read[file] = linecache.getlines(file)
     try:
@@ -108,11 +119,12 @@ def _nodes(file: str) -> list[ast.AST]:
         return []
 
 
+@keep_in_step
 @cache
 def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
     """Return the arrays, perhaps, on which each instruction of a file works."""
     found: dict[Key, list[Touch]] = {}
-    for node in _nodes(file):
+    for node in nodes_of(file):
         for group, end, touch in _of_node(node):
             begins = group == "iterate"
             line, column = (end.lineno, end.col_offset) if begins else (end.end_lineno, end.end_col_offset)
@@ -120,12 +132,14 @@ def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
     return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
 
 
+@keep_in_step
 @lru_cache(maxsize=128)
 def instructions_of(code: CodeType, file: str) -> list[dis.Instruction]:
     """Return the instructions of a function, of a file: code is equal that is the same in two of them."""
     return list(dis.get_instructions(code))
 
 
+@keep_in_step
 @lru_cache(maxsize=128)
 def touching(code: CodeType, file: str) -> dict[int, tuple[int, tuple[Touch, ...]]]:
     """Return the line of each instruction that may touch arrays, and these, by its offset."""
@@ -305,11 +319,12 @@ def _index(node: ast.AST) -> Index | None:
     return None
 
 
+@keep_in_step
 @cache
 def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
     """Return the names of the function that each call of a file calls; of a method of something else just its own."""
     found = {}
-    for node in _nodes(file):
+    for node in nodes_of(file):
         if isinstance(node, ast.Call):
             names = _names(node.func)
             if not names and isinstance(node.func, ast.Attribute):

@@ -83,8 +83,10 @@ class GuardedMemory(Protocol):
 
     pieces: list[tuple[int, int]]
 
-    def touched(self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]], array: Any) -> None:
-        """Take note that an instruction is about to load from it or to store to it, by way of an array."""
+    def touched(
+        self, how: str, place: tuple[str, int], pieces: list[tuple[int, int]], array: Any, frame: FrameType
+    ) -> None:
+        """Take note that an instruction of a frame is about to load from it or to store to it, by way of an array."""
 
 
 class _Part(NamedTuple):
@@ -337,7 +339,7 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any]) -> None:
             if how == LOAD:
                 continue
             does = MAYBE
-        guard.touched(does, (frame.f_code.co_filename, frame.f_lineno), pieces, found.owner)
+        guard.touched(does, (frame.f_code.co_filename, frame.f_lineno), pieces, found.owner, frame)
 
 
 def _takes_parts(touch: Touch, found: _Part, frame: FrameType) -> bool:
