@@ -29,6 +29,8 @@ _VIEWING_METHODS = frozenset(("reshape", "ravel", "transpose", "swapaxes", "sque
 """The methods that return an array of the same elements."""
 _GIVEN_ON = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
 """The functions of Python whose result looks at the elements of what they are given when it is iterated over."""
+_TAKING_ALL = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "min", "max", "any", "all"))
+"""The functions of Python that iterate over what they are given."""
 _SAFE = (
     *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
     *(ast.operator, ast.unaryop, ast.cmpop),
@@ -222,12 +224,19 @@ def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touc
     """Yield what begins an iteration: before Python 3.13 it has the place of the whole statement or comprehension."""
     for place in dict.fromkeys((node, iterated)):
         yield from _looked_at("iterate", place, iterated, most_dims=1)
-        if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _GIVEN_ON:
-            for argument in iterated.args:
-                array = _elements(argument)
-                if array is not None:
-                    callee = ("an iterator", iterated.func.id)
-                    yield "iterate", place, Touch(LOAD, array, callee=callee, most_dims=1)
+        for touch in _given_on(iterated):
+            yield "iterate", place, touch
+
+
+def _given_on(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
+    """Yield the arrays at whose elements a function of Python such as `zip` has somebody look who iterates over it."""
+    if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _GIVEN_ON:
+        callee = (*(callees or ("an iterator",)), iterated.func.id)
+        for argument in iterated.args:
+            array = _elements(argument)
+            if array is not None:
+                yield Touch(LOAD, array, callee=callee, most_dims=1)
+            yield from _given_on(argument, *callee)
 
 
 def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
@@ -238,6 +247,16 @@ def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch
             yield "set", target, Touch(LOAD, array, target=into)
     elif isinstance(target, ast.Tuple | ast.List):
         yield from _looked_at("unpack", target, value, most_dims=1)
+        for touch in _given_on(value):
+            yield "unpack", target, touch
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            anew = set[str]()
+            for into_one, one in zip(target.elts, value.elts, strict=True):
+                if isinstance(into_one, ast.Starred) or isinstance(one, ast.Starred):
+                    return
+                if not anew & {name.id for name in ast.walk(one) if isinstance(name, ast.Name)}:
+                    yield from _assigned(into_one, one)
+                anew |= {name.id for name in ast.walk(into_one) if isinstance(name, ast.Name)}
 
 
 def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
@@ -252,19 +271,23 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
     if callee:
         stores = MAYBE if any(keyword.arg == "where" for keyword in node.keywords) else STORE
         for i, argument in enumerate(node.args):
-            for each in _given(argument, is_of_module=len(callee) > 1):
+            whose = ("in a list", *callee) if isinstance(argument, ast.List | ast.Tuple) else callee
+            for each in _given(argument):
                 array = _elements(each)
                 if array is not None:
-                    yield "call", node, Touch(LOAD, array, callee=callee, position=i)
+                    yield "call", node, Touch(LOAD, array, callee=whose, position=i)
+            if len(callee) == 1 and callee[0] in _TAKING_ALL:
+                for touch in _given_on(argument, "an iterator", *callee):
+                    yield "call", node, touch
         for keyword in node.keywords:
             array = _elements(keyword.value)
             if array is not None:
                 yield "call", node, Touch(stores if keyword.arg == "out" else LOAD, array, callee=callee)
 
 
-def _given(argument: ast.AST, *, is_of_module: bool) -> list[ast.expr]:
+def _given(argument: ast.AST) -> list[ast.expr]:
     """Return what a function is given by an argument: a function of numpy looks also at the arrays in a list."""
-    if is_of_module and isinstance(argument, ast.List | ast.Tuple):
+    if isinstance(argument, ast.List | ast.Tuple):
         return argument.elts
     return [cast(ast.expr, argument.value if isinstance(argument, ast.Starred) else argument)]
 
