@@ -26,7 +26,7 @@ _LEAVES = (ast.Break, ast.Return, ast.Continue)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-class _Lines(NamedTuple):
+class LoopLines(NamedTuple):
     """The lines of a file that matter here."""
 
     in_loops: frozenset[int]
@@ -40,7 +40,7 @@ class _Lines(NamedTuple):
 def is_polling(frame: FrameType) -> bool:
     """Return whether what the line of a frame finds may decide if a loop goes on, there or in what has called it."""
     for outer in _frames(frame):
-        lines = _lines_of(outer.f_code.co_filename)
+        lines = lines_of(outer.f_code.co_filename)
         if outer.f_lineno in lines.deciding:
             return True
         if outer.f_lineno not in lines.outgoing:
@@ -50,7 +50,7 @@ def is_polling(frame: FrameType) -> bool:
 
 def is_repeated(frame: FrameType) -> bool:
     """Return whether the line of a frame, or one that has called it, is in a loop."""
-    return any(outer.f_lineno in _lines_of(outer.f_code.co_filename).in_loops for outer in _frames(frame))
+    return any(outer.f_lineno in lines_of(outer.f_code.co_filename).in_loops for outer in _frames(frame))
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -63,7 +63,7 @@ def _frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 @keep_in_step
 @cache
-def _lines_of(file: str) -> _Lines:
+def lines_of(file: str) -> LoopLines:
     """Return the lines of a file that matter here."""
     in_loops, deciding, outgoing = set[int](), set[int](), set[int]()
     imports = [node for node in nodes_of(file) if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -77,7 +77,7 @@ def _lines_of(file: str) -> _Lines:
             outgoing |= _leading_to(node, list(_results(node)), modules)
         elif isinstance(node, ast.Lambda):
             outgoing.update(_span(node.body))
-    return _Lines(frozenset(in_loops), frozenset(deciding), frozenset(outgoing))
+    return LoopLines(frozenset(in_loops), frozenset(deciding), frozenset(outgoing))
 
 
 def _span(node: ast.stmt | ast.expr) -> range:
