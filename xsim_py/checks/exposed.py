@@ -99,10 +99,11 @@ def see(access: Access) -> None:
 
 def look(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> None:
     """Take note that a rank looks at its own memory, and may see what others have put or accumulated there last."""
-    seen = Access(state.number, "", place, READ, "", [], exclusive=False)
     me = mine.window.comm.me
     latest = [access for how in (WRITE, ACCUMULATE) for access in latest_of(monitor, how, mine, me).values()]
-    seen.after = [access for access in latest if access.rank != state.number]
-    if seen.after and seen.after != mine.seen:
-        mine.seen = seen.after
+    after = [access for access in latest if access.rank != state.number]
+    if after and after != mine.seen:
+        mine.seen = after
+        seen = Access(state.number, "", place, READ, "", [], exclusive=False)
+        seen.after = after
         state.steps.take([], [seen], False)
