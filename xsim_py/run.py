@@ -224,5 +224,16 @@ def _once(
         finally:
             dismiss_workers()
             drop_unclaimed()
+    if asked.schedule is not None and not asked.schedule.watch:  # of somebody who has written it, perhaps
+        _refuse_impossible(asked.schedule, result)
     result.take_origin(machine=spec.told)
     return result
+
+
+def _refuse_impossible(schedule: MatchSchedule, result: Result) -> None:
+    """Raise a `ConfigError` if a schedule has wanted ranks or requests that the run has not had."""
+    from xsim_py.schedules import impossible
+
+    problems = impossible(schedule, len(result.tables["ranks"]), result.choices)
+    if problems:
+        raise ConfigError("\n".join(f"schedule: {problem}" for problem in problems))

@@ -84,6 +84,8 @@ class MadeChoice(NamedTuple):
     """Stands for it in `after` of others."""
     after: int = 0
     """The bits of all choices that this one depends on."""
+    candidates: int = 0
+    """How many ranks or requests it was among, as far as that is known."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -120,6 +122,31 @@ def otherwise(choices: Iterable[MadeChoice], changed: MadeChoice, taken: int) ->
     All choices that do not depend on that one stay as they were; those that do are free.
     """
     return MatchSchedule.of(pairs_of_map({**unchanged(choices, changed), changed.key: taken}), watch=True)
+
+
+def impossible(schedule: MatchSchedule, ranks: int, choices: Iterable[MadeChoice]) -> list[str]:
+    """Return what a schedule wants of ranks and requests that a run of so many ranks has not had, a sentence for each.
+
+    That is known when the run is over: more ranks may be spawned as long as it lasts.
+    """
+    wrong = [
+        f"choice {inline([(rank, wanted[0])])} was never made: there is no rank {rank} among the {ranks} of the run"
+        for rank, wanted in schedule.wanted.items()
+        if rank >= ranks
+    ]
+    for choice in choices:
+        wanted = schedule.wanted.get(choice.rank, ())[choice.number : choice.number + 1]
+        if not wanted or not choice.candidates:
+            continue
+        most = (1 << choice.candidates) - 1 if choice.kind == "some" else choice.candidates - 1
+        if not FREE <= wanted[0] <= most:
+            what = "rank" if choice.kind in ("receive", "probe") else "request"
+            said = f"no {what} is {wanted[0]}" if choice.kind != "some" else f"{wanted[0]} is no sum of 2**request"
+            wrong.append(
+                f"choice {inline([(choice.rank, wanted[0])])} cannot be made: "
+                f"at {choice.place} is a choice among {choice.candidates} {what}s, 0 to {choice.candidates - 1}: {said}"
+            )
+    return wrong
 
 
 def read_schedule(told: Any) -> MatchSchedule | None:

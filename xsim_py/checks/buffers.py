@@ -160,7 +160,7 @@ class Used:
             if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
                 task.finish = _Restoring(record, task.finish)
 
-    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any) -> None:
+    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: Any) -> None:
         """Take note that an instruction of the program is about to load from the buffer or to store to it."""
         if self.record is None or (self.reads and how == LOAD):
             return
@@ -379,7 +379,7 @@ def _show(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
         low, high = exposed.pieces[0]
         inside = [(max(start, low), min(end, high)) for start, end in pieces if start < high and low < end]
         if inside:
-            exposed.touched(LOAD if reads else STORE, call.place, inside, None)
+            exposed.touched(LOAD if reads else STORE, call.place, inside, None, None)
 
 
 def _check_apart(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:

@@ -73,6 +73,11 @@ class Clocks:
         """Return whether something was complete before another thing began."""
         return bool(one.ended) and bool(other.clock[self._places[one.rank]] >= one.ended)
 
+    def known_to(self, one: Access, other: Access) -> bool:
+        """Return whether something had begun, as the rank knew that began another thing."""
+        place = self._places[one.rank]
+        return bool(other.clock[place] >= one.clock[place])
+
     def _tick(self, number: int) -> int:
         clock = self._clocks[number]
         clock[self._places[number]] += 1

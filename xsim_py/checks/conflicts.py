@@ -75,8 +75,13 @@ def conflicting(monitor: Monitor) -> None:
                 by_rank.setdefault(access.rank, []).append(access)
         for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
             for one, other in _concurrent(clocks, mine, theirs):
-                if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces):
+                if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces) and not _seen(clocks, one, other):
                     _note(monitor, one, other)
+
+
+def _seen(clocks: Clocks, one: Access, other: Access) -> bool:
+    """Return whether a rank has looked until what one of them puts was there, before the other one, its own."""
+    return (one.was_polled and clocks.known_to(other, one)) or (other.was_polled and clocks.known_to(one, other))
 
 
 def _concurrent(clocks: Clocks, mine: list[Access], theirs: list[Access]) -> Iterator[tuple[Access, Access]]:

@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.findings import EPOCH_LIFECYCLE
 from xsim_py.mpi import errors
 from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE, PROC_NULL
-from xsim_py.mpi.rma.window import address_of
 from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
 from . import arguments, buffers, collectives, conflicts
+from .exposed import Exposed, latest_of, look, see
 from .monitor import is_of_mpi4py
 from .requests import end_uses, of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
-from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from .around import After
-    from .monitor import Monitor, MpiCall, RankState
+    from .monitor import Monitor, MpiCall
     from .sides import Place
 
 SUM = INSTANCES["SUM"]
@@ -50,6 +49,12 @@ class OpenWindow:
         The members of the groups of the last Start and the last Post.
     seen : list of Access
         What the last look at the rank's own memory may have seen.
+    polled : list of (int, int)
+        The bytes of the rank's own memory at which it has looked until a value was there.
+    synced : Place or None
+        Where it was synchronised last.
+    is_shared : bool
+        Whether its memory is that of several ranks, whose loads and stores nobody follows.
     is_of_library : bool
         Whether it is one of mpi4py's own library, which orders its accesses by loops that look at memory.
     """
@@ -58,12 +63,15 @@ class OpenWindow:
         "exposed_to",
         "fences",
         "is_of_library",
+        "is_shared",
         "key",
         "locks",
         "open",
+        "polled",
         "seen",
         "signals",
         "started",
+        "synced",
         "window",
     )
 
@@ -77,38 +85,9 @@ class OpenWindow:
         self.exposed_to: list[int] = []
         self.seen: Sequence[Access] = ()
         self.fences = 0
-        self.is_of_library = False
-
-
-class Exposed:
-    """The memory that a rank shows in a window, which it may load from and store to itself."""
-
-    __slots__ = ("_last", "_mine", "_monitor", "_state", "pieces")
-
-    def __init__(self, monitor: Monitor, state: RankState, mine: OpenWindow) -> None:
-        self._monitor = monitor
-        self._state = state
-        self._mine = mine
-        self._last: Any = None
-        start = address_of(mine.window.memory)
-        self.pieces = [(start, start + len(mine.window.memory))]
-
-    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any) -> None:
-        """Take note of a load or a store of the rank itself."""
-        if how == MAYBE:
-            return
-        window, state, epoch = self._mine.window, self._state, self._mine.fences
-        if window.freed or self._last == (how, place, pieces, epoch, len(state.steps.ahead)):
-            return  # the same line once more, and no call since
-        base = self.pieces[0][0]
-        inside = [(start - base, end - base) for start, end in pieces]
-        kind, title = (READ, "a load") if how == LOAD else (WRITE, "a store")
-        exclusive = self._mine.locks.get(window.comm.me) == LOCK_EXCLUSIVE
-        access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive, epoch=epoch)
-        access.is_local = True
-        self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
-        state.steps.take([access], [access], False)
-        self._last = (how, place, pieces, epoch, len(state.steps.ahead))
+        self.polled: list[tuple[int, int]] = []
+        self.synced: Place | None = None
+        self.is_of_library = self.is_shared = False
 
 
 def _of(call: MpiCall, win: Any) -> OpenWindow | None:
@@ -153,13 +132,6 @@ def _access(
     )
     access.is_passive = is_passive
     return access
-
-
-def _latest(monitor: Monitor, call: MpiCall, win: Any, target: int) -> dict[int, Access]:
-    """Return the last accumulation of each rank at a target: who fetches a value knows of what has made it."""
-    mine = _of(call, win)
-    found: dict[int, Access] = monitor.signals.setdefault((mine.key if mine else None, "latest", target), {})
-    return found
 
 
 def _parsed(buf: Any) -> Any:
@@ -215,8 +187,9 @@ def _writes(how: str) -> Callable[..., After | None]:
         if parsed is None:
             return None
         access = _access(monitor, call, win, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
-        if access is not None and how == ACCUMULATE:
-            _latest(monitor, call, win, target_rank)[access.rank] = access
+        mine = _of(call, win)
+        if access is not None and mine is not None:
+            latest_of(monitor, how, mine, target_rank)[access.rank] = access
         return _guarded(monitor, call, win, target_rank, access, [origin])
 
     return follow
@@ -229,6 +202,9 @@ def _reads(
     if parsed is None:
         return None
     access = _access(monitor, call, win, READ, parsed, target_rank, target)
+    mine = _of(call, win)
+    if access is not None and mine is not None and access.is_passive:
+        access.latest = latest_of(monitor, "stored", mine, target_rank)
     return _guarded(monitor, call, win, target_rank, access, awaited=origin)
 
 
@@ -248,18 +224,14 @@ def _fetches(
         return None
     access = _access(monitor, call, win, ACCUMULATE, parsed, target_rank, target, op)
     only_reads = getattr(op._impl, "name", "") == "NO_OP"
-    if access is not None:
-        latest = _latest(monitor, call, win, target_rank)
+    mine = _of(call, win)
+    if access is not None and mine is not None:
+        latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
         access.latest = latest
-        _see(access)
+        see(access)
         if not only_reads:
             latest[access.rank] = access
     return _guarded(monitor, call, win, target_rank, access, () if only_reads else (origin, compare), result)
-
-
-def _see(access: Access) -> None:
-    """Take note of the accumulations that an access that fetches may have seen."""
-    access.after = [last for rank, last in access.latest.items() if rank != access.rank]
 
 
 def _fetches_one(
@@ -295,7 +267,7 @@ def _complete(call: MpiCall, accesses: Iterable[Access]) -> None:
     """Take note that accesses are complete."""
     done = list(accesses)
     for access in done:
-        _see(access)  # others may have accumulated between its call and now
+        see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
         call.rank.steps.take([], done, False)
@@ -411,14 +383,9 @@ def _lock(
 def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
     """Follow ``Sync``: who looks at its own memory in a loop knows of what others have accumulated there."""
     mine = _of(call, win)
-    if mine is None:
-        return
-    look = Access(call.rank.number, call.title, call.place, READ, "", [], exclusive=False)
-    look.latest = _latest(monitor, call, win, mine.window.comm.me)
-    _see(look)
-    if look.after and look.after != mine.seen:
-        mine.seen = look.after
-        call.rank.steps.take([], [look], False)
+    if mine is not None:
+        mine.synced = call.place
+        look(monitor, call.rank, mine, call.place)
 
 
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
@@ -501,7 +468,8 @@ def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: An
             collectives.meet(monitor, call, mine.window.comm, said)
             call.rank.steps.take([said], [said], True)
             mine.is_of_library = is_of_mpi4py(maker)
-            if not mine.is_of_library and len(mine.window.memory) and call.name != "Allocate_shared":
+            mine.is_shared = call.name == "Allocate_shared"
+            if not mine.is_of_library and len(mine.window.memory) and not mine.is_shared:
                 call.rank.exposed.append(Exposed(monitor, call.rank, mine))
 
     return done

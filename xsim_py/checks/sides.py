@@ -212,7 +212,10 @@ class Access(Deed):
     used : Unnamed or None
         What has the buffers of the origin, until the access is complete; None where a request has them.
     is_local, is_passive : bool
-        Whether it is a load or a store of the rank itself; whether its origin has a lock.
+        Whether it is a load or a store of the rank itself; whether who makes it has a lock, or a lock of itself.
+    polls, was_polled : bool
+        Of a load: whether the rank looks until a value is there. Of one that is local: whether it has done so before
+        at the same bytes, so that what others have begun to put there, as it knows, is there.
     after : list of Access
         Of one that fetches: the accumulations whose results it may have seen, after which it comes.
     latest : dict of int to Access
@@ -221,7 +224,7 @@ class Access(Deed):
 
     used: Any = None
     ended = 0
-    is_local = is_passive = False
+    is_local = is_passive = polls = was_polled = False
     after: Sequence[Access] = ()
     latest: Mapping[int, Access] = MappingProxyType({})
 
@@ -249,9 +252,16 @@ class Access(Deed):
 
     def conflicts(self, other: Access) -> bool:
         """Return whether two accesses to the same bytes at the same time would conflict."""
-        if self.is_local != other.is_local and READ in (self.how, other.how) and (self.is_passive or other.is_passive):
-            return False  # a loop may look until a value is there
-        if self.how == other.how == READ or ((self.exclusive or other.exclusive) and self.rank != other.rank):
+        if self.is_local != other.is_local:
+            local, remote = (self, other) if self.is_local else (other, self)
+            if remote.is_passive and (local.polls if local.how == READ else remote.how == READ):
+                return False  # 12.7, of the unified memory model: the rank may look, and store where others look
+            if local.how == READ and remote.what.startswith("NO_OP "):
+                return False
+            apart = local.is_passive
+        else:
+            apart = True
+        if self.how == other.how == READ or (apart and (self.exclusive or other.exclusive) and self.rank != other.rank):
             return False
         if self.how == other.how == ACCUMULATE:
             return not _compatible(self.what, other.what)

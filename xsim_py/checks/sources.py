@@ -29,6 +29,8 @@ _VIEWING_METHODS = frozenset(("reshape", "ravel", "transpose", "swapaxes", "sque
 """The methods that return an array of the same elements."""
 _GIVEN_ON = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
 """The functions of Python whose result looks at the elements of what they are given when it is iterated over."""
+_TAKING_ALL = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "min", "max", "any", "all"))
+"""The functions of Python that iterate over what they are given."""
 _SAFE = (
     *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
     *(ast.operator, ast.unaryop, ast.cmpop),
@@ -93,13 +95,24 @@ def forget_rewritten() -> None:
         linecache.checkcache(file)
         if linecache.getlines(file) != lines:
             _read.clear()
-            for function in (_nodes, touches_of, instructions_of, touching, callees_of):
+            for function in _kept:
                 function.cache_clear()
             return
 
 
+_kept: list[Any] = []
+"""What is known of files."""
+
+
+def keep_in_step(function: Any) -> Any:
+    """Have what a function with a cache knows of files forgotten where one of them has other lines."""
+    _kept.append(function)
+    return function
+
+
+@keep_in_step
 @lru_cache(maxsize=1)
-def _nodes(file: str) -> list[ast.AST]:
+def nodes_of(file: str) -> list[ast.AST]:
     """Return the nodes of the source of a file; none of what is no Python."""
     lines = _read[file] = linecache.getlines(file)
     try:
@@ -108,11 +121,12 @@ def _nodes(file: str) -> list[ast.AST]:
         return []
 
 
+@keep_in_step
 @cache
 def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
     """Return the arrays, perhaps, on which each instruction of a file works."""
     found: dict[Key, list[Touch]] = {}
-    for node in _nodes(file):
+    for node in nodes_of(file):
         for group, end, touch in _of_node(node):
             begins = group == "iterate"
             line, column = (end.lineno, end.col_offset) if begins else (end.end_lineno, end.end_col_offset)
@@ -120,12 +134,14 @@ def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
     return {key: tuple(dict.fromkeys(touches)) for key, touches in found.items()}
 
 
+@keep_in_step
 @lru_cache(maxsize=128)
 def instructions_of(code: CodeType, file: str) -> list[dis.Instruction]:
     """Return the instructions of a function, of a file: code is equal that is the same in two of them."""
     return list(dis.get_instructions(code))
 
 
+@keep_in_step
 @lru_cache(maxsize=128)
 def touching(code: CodeType, file: str) -> dict[int, tuple[int, tuple[Touch, ...]]]:
     """Return the line of each instruction that may touch arrays, and these, by its offset."""
@@ -208,12 +224,19 @@ def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touc
     """Yield what begins an iteration: before Python 3.13 it has the place of the whole statement or comprehension."""
     for place in dict.fromkeys((node, iterated)):
         yield from _looked_at("iterate", place, iterated, most_dims=1)
-        if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _GIVEN_ON:
-            for argument in iterated.args:
-                array = _elements(argument)
-                if array is not None:
-                    callee = ("an iterator", iterated.func.id)
-                    yield "iterate", place, Touch(LOAD, array, callee=callee, most_dims=1)
+        for touch in _given_on(iterated):
+            yield "iterate", place, touch
+
+
+def _given_on(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
+    """Yield the arrays at whose elements a function of Python such as `zip` has somebody look who iterates over it."""
+    if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _GIVEN_ON:
+        callee = (*(callees or ("an iterator",)), iterated.func.id)
+        for argument in iterated.args:
+            array = _elements(argument)
+            if array is not None:
+                yield Touch(LOAD, array, callee=callee, most_dims=1)
+            yield from _given_on(argument, *callee)
 
 
 def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
@@ -224,6 +247,16 @@ def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch
             yield "set", target, Touch(LOAD, array, target=into)
     elif isinstance(target, ast.Tuple | ast.List):
         yield from _looked_at("unpack", target, value, most_dims=1)
+        for touch in _given_on(value):
+            yield "unpack", target, touch
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            anew = set[str]()
+            for into_one, one in zip(target.elts, value.elts, strict=True):
+                if isinstance(into_one, ast.Starred) or isinstance(one, ast.Starred):
+                    return
+                if not anew & {name.id for name in ast.walk(one) if isinstance(name, ast.Name)}:
+                    yield from _assigned(into_one, one)
+                anew |= {name.id for name in ast.walk(into_one) if isinstance(name, ast.Name)}
 
 
 def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
@@ -238,19 +271,23 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
     if callee:
         stores = MAYBE if any(keyword.arg == "where" for keyword in node.keywords) else STORE
         for i, argument in enumerate(node.args):
-            for each in _given(argument, is_of_module=len(callee) > 1):
+            whose = ("in a list", *callee) if isinstance(argument, ast.List | ast.Tuple) else callee
+            for each in _given(argument):
                 array = _elements(each)
                 if array is not None:
-                    yield "call", node, Touch(LOAD, array, callee=callee, position=i)
+                    yield "call", node, Touch(LOAD, array, callee=whose, position=i)
+            if len(callee) == 1 and callee[0] in _TAKING_ALL:
+                for touch in _given_on(argument, "an iterator", *callee):
+                    yield "call", node, touch
         for keyword in node.keywords:
             array = _elements(keyword.value)
             if array is not None:
                 yield "call", node, Touch(stores if keyword.arg == "out" else LOAD, array, callee=callee)
 
 
-def _given(argument: ast.AST, *, is_of_module: bool) -> list[ast.expr]:
+def _given(argument: ast.AST) -> list[ast.expr]:
     """Return what a function is given by an argument: a function of numpy looks also at the arrays in a list."""
-    if is_of_module and isinstance(argument, ast.List | ast.Tuple):
+    if isinstance(argument, ast.List | ast.Tuple):
         return argument.elts
     return [cast(ast.expr, argument.value if isinstance(argument, ast.Starred) else argument)]
 
@@ -305,11 +342,12 @@ def _index(node: ast.AST) -> Index | None:
     return None
 
 
+@keep_in_step
 @cache
 def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
     """Return the names of the function that each call of a file calls; of a method of something else just its own."""
     found = {}
-    for node in _nodes(file):
+    for node in nodes_of(file):
         if isinstance(node, ast.Call):
             names = _names(node.func)
             if not names and isinstance(node.func, ast.Attribute):

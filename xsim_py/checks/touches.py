@@ -84,8 +84,8 @@ class GuardedMemory(Protocol):
 
     pieces: list[tuple[int, int]]
 
-    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any) -> None:
-        """Take note that an instruction is about to load from it or to store to it, by way of an array."""
+    def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType) -> None:
+        """Take note that an instruction of a frame is about to load from it or to store to it, by way of an array."""
 
 
 class _Part(NamedTuple):
@@ -338,7 +338,7 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any], doing: str) -> N
             if how == LOAD:
                 continue
             does = MAYBE
-        guard.touched(does, (frame.f_code.co_filename, frame.f_lineno, doing), pieces, found.owner)
+        guard.touched(does, (frame.f_code.co_filename, frame.f_lineno, doing), pieces, found.owner, frame)
 
 
 def _takes_parts(touch: Touch, found: _Part, frame: FrameType) -> bool:
@@ -429,9 +429,11 @@ def _of_callee(touch: Touch, frame: FrameType) -> str:
     if callee == ("a method",):
         return touch.how
     if callee[0] == "an iterator":
-        return LOAD if callee[1] not in frame.f_locals and callee[1] not in frame.f_globals else ""
+        return LOAD if not any(name in frame.f_locals or name in frame.f_globals for name in callee[1:]) else ""
+    is_in_list = callee[0] == "in a list"
+    callee = callee[is_in_list:]
     if len(callee) == 1 and callee[0] not in frame.f_locals and callee[0] not in frame.f_globals:
-        return LOAD if callee[0] in _LOOKING and hasattr(builtins, callee[0]) else ""
+        return LOAD if callee[0] in _LOOKING and hasattr(builtins, callee[0]) and not is_in_list else ""
     if callee[-1] == "at" and isinstance(_value(callee[:-1], frame), np.ufunc):
         return STORE if touch.position == 0 else LOAD
     function = _value(callee, frame)
@@ -439,6 +441,7 @@ def _of_callee(touch: Touch, frame: FrameType) -> str:
         return STORE if touch.position >= function.nin else touch.how
     if (getattr(function, "__module__", None) or "").partition(".")[0] != "numpy":
         return ""
-    if callee[-1] in _STORING and touch.position == 0:
-        return STORE if callee[-1] in ("copyto", "fill_diagonal", "shuffle") else MAYBE
-    return touch.how if callee[-1] not in _NOT_LOOKING else ""
+    name = getattr(function, "__name__", callee[-1])  # the program may call it otherwise
+    if name in _STORING and touch.position == 0:
+        return STORE if name in ("copyto", "fill_diagonal", "shuffle") else MAYBE
+    return touch.how if name not in _NOT_LOOKING else ""

@@ -19,8 +19,9 @@ class OpenWait:
         self.is_forced = forced != FREE
         self.active = chooser.among(active, forced, several=kind == "some")
         self._chooser, self._kind = chooser, kind
+        self._count = len(requests)
         self._operations = [(index, requests[index]._task().operation) for index in active]
 
     def settle(self, taken: int) -> None:
         """Note what was chosen."""
-        self._chooser.waited(self._chooser.begin(self._kind), taken, self._operations)
+        self._chooser.waited(self._chooser.begin(self._kind, count=self._count), taken, self._operations)

@@ -14,6 +14,7 @@ from xsim_py.mpi.transport.message import EAGER, Receive
 from xsim_py.mpi.transport.message import Message as Envelope
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
+from xsim_py.schedules import FREE
 
 from .bufspec import receiver
 from .handle import Handle, Null
@@ -85,8 +86,8 @@ def probe(
     guard = comm.fabric.guard
     choice = None
     if source == ANY_SOURCE and box.chooser is not None:
-        choice = box.chooser.begin("probe", comm.cid, tag)
-        source = choice.forced
+        choice = box.chooser.begin("probe", comm.cid, tag, len(comm.remote))
+        source = choice.forced if choice.forced < choice.count else FREE
     message = box.look(comm.cid, source, tag)
     if message is None:
         probe = Probe(comm, comm.cid, source, tag, fiber, name)
@@ -112,12 +113,15 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
     if fiber is None:
         return False
     chooser = comm.box.chooser if source == ANY_SOURCE else None
+    count = len(comm.remote)
+    if chooser is not None and not FREE <= chooser.next_forced() < count:  # no rank, to be asked for no more
+        chooser.begin("probe", comm.cid, tag, count)
     message = comm.box.look(comm.cid, source if chooser is None else chooser.next_forced(), tag)
     if message is None:
         looked_in_vain(fiber, (comm.cid, source, tag))
         return None
     found(fiber.rank)
-    choice = None if chooser is None else chooser.begin("probe", comm.cid, tag)
+    choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count)
     return _taken(comm, message, status, choice, take=take)
 
 

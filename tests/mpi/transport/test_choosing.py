@@ -140,6 +140,67 @@ def test_what_is_no_schedule_is_refused(told: object, said: str) -> None:
         run(collects, schedule=told)
 
 
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("0:9", "choice 0:9 cannot be made: at .* is a choice among 4 ranks, 0 to 3: no rank is 9"),
+        ("0:-2", "choice 0:-2 cannot be made: .* no rank is -2"),
+        ("0:-1 0:-1 0:-1 0:4", "choice 0:4 cannot be made: .* among 4 ranks"),
+        (
+            "0:-1 0:-1 0:-1 0:-1 0:-1 0:-1 0:3",
+            "choice 0:3 cannot be made: .* among 3 requests, 0 to 2: no request is 3",
+        ),
+        (f"{'0:-1 ' * 9}0:8", "choice 0:8 cannot be made: .* among 3 requests, 0 to 2: 8 is no sum of"),
+        ("9:1", "choice 9:1 was never made: there is no rank 9 among the 4 of the run"),
+    ],
+)
+def test_a_choice_of_what_is_not_there_is_refused(told: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"^schedule: {said}"):
+        run(collects, schedule=told)
+
+
+@pytest.mark.parametrize("options", [{"shards": 3}, {"isolation": "process:2"}], ids=str)
+def test_it_is_refused_wherever_the_rank_is(options: Any) -> None:
+    with pytest.raises(ConfigError, match=r"no rank is 9$"):
+        run(collects, schedule="0:9", **options)
+
+
+def test_a_poll_for_a_rank_that_is_not_there_is_refused() -> None:
+    def polls() -> None:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank:
+            comm.send(comm.rank, dest=0)
+        while comm.rank == 0 and not comm.improbe(source=MPI.ANY_SOURCE):
+            pass
+
+    with pytest.raises(ConfigError, match="no rank is 7"):
+        run(polls, schedule="0:7")
+
+
+def test_a_rank_that_is_spawned_has_choices(tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text(
+        "from mpi4py import MPI\n"
+        "parent = MPI.Comm.Get_parent()\n"
+        "parent.send([parent.recv(source=MPI.ANY_SOURCE) for _ in range(2)], dest=0)\n"
+    )
+
+    def spawns() -> Any:
+        import sys
+
+        from mpi4py import MPI
+
+        child = MPI.COMM_WORLD.Spawn(sys.executable, [str(tmp_path / "child.py")], maxprocs=1)
+        child.send(MPI.COMM_WORLD.rank, dest=0)
+        return None if MPI.COMM_WORLD.rank else child.recv(source=0)
+
+    assert run(spawns, ranks=2, schedule="2:1 2:0").values[0] == [1, 0]
+    for told, said in {"2:2": "a choice among 2 ranks", "3:0": "no rank 3 among the 3"}.items():
+        with pytest.raises(ConfigError, match=said):
+            run(spawns, ranks=2, schedule=told)
+
+
 def test_a_line_that_is_no_choice_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("0 1\n0 one\n")
     with pytest.raises(ConfigError, match="bad:2: '0 one'"):

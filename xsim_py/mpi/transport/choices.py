@@ -44,6 +44,8 @@ class OpenChoice:
         Stands for it in a set of choices.
     past : int
         The choices that it depends on.
+    count : int
+        How many ranks or requests it is among, as far as that is known.
     operations : sequence
         Of a wait: its active requests, as their place in the list and the operation.
     """
@@ -52,6 +54,7 @@ class OpenChoice:
         "begun_ps",
         "bit",
         "cid",
+        "count",
         "forced",
         "kind",
         "number",
@@ -72,7 +75,7 @@ class OpenChoice:
         self.taken = FREE
         self.begun_ps = begun_ps
         self.place = place
-        self.cid = self.tag = self.serial = self.bit = self.past = 0
+        self.cid = self.tag = self.serial = self.bit = self.past = self.count = 0
         self.operations: Sequence[tuple[int, Any]] = ()
 
 
@@ -92,11 +95,11 @@ class Chooser:
         """Return what the schedule wants for the next choice."""
         return self.wanted[len(self.made)] if len(self.made) < len(self.wanted) else FREE
 
-    def begin(self, kind: str, cid: int = 0, tag: int = 0) -> OpenChoice:
-        """Begin the next choice, in the running fiber."""
+    def begin(self, kind: str, cid: int = 0, tag: int = 0, count: int = 0) -> OpenChoice:
+        """Begin the next choice, in the running fiber, among so many ranks or requests; 0 where that is not known."""
         fiber: Any = current.fiber
         choice = OpenChoice(self.rank, len(self.made), kind, self.next_forced(), fiber.clock_ps, here())
-        choice.cid, choice.tag = cid, tag
+        choice.cid, choice.tag, choice.count = cid, tag, count
         self.made.append(choice)
         self.serial += 1
         choice.serial = self.serial
@@ -272,6 +275,7 @@ def results(choosers: Sequence[Chooser], causes: Causes | None) -> list[MadeChoi
                     () if causes is None else causes.alternatives(choice),
                     choice.bit,
                     choice.past,
+                    choice.count,
                 )
             )
     return found

@@ -86,9 +86,12 @@ class ChoosingMailbox(Mailbox):
         if _of_program(operation.cid):
             choice, self.begun = self.begun, None
             if choice is None:
-                self.open[operation] = self._begin(operation.cid, operation.source, operation.tag)
+                choice, serial, past = self._begin(operation.cid, operation.source, operation.tag)
             else:
-                self.open[operation] = choice, choice.serial, choice.past
+                serial, past = choice.serial, choice.past
+            if choice is not None:
+                choice.count = len(operation.comm.remote)
+            self.open[operation] = choice, serial, past
         super().post(operation)
         self._not_alone()  # the shortcut of `Fabric._deliver` for a lone receive would pass by `match`
 

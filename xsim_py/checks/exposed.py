@@ -1,0 +1,108 @@
+"""The memory that a rank shows in a window: what the rank loads from it and stores to it itself, and may see there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi.constants import LOCK_EXCLUSIVE
+from xsim_py.mpi.rma.window import address_of
+from xsim_py.process.ranks import current
+
+from .loops import is_polling, is_repeated
+from .sides import ACCUMULATE, READ, WRITE, Access
+from .sources import LOAD, MAYBE
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .monitor import Monitor, RankState
+    from .rma import OpenWindow
+    from .sides import Place
+
+
+class Exposed:
+    """The memory that a rank shows in a window, which it may load from and store to itself."""
+
+    __slots__ = ("_last", "_mine", "_monitor", "_state", "pieces")
+
+    def __init__(self, monitor: Monitor, state: RankState, mine: OpenWindow) -> None:
+        self._monitor = monitor
+        self._state = state
+        self._mine = mine
+        self._last: Any = None
+        start = address_of(mine.window.memory)
+        self.pieces = [(start, start + len(mine.window.memory))]
+
+    def touched(
+        self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType | None
+    ) -> None:
+        """Take note of a load or a store of the rank itself."""
+        if how == MAYBE:
+            return
+        window, state, epoch = self._mine.window, self._state, self._mine.fences
+        if self._mine.polled:
+            look(self._monitor, state, self._mine, place)
+        if window.freed or self._last == (how, place, pieces, epoch, len(state.steps.ahead)):
+            return  # the same line once more, and no call since
+        base = self.pieces[0][0]
+        inside = [(start - base, end - base) for start, end in pieces]
+        kind, title = (READ, "a load") if how == LOAD else (WRITE, "a store")
+        exclusive = self._mine.locks.get(window.comm.me) == LOCK_EXCLUSIVE
+        access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive, epoch=epoch)
+        access.is_local = True
+        access.is_passive = window.comm.me in self._mine.locks or window.epochs.all_locked
+        access.was_polled = all(any(a <= low and high <= b for a, b in self._mine.polled) for low, high in inside)
+        if how == LOAD:
+            access.polls = self._polls(frame, inside)
+        else:
+            latest_of(self._monitor, "stored", self._mine, window.comm.me)[state.number] = access
+        self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
+        state.steps.take([access], [access], False)
+        self._last = (how, place, pieces, epoch, len(state.steps.ahead))
+
+    def _polls(self, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
+        """Return whether a load looks until something is there, or has it be there that the rank does not know of."""
+        if any(mine.is_shared and not mine.window.freed for mine in self._state.windows.values()):
+            return True  # a flag in memory that nobody follows may have come before
+        if frame is None:
+            return False
+        if is_polling(frame):
+            self._mine.polled = _joined([*self._mine.polled, *inside])
+            return True
+        last = self._monitor.calls.get(current.here())
+        has_synced = last is not None and last.name == "Sync" and last.place == self._mine.synced
+        return has_synced and is_repeated(frame)
+
+
+def _joined(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the same bytes as pieces that do not meet."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(pieces):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def latest_of(monitor: Monitor, what: str, mine: OpenWindow, target: int) -> dict[int, Access]:
+    """Return what each rank has accumulated, put or stored last at a target: who sees it knows of what was before."""
+    found: dict[int, Access] = monitor.signals.setdefault((mine.key, what, target), {})
+    return found
+
+
+def see(access: Access) -> None:
+    """Take note of the accumulations that an access that fetches may have seen."""
+    access.after = [last for rank, last in access.latest.items() if rank != access.rank]
+
+
+def look(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> None:
+    """Take note that a rank looks at its own memory, and may see what others have put or accumulated there last."""
+    me = mine.window.comm.me
+    latest = [access for how in (WRITE, ACCUMULATE) for access in latest_of(monitor, how, mine, me).values()]
+    after = [access for access in latest if access.rank != state.number]
+    if after and after != mine.seen:
+        mine.seen = after
+        seen = Access(state.number, "", place, READ, "", [], exclusive=False)
+        seen.after = after
+        state.steps.take([], [seen], False)

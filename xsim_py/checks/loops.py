@@ -1,0 +1,180 @@
+"""Loops that look at memory until a value is there, as the source says.
+
+A rank may look at a location of its window that another one puts something to, if it waits for that (MPI 4.1, 12.7, of
+the unified memory model: "this permits polling on a location for a change from zero to non-zero or for a particular
+value"). Such a load stands in a loop, and what it has loaded may decide whether the loop goes on: names say so, as far
+as they are passed on by assignments, by calls, and by what functions return or keep. In doubt it does.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.code_origin import of_program
+from xsim_py.mpi4py.call_hooks import known_calls
+
+from .sources import keep_in_step, nodes_of
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_LEAVES = (ast.Break, ast.Return, ast.Continue)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class LoopLines(NamedTuple):
+    """The lines of a file that matter here."""
+
+    in_loops: frozenset[int]
+    """These are gone through more than once, perhaps."""
+    deciding: frozenset[int]
+    """What these find may decide whether a loop goes on."""
+    outgoing: frozenset[int]
+    """What these find may leave the function that they are in."""
+
+
+def is_polling(frame: FrameType) -> bool:
+    """Return whether what the line of a frame finds may decide if a loop goes on, there or in what has called it."""
+    for outer in _frames(frame):
+        lines = lines_of(outer.f_code.co_filename)
+        if outer.f_lineno in lines.deciding:
+            return True
+        if outer.f_lineno not in lines.outgoing:
+            return False
+    return False
+
+
+def is_repeated(frame: FrameType) -> bool:
+    """Return whether the line of a frame, or one that has called it, is in a loop."""
+    return any(outer.f_lineno in lines_of(outer.f_code.co_filename).in_loops for outer in _frames(frame))
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame and those that have called it, of the program."""
+    while frame is not None:
+        if of_program(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
+@keep_in_step
+@cache
+def lines_of(file: str) -> LoopLines:
+    """Return the lines of a file that matter here."""
+    in_loops, deciding, outgoing = set[int](), set[int](), set[int]()
+    imports = [node for node in nodes_of(file) if isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
+    for node in nodes_of(file):
+        if isinstance(node, ast.While | ast.For):
+            in_loops.update(_span(node))
+            ends = [each.test for each in ast.walk(node) if isinstance(each, ast.If) and _may_leave(each)]
+            deciding |= _leading_to(node, [node.test, *ends] if isinstance(node, ast.While) else ends, modules)
+        elif isinstance(node, _FUNCTIONS):
+            outgoing |= _leading_to(node, list(_results(node)), modules)
+        elif isinstance(node, ast.Lambda):
+            outgoing.update(_span(node.body))
+    return LoopLines(frozenset(in_loops), frozenset(deciding), frozenset(outgoing))
+
+
+def _span(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _may_leave(condition: ast.If) -> bool:
+    return any(isinstance(each, _LEAVES) for each in ast.walk(condition))
+
+
+def _results(function: ast.AST) -> Iterator[ast.stmt | ast.expr]:
+    """Yield what a function returns, or keeps where others find it."""
+    outside = {
+        name for each in ast.walk(function) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
+    }
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+            yield node.value
+        elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(not isinstance(target, ast.Name) or target.id in outside for target in targets):
+                yield node
+
+
+def _leading_to(block: ast.AST, wanted: list[Any], modules: set[str]) -> set[int]:
+    """Return the lines of a block whose values may get into some of its statements or expressions, and their own.
+
+    What belongs to a module does not change.
+    """
+    lines, names = set[int](), set[str]()
+    steps = list(_steps(block))
+    while wanted:
+        node = wanted.pop()
+        lines.update(_span(node))
+        names |= _read(node) - modules
+        wanted += [source for source, changed in steps if changed & names]
+        steps = [step for step in steps if not step[1] & names]
+    return lines
+
+
+def _steps(block: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, set[str]]]:
+    """Yield the statements and expressions of a block that change variables, or what these hold, each with those."""
+    for node in ast.walk(block):
+        if isinstance(node, ast.Assign):
+            yield node, _roots(node.targets)
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
+            yield node, _roots([node.target])
+        elif isinstance(node, ast.For) and node is not block:
+            yield node.iter, _roots([node.target])
+        elif isinstance(node, ast.Call) and not _is_harmless(node.func):
+            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+            owner = [node.func.value] if isinstance(node.func, ast.Attribute) and not _is_mpi(node.func) else []
+            yield node, _roots([*arguments, *owner])
+
+
+def _roots(nodes: Iterable[ast.expr]) -> set[str]:
+    """Return the variables that some expressions are, or are parts of."""
+    return {name for node in nodes for name in _names(node)}
+
+
+def _read(node: ast.AST) -> set[str]:
+    """Return what is read by an expression or a statement: its variables, and the object whose attributes they are."""
+    names = _names(node)
+    return {*names, *(name.partition(".")[0] for name in names)}
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return the variables in an expression or a statement, an attribute of ``self`` as one of its own.
+
+    Those whose MPI calls are made are left out, and functions.
+    """
+    called, left, names = set[int](), set[int](), set[str]()
+    for each in ast.walk(node):  # from the outside to the inside
+        if isinstance(each, ast.Call):
+            called.add(id(each.func))
+        elif isinstance(each, ast.Attribute):
+            inner = each.value
+            if id(each) in left or (id(each) in called and _is_mpi(each)):
+                left.add(id(inner))
+            elif isinstance(inner, ast.Name) and inner.id == "self" and id(each) not in called:
+                left.add(id(inner))
+                names.add(f"self.{each.attr}")
+        elif isinstance(each, ast.Name) and id(each) not in left | called:
+            names.add(each.id)
+    return names
+
+
+def _is_harmless(function: ast.AST) -> bool:
+    """Return whether a function is one of Python's own, which changes nothing that it is given."""
+    return isinstance(function, ast.Name) and hasattr(builtins, function.id) and function.id not in ("next", "setattr")
+
+
+def _is_mpi(method: ast.Attribute) -> bool:
+    return method.attr in _methods()
+
+
+@cache
+def _methods() -> frozenset[str]:
+    """Return the names of MPI calls that no container of Python has."""
+    return known_calls().difference(*map(dir, (dict, list, set)))
