@@ -79,6 +79,15 @@ class Touch(NamedTuple):
     """Where the instruction puts it, if so: only an array there takes its elements, and all else the array itself."""
 
 
+def names_in(touch: Touch) -> set[str]:
+    """Return the variables and attributes that say which elements of which arrays an instruction works on."""
+    arrays = [touch.array, *([touch.target] if touch.target else [])]
+    found = {name for array in arrays for name in array.names}
+    for index in [index for array in arrays for index in array.indices if index is not None]:
+        found.update(part for name in index.code.co_names for part in name.split("."))
+    return found
+
+
 Key = tuple[str, int, int]
 """An instruction is found by what it does, and by the line and column where its expression ends, or its loop begins."""
 
