@@ -429,7 +429,10 @@ def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
     """Return the next signal of a kind between two members of a window, on this side of it."""
     count = mine.signals[kind, source, dest] = mine.signals.get((kind, source, dest), 0) + 1
-    found: Signal = monitor.signals.setdefault((mine.key, kind, source, dest, count), Signal())
+    key = mine.key, kind, source, dest, count
+    found: Signal | None = monitor.signals.pop(key, None)  # each of the two asks for it once
+    if found is None:
+        found = monitor.signals[key] = Signal()
     return found
 
 

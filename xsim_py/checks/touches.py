@@ -145,8 +145,12 @@ class InCode:
         if place not in self._ahead:
             self._ahead[place] = _ahead_of(self, place, scope)
         ahead = self._ahead[place]
+        if ahead is None or not ahead.holds(scope):
+            return False
+        if not ahead.arrays:
+            return True  # hot path
         guards = [*state.buffers, *state.exposed]
-        near = None if ahead is None else ahead.near(scope, guards)
+        near = ahead.near(scope, guards)
         if near is None or (near and state.buffers):  # a store to a buffer is to fail where it is
             return False
         near.sort()
@@ -186,11 +190,15 @@ class Ahead(NamedTuple):
     stored: frozenset[str]
     """The variables and attributes that it stores to."""
 
-    def near(self, scope: Scope, guards: list[Any]) -> list[Sight] | None:
-        """Return what touches guarded memory; None where that cannot be known before it comes."""
+    def holds(self, scope: Scope) -> bool:
+        """Return whether names of functions mean what they meant when this was found out."""
         for owner in self.owners:  # hot path
             if not _is_of_mpi(_value(owner, scope)):
-                return None
+                return False
+        return not self.harmless or all(_is_harmless(callee, scope) for callee in self.harmless)
+
+    def near(self, scope: Scope, guards: list[Any]) -> list[Sight] | None:
+        """Return what touches guarded memory; None where that cannot be known before it comes."""
         near: list[Sight] = []
         for sights, are_certain in self.arrays:
             touch = sights[0].touch
@@ -206,9 +214,6 @@ class Ahead(NamedTuple):
                         return None
                     near += sights
             elif not touch.callee or value is None or _of_callee(touch, scope):
-                return None
-        for callee in self.harmless:
-            if not _is_harmless(callee, scope):
                 return None
         return near
 
