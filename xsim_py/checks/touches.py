@@ -5,7 +5,11 @@ lines that may touch an array of each instruction. The source says which arrays 
 index; whether that is the memory in question is found by evaluating just the name and the index, which have no calls
 in them. Loading means that elements are looked at: to name, slice or pass on an array is none. Where a debugger or a
 coverage tool traces already, nothing is watched; nor after `MOST_EVENTS`, for that would take too long, nor an
-instruction that has been looked at `MOST_LOOKS` times, nor between two calls where `quiet` finds nothing to see.
+instruction that has been looked at `MOST_LOOKS` times.
+
+Python is told to do so only where it has to be. What comes after a call up to the next ones is read once from the code
+(`Ahead`): where it touches nothing but arrays that are far from such memory, or certainly touches just what a window
+shows, all is known before it comes.
 """
 
 from __future__ import annotations
