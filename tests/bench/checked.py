@@ -43,7 +43,8 @@ CASES = [
         for name, rounds in {"halo": "200", "nonblocking": "200", "objects": "200", "polls": "20"}.items()
     ),
     Case("collectives", 32, LOOPS, ("collectives", "100"), 2.0),
-    Case("fences", 16, LOOPS, ("fences", "100"), 3.0),
+    *(Case(name, 16, LOOPS, (name, "100")) for name in ("fences", "gets", "accumulates")),
+    *(Case(name, 16, LOOPS, (name, "100"), 3.5) for name in ("locks", "posts")),  # all is kept until the end
     Case("tasks", 16, LOOPS, ("tasks", "30"), further_s=FURTHER_RUNS_S),
     Case("heat2d", 16, APPS / "heat2d.py", (), 2.5),
     Case("cg", 8, APPS / "cg.py", (), 2.0),

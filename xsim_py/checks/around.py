@@ -219,6 +219,6 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
             if len(steps.ahead) > state.many:
                 hooks.tidy(monitor, state)
         if state.buffers or state.exposed:
-            lines.go_on(frame)
+            lines.go_on(frame, state)
 
     return enter, failed, leave

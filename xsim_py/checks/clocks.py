@@ -27,8 +27,9 @@ _FROM_ROOT = frozenset({"Bcast", "bcast", "Ibcast", "Scatter", "Scatterv", "scat
 _TO_ROOT = frozenset({"Gather", "Gatherv", "gather", "Igather", "Igatherv", "Reduce", "reduce", "Ireduce"})
 _SYNCHRONOUS = frozenset({"Comm.Ssend", "Comm.ssend", "Comm.Issend", "Comm.issend", "Comm.Ssend_init"})
 
-Clock = Any
-"""How many steps of each rank are known to have happened: an array of whole numbers."""
+Clock = tuple[Any, int, int]
+"""How many steps of each rank are known to have happened: an array that is never changed, in which the steps of one
+rank stand too low; the place of that one in it; and how many these are. What a rank does by itself copies no array."""
 
 
 class Clocks:
@@ -47,7 +48,8 @@ class Clocks:
         self._steps = {number: state.steps.listed() for number, state in ranks.items()}
         self._at = dict.fromkeys(ranks, 0)
         self._begun = dict.fromkeys(ranks, -1)
-        self._clocks = {number: np.zeros(len(ranks), np.int64) for number in ranks}
+        self._known: dict[int, NDArray[np.int64]] = dict.fromkeys(ranks, np.zeros(len(ranks), np.int64))
+        self._ticks = dict.fromkeys(ranks, 0)
         self._waiters: dict[int, list[int]] = {}
         self._ready = deque(sorted(ranks))
         self._coming: dict[int, list[Clock]] = {}  # of the members of collectives that not all have begun
@@ -56,39 +58,43 @@ class Clocks:
         """Compute all clocks."""
         while self._ready:
             number = self._ready.popleft()
-            steps = self._steps[number]
-            while self._at[number] < len(steps):
-                posted, waited, _ = steps[self._at[number]]
-                if self._begun[number] < self._at[number]:
-                    self._begun[number] = self._at[number]
+            steps, at = self._steps[number], self._at[number]
+            while at < len(steps):
+                posted, waited, _ = steps[at]
+                if self._begun[number] < at:
+                    self._begun[number] = at
                     self._begin(number, posted)
-                missing = next((each for each in self._sources(number, waited) if each.clock is None), None)
-                if missing is not None:
-                    self._waiters.setdefault(id(missing), []).append(number)
-                    break
-                self._end(number, waited)
-                self._at[number] += 1
+                if waited:
+                    sources = self._sources(waited)
+                    missing = next((each for each in sources if each.clock is None), None) if sources else None
+                    if missing is not None:
+                        self._waiters.setdefault(id(missing), []).append(number)
+                        break
+                    self._end(number, waited, sources)
+                at += 1
+            self._at[number] = at
 
     def happened_before(self, one: Access, other: Access) -> bool:
         """Return whether something was complete before another thing began."""
-        return bool(one.ended) and bool(other.clock[self._places[one.rank]] >= one.ended)
+        return 0 < one.ended <= self._known_of(one, other)
 
     def known_to(self, one: Access, other: Access) -> bool:
         """Return whether something had begun, as the rank knew that began another thing."""
-        place = self._places[one.rank]
-        return bool(other.clock[place] >= one.clock[place])
+        return bool(one.clock[2] <= self._known_of(one, other))
 
-    def _tick(self, number: int) -> int:
-        clock = self._clocks[number]
-        clock[self._places[number]] += 1
-        return int(clock[self._places[number]])
+    def _known_of(self, one: Access, other: Access) -> int:
+        """Return how many steps of the rank of one access the rank of another knew when that began."""
+        known, place, tick = other.clock
+        at = self._places[one.rank]
+        return int(tick if at == place else known[at])
 
     def _begin(self, number: int, posted: list[Any]) -> None:
         for each in posted:
-            self._tick(number)
-            each.clock = self._clocks[number].copy()
-            self._ready += self._waiters.pop(id(each), ())
-            if isinstance(each, CollectiveCall) and each.meeting is not None:
+            self._ticks[number] += 1
+            each.clock = self._known[number], self._places[number], self._ticks[number]
+            if self._waiters:
+                self._ready += self._waiters.pop(id(each), ())
+            if type(each) is CollectiveCall and each.meeting is not None:
                 self._join(each.meeting, each.clock)
 
     def _join(self, meeting: MembersCalls, clock: Clock) -> None:
@@ -96,33 +102,44 @@ class Clocks:
         coming = self._coming.setdefault(id(meeting), [])
         coming.append(clock)
         if len(coming) == len(meeting.calls):
-            meeting.clock = np.maximum.reduce(self._coming.pop(id(meeting)))
+            meeting.clock = _joined(self._coming.pop(id(meeting))), 0, 0
             self._ready += self._waiters.pop(id(meeting), ())
 
-    def _end(self, number: int, waited: list[Any]) -> None:
-        clock: NDArray[np.int64] = self._clocks[number]
-        for source in self._sources(number, waited):
-            np.maximum(clock, source.clock, out=clock)
-        step = self._tick(number)
+    def _end(self, number: int, waited: list[Any], sources: list[Any]) -> None:
+        if sources:
+            heard = [source.clock for source in sources if source.clock]
+            self._known[number] = _joined([(self._known[number], 0, 0), *heard])
+        step = self._ticks[number] = self._ticks[number] + 1
         for each in waited:
-            if isinstance(each, Access):
+            if type(each) is Access:
                 each.ended = step
 
-    def _sources(self, number: int, waited: list[Any]) -> list[Any]:
+    def _sources(self, waited: list[Any]) -> list[Any]:
         """Return what has to have begun before a rank goes on that waits for these."""
         found: list[Any] = []
         for each in waited:
-            if isinstance(each, MessageSide):
+            kind = type(each)
+            if kind is MessageSide:
                 if each.partner is not None and (not each.sends or each.name in _SYNCHRONOUS):
                     found.append(each.partner)
-            elif isinstance(each, Signal):
+            elif kind is Signal:
                 if each.given:
                     found.append(each)
-            elif isinstance(each, Access):
+            elif kind is Access:
                 found += each.after
-            elif isinstance(each, CollectiveCall):
+            elif kind is CollectiveCall:
                 found += _heard(each)
         return found
+
+
+def _joined(clocks: list[Clock]) -> NDArray[np.int64]:
+    """Return what is known to who has heard of all of these."""
+    joined: NDArray[np.int64] = clocks[0][0].copy()
+    for known, place, tick in clocks:
+        np.maximum(joined, known, out=joined)
+        if joined[place] < tick:
+            joined[place] = tick
+    return joined
 
 
 def _heard(said: CollectiveCall) -> list[Any]:

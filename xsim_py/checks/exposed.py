@@ -53,25 +53,25 @@ class Exposed:
         access.is_passive = window.comm.me in self._mine.locks or window.epochs.all_locked
         access.was_polled = all(any(a <= low and high <= b for a, b in self._mine.polled) for low, high in inside)
         if how == LOAD:
-            access.polls = self._polls(frame, inside)
+            access.polls = self._polls(place, frame, inside)
         else:
             latest_of(self._monitor, "stored", self._mine, window.comm.me)[state.number] = access
         self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
         state.steps.take([access], [access], False)
         self._last = (how, place, pieces, epoch, len(state.steps.ahead))
 
-    def _polls(self, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
+    def _polls(self, place: Place, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
         """Return whether a load looks until something is there, or has it be there that the rank does not know of."""
         if any(mine.is_shared and not mine.window.freed for mine in self._state.windows.values()):
             return True  # a flag in memory that nobody follows may have come before
         if frame is None:
             return False
-        if is_polling(frame):
+        if is_polling(place[1], frame):
             self._mine.polled = _joined([*self._mine.polled, *inside])
             return True
         last = self._monitor.calls.get(current.here())
         has_synced = last is not None and last.name == "Sync" and last.place == self._mine.synced
-        return has_synced and is_repeated(frame)
+        return has_synced and is_repeated(place[1], frame)
 
 
 def _joined(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -37,28 +37,28 @@ class LoopLines(NamedTuple):
     """What these find may leave the function that they are in."""
 
 
-def is_polling(frame: FrameType) -> bool:
-    """Return whether what the line of a frame finds may decide if a loop goes on, there or in what has called it."""
-    for outer in _frames(frame):
-        lines = lines_of(outer.f_code.co_filename)
-        if outer.f_lineno in lines.deciding:
+def is_polling(line: int, frame: FrameType) -> bool:
+    """Return whether what a line of a frame finds may decide if a loop goes on, there or in what has called it."""
+    for number, lines in _stack(line, frame):
+        if number in lines.deciding:
             return True
-        if outer.f_lineno not in lines.outgoing:
+        if number not in lines.outgoing:
             return False
     return False
 
 
-def is_repeated(frame: FrameType) -> bool:
-    """Return whether the line of a frame, or one that has called it, is in a loop."""
-    return any(outer.f_lineno in lines_of(outer.f_code.co_filename).in_loops for outer in _frames(frame))
+def is_repeated(line: int, frame: FrameType) -> bool:
+    """Return whether a line of a frame, or one that has called it, is in a loop."""
+    return any(number in lines.in_loops for number, lines in _stack(line, frame))
 
 
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and those that have called it, of the program."""
+def _stack(line: int, frame: FrameType | None) -> Iterator[tuple[int, LoopLines]]:
+    """Yield a line of a frame, which may be to come, and the lines of the program that have called that."""
     while frame is not None:
         if of_program(frame.f_code.co_filename):
-            yield frame
+            yield line, lines_of(frame.f_code.co_filename)
         frame = frame.f_back
+        line = frame.f_lineno if frame is not None else 0
 
 
 @keep_in_step

@@ -9,10 +9,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xsim_py.findings import EPOCH_LIFECYCLE
 from xsim_py.mpi import errors
-from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE, PROC_NULL
-from xsim_py.mpi4py.bufspec import message
+from xsim_py.mpi.constants import LOCK_EXCLUSIVE, MODE_NOPRECEDE
+from xsim_py.mpi4py.bufspec import message, receiver
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from .sides import Place
 
 SUM = INSTANCES["SUM"]
+_ndarray = np.ndarray
 
 
 class OpenWindow:
@@ -105,28 +108,26 @@ def _of(call: MpiCall, win: Any) -> OpenWindow | None:
 
 
 def _access(
-    monitor: Monitor, call: MpiCall, win: Any, how: str, parsed: Any, target: int, where: Any, op: Any = None
+    monitor: Monitor, call: MpiCall, mine: OpenWindow, how: str, parsed: Any, target: int, where: Any, op: Any = None
 ) -> Access | None:
     """Take note of an access that begins now; None where it goes nowhere."""
-    mine = _of(call, win)
-    if mine is None or target == PROC_NULL or not 0 <= target < len(mine.window.comm.ranks):
+    window = mine.window
+    if not 0 <= target < len(window.comm.ranks):
         return None
     core, displacement, count = place_in_target(parsed, where)
     if isinstance(where, list | tuple) and len(where) > 2:
         arguments.of_target(monitor, call, parsed, core, count)
-    is_passive = bool(mine.locks) or mine.window.epochs.all_locked
-    if call.name.startswith("R") and not is_passive:
+    is_passive = bool(mine.locks) or window.epochs.all_locked
+    if not is_passive and call.name.startswith("R"):
         text = f"{call.title}, which makes a request, is called while no target is locked"
         monitor.note(EPOCH_LIFECYCLE, call.place, text, call.rank.number)
-    start = displacement * mine.window.shape.units[target]
-    what = f"{getattr(op._impl, 'name', '')} on {core.name or core.typechar}" if op is not None else ""
     access = Access(
         call.rank.number,
         call.title,
         call.place,
         how,
-        what,
-        buffers.pieces_from(start, core, count) if count * core.size else [],
+        f"{getattr(op._impl, 'name', '')} on {core.name or core.typechar}" if op is not None else "",
+        buffers.pieces_from(displacement * window.shape.units[target], core, count) if count * core.size else [],
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
         epoch=mine.fences,
     )
@@ -136,38 +137,33 @@ def _access(
 
 def _parsed(buf: Any) -> Any:
     try:
+        if type(buf) is _ndarray and buf.flags.carray:  # hot path
+            return receiver(buf)
         return message(buf, writable=False)
     except Exception:  # the call itself will say what is wrong
         return None
 
 
 def _guarded(
-    monitor: Monitor,
-    call: MpiCall,
-    win: Any,
-    target: int,
-    access: Access | None,
-    lent: Iterable[Any] = (),
-    awaited: Any = None,
-) -> After | None:
+    monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access: Access, *lent: Any, awaited: Any = None
+) -> After:
     """Have an access counted where the call succeeds, and the buffers of the origin guarded until it is complete."""
-    mine = _of(call, win)
-    if access is None or mine is None:
-        return None
-    sources = [used for buf in lent if (used := buffers.lent(monitor, call, buf)) is not None]
-    result = buffers.awaited(monitor, call, awaited)
-    if result is not None and any(buffers.overlap(used.pieces, result.pieces) for used in sources):
-        buffers.note_one_memory(monitor, call)
+    uses = [used for buf in lent if (used := buffers.lent(monitor, call, buf)) is not None]
+    result = None if awaited is None else buffers.awaited(monitor, call, awaited)
+    if result is not None:
+        if any(buffers.overlap(used.pieces, result.pieces) for used in uses):
+            buffers.note_one_memory(monitor, call)
+        uses.append(result)
 
     def begun(request: Any) -> None:
         if not mine.is_of_library:
             monitor.accesses.setdefault((mine.key, target), []).append(access)
         call.rank.steps.take([access], [], True)
         mine.open.setdefault(target, []).append(access)
-        record: Any = of_request(monitor, call, request)
+        record: Any = None if request is None else of_request(monitor, call, request)
         if record is None:
             record = access.used = buffers.Unnamed(call)
-        for used in (*sources, *([] if result is None else [result])):
+        for used in uses:
             used.begin(record)
 
     return begun
@@ -183,14 +179,14 @@ def _writes(how: str) -> Callable[..., After | None]:
         target: Any = None,
         op: Any = SUM,
     ) -> After | None:
-        parsed = _parsed(origin)
-        if parsed is None:
+        mine, parsed = _of(call, win), _parsed(origin)
+        if mine is None or parsed is None:
             return None
-        access = _access(monitor, call, win, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
-        mine = _of(call, win)
-        if access is not None and mine is not None:
-            latest_of(monitor, how, mine, target_rank)[access.rank] = access
-        return _guarded(monitor, call, win, target_rank, access, [origin])
+        access = _access(monitor, call, mine, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
+        if access is None:
+            return None
+        latest_of(monitor, how, mine, target_rank)[access.rank] = access
+        return _guarded(monitor, call, mine, target_rank, access, origin)
 
     return follow
 
@@ -198,14 +194,15 @@ def _writes(how: str) -> Callable[..., After | None]:
 def _reads(
     monitor: Monitor, call: MpiCall, win: Any, origin: Any, target_rank: int, target: Any = None
 ) -> After | None:
-    parsed = _parsed(origin)
-    if parsed is None:
+    mine, parsed = _of(call, win), _parsed(origin)
+    if mine is None or parsed is None:
         return None
-    access = _access(monitor, call, win, READ, parsed, target_rank, target)
-    mine = _of(call, win)
-    if access is not None and mine is not None and access.is_passive:
+    access = _access(monitor, call, mine, READ, parsed, target_rank, target)
+    if access is None:
+        return None
+    if access.is_passive:
         access.latest = latest_of(monitor, "stored", mine, target_rank)
-    return _guarded(monitor, call, win, target_rank, access, awaited=origin)
+    return _guarded(monitor, call, mine, target_rank, access, awaited=origin)
 
 
 def _fetches(
@@ -219,19 +216,18 @@ def _fetches(
     op: Any = SUM,
     compare: Any = None,
 ) -> After | None:
-    parsed = _parsed(result)
-    if parsed is None:
+    mine, parsed = _of(call, win), _parsed(result)
+    if mine is None or parsed is None:
         return None
-    access = _access(monitor, call, win, ACCUMULATE, parsed, target_rank, target, op)
-    only_reads = getattr(op._impl, "name", "") == "NO_OP"
-    mine = _of(call, win)
-    if access is not None and mine is not None:
-        latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
-        access.latest = latest
-        see(access)
-        if not only_reads:
-            latest[access.rank] = access
-    return _guarded(monitor, call, win, target_rank, access, () if only_reads else (origin, compare), result)
+    access = _access(monitor, call, mine, ACCUMULATE, parsed, target_rank, target, op)
+    if access is None:
+        return None
+    access.latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
+    see(access)
+    if getattr(op._impl, "name", "") == "NO_OP":  # it only reads
+        return _guarded(monitor, call, mine, target_rank, access, awaited=result)
+    access.latest[access.rank] = access
+    return _guarded(monitor, call, mine, target_rank, access, origin, compare, awaited=result)
 
 
 def _fetches_one(
@@ -267,7 +263,8 @@ def _complete(call: MpiCall, accesses: Iterable[Access]) -> None:
     """Take note that accesses are complete."""
     done = list(accesses)
     for access in done:
-        see(access)  # others may have accumulated between its call and now
+        if access.latest:
+            see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
         call.rank.steps.take([], done, False)
@@ -330,6 +327,20 @@ def _every(mine: OpenWindow, _: Any) -> Iterable[int]:
     return {*mine.open, *mine.locks}
 
 
+def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
+    """Take note that all open accesses are complete with a call; return what frees their buffers after that."""
+    if not mine.open:
+        return None
+    open_ones = [access for accesses in mine.open.values() for access in accesses]
+    call.rank.steps.take([], open_ones, False)
+
+    def done(_: Any) -> None:
+        _free_buffers(open_ones)
+        mine.open.clear()
+
+    return done
+
+
 def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> After | None:
     mine = _of(call, win)
     if mine is None:
@@ -339,9 +350,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
             text = f"{access.title} comes before a fence that is said to end nothing (MODE_NOPRECEDE)"
             where = f"{monitor.where(call.place)}: {call.title}"
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
-    # What is complete with the fence is so before any rank leaves it.
-    for accesses in mine.open.values():
-        call.rank.steps.take([], list(accesses), False)
+    ended = _ending(call, mine)  # what is complete with the fence is so before any rank leaves it
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
     call.rank.steps.take([said], [said], True)
@@ -349,13 +358,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
     if len(meeting.calls) == len(meeting.members):
         conflicts.forget(monitor, mine, meeting.members)
     mine.fences += 1
-
-    def done(_: Any) -> None:
-        for accesses in mine.open.values():
-            _free_buffers(accesses)
-        mine.open.clear()
-
-    return done
+    return ended
 
 
 def _lock(
@@ -391,38 +394,34 @@ def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
     """Return the next signal of a kind between two members of a window, on this side of it."""
     count = mine.signals[kind, source, dest] = mine.signals.get((kind, source, dest), 0) + 1
-    found: Signal = monitor.signals.setdefault((mine.key, kind, source, dest, count), Signal())
+    key = mine.key, kind, source, dest, count
+    found: Signal | None = monitor.signals.pop(key, None)  # each of the two asks for it once
+    if found is None:
+        found = monitor.signals[key] = Signal()
     return found
 
 
 def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
-        _give(monitor, call, mine, "Post", _places(mine, group))
         mine.exposed_to = _places(mine, group)
+        _give(monitor, call, mine, "Post", mine.exposed_to)
 
 
 def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
-        _await(monitor, call, mine, "Post", _places(mine, group))
         mine.started = _places(mine, group)
+        _await(monitor, call, mine, "Post", mine.started)
 
 
 def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     mine = _of(call, win)
     if mine is None:
         return None
-    for accesses in mine.open.values():
-        call.rank.steps.take([], list(accesses), False)
+    ended = _ending(call, mine)
     _give(monitor, call, mine, "Complete", mine.started)
-
-    def done(_: Any) -> None:
-        for accesses in mine.open.values():
-            _free_buffers(accesses)
-        mine.open.clear()
-
-    return done
+    return ended
 
 
 def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:

@@ -114,6 +114,7 @@ class RequestWait(Deed):
         self.place = place
 
 
+@final
 class CollectiveCall(Deed):
     """One rank says this of a collective: its name, root and operation, and what it gives and takes.
 
@@ -176,6 +177,7 @@ class CollectiveCall(Deed):
         self.meeting: Any = None
 
 
+@final
 class Signal(Deed):
     """A rank tells another one to go on, by a call on a window: Post to Start, or Complete to Wait.
 
@@ -192,6 +194,7 @@ class Signal(Deed):
         self.given = False
 
 
+@final
 class Access(Deed):
     """An access to the memory that a rank shows in a window.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from xsim_py.mpi.constants import COMBINER_STRUCT
 from xsim_py.mpi.datatype import Type
-from xsim_py.mpi4py.bufspec import message
+from xsim_py.mpi4py.bufspec import message, usable
 from xsim_py.mpi4py.datatype import INSTANCES, Datatype
 from xsim_py.mpi4py.memory import is_in_place
 
@@ -103,6 +103,11 @@ def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
     if buf is None or is_in_place(buf):
         return None
     try:
+        if type(buf) is list and len(buf) == 3 and not blocks:
+            _, count, datatype = buf  # hot path: a call that refuses the rest says so itself
+            if type(datatype) is Datatype and type(count) is int and count >= 0:
+                usable(datatype._impl)
+                return of_elements(datatype._impl, count)
         parsed = message(buf, writable=False, blocks=blocks)
     except Exception:  # the call itself will say what is wrong
         return None

@@ -8,10 +8,12 @@ import dis
 import linecache
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
     from types import CodeType
+
+_Cached = TypeVar("_Cached")
 
 LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
 """An instruction loads from an array or stores to it; `MAYBE` stores to some elements, or to none."""
@@ -81,6 +83,15 @@ class Touch(NamedTuple):
     """Where the instruction puts it, if so: only an array there takes its elements, and all else the array itself."""
 
 
+def names_in(touch: Touch) -> set[str]:
+    """Return the variables and attributes that say which elements of which arrays an instruction works on."""
+    arrays = [touch.array, *([touch.target] if touch.target else [])]
+    found = {name for array in arrays for name in array.names}
+    for index in [index for array in arrays for index in array.indices if index is not None]:
+        found.update(part for name in index.code.co_names for part in name.split("."))
+    return found
+
+
 Key = tuple[str, int, int]
 """An instruction is found by what it does, and by the line and column where its expression ends, or its loop begins."""
 
@@ -104,7 +115,7 @@ _kept: list[Any] = []
 """What is known of files."""
 
 
-def keep_in_step(function: Any) -> Any:
+def keep_in_step(function: _Cached) -> _Cached:
     """Have what a function with a cache knows of files forgotten where one of them has other lines."""
     _kept.append(function)
     return function

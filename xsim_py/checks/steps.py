@@ -96,7 +96,7 @@ class Steps:
                     side.clock = 0  # before whatever asks for clocks later
                     side = side.also
             else:
-                missing = _missing(step[1], step[2], is_over=is_over)
+                missing = _missing(step[1], step[2], is_over=is_over) if step[1] else None
                 if missing is not None:
                     return missing
                 for each in step[0]:

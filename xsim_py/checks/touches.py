@@ -5,7 +5,11 @@ lines that may touch an array of each instruction. The source says which arrays 
 index; whether that is the memory in question is found by evaluating just the name and the index, which have no calls
 in them. Loading means that elements are looked at: to name, slice or pass on an array is none. Where a debugger or a
 coverage tool traces already, nothing is watched; nor after `MOST_EVENTS`, for that would take too long, nor an
-instruction that has been looked at `MOST_LOOKS` times, nor between two calls where `quiet` finds nothing to see.
+instruction that has been looked at `MOST_LOOKS` times.
+
+Python is told to do so only where it has to be. What comes after a call up to the next ones is read once from the code
+(`Ahead`): where it touches nothing but arrays that are far from such memory, or certainly touches just what a window
+shows, all is known before it comes.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import builtins
 import dis
 import sys
 from bisect import bisect_right
+from collections.abc import Mapping
 from ctypes import addressof, c_char
 from functools import cache
 from types import ModuleType
@@ -35,6 +40,7 @@ from .sources import (
     forget_rewritten,
     instructions_of,
     key_of,
+    names_in,
     touches_of,
     touching,
 )
@@ -42,7 +48,7 @@ from .sources import (
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-    from .monitor import Monitor
+    from .monitor import Monitor, RankState
     from .sides import Place
 
 _first_byte = c_char.from_buffer
@@ -71,6 +77,10 @@ _NOT_LOOKING = frozenset(
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20
+
+
+Scope = tuple[Mapping[str, Any], dict[str, Any]]
+"""The variables of a function and of its module; to read them from a frame is slow."""
 
 
 class GuardedMemory(Protocol):
@@ -112,13 +122,18 @@ class InCode:
     """
 
     def __init__(self, code: CodeType) -> None:
-        self._code = code
+        self.code = code
         file = code.co_filename
         found = touching(code, file) if of_program(file) and touches_of(file) else {}
         self.touches = {offset: touches for offset, (_, touches) in found.items()}
         self._line_of = {offset: line for offset, (line, _) in found.items()}
         self._looks: dict[int, int] = {}
+        self._ahead: dict[int, Ahead | None] = {}
         self.lines = set(self._line_of.values())
+
+    def line_of(self, offset: int) -> int:
+        """Return the line of an instruction that may touch an array."""
+        return self._line_of[offset]
 
     def looked(self, offset: int) -> None:
         """Count a look at an instruction, and forget the instruction after many."""
@@ -126,40 +141,112 @@ class InCode:
         if count >= MOST_LOOKS:
             del self.touches[offset], self._line_of[offset]
             self.lines = set(self._line_of.values())
+            self._ahead.clear()
+
+    def needs_no_watch(self, frame: FrameType, state: RankState, doing: str) -> bool:
+        """Return whether all that the frame touches until its next MPI call is known now, and take note of that."""
+        scope = frame.f_locals, frame.f_globals
+        place = frame.f_lasti
+        if place not in self._ahead:
+            self._ahead[place] = _ahead_of(self, place, scope)
+        ahead = self._ahead[place]
+        if ahead is None or not ahead.holds(scope):
+            return False
+        if not ahead.arrays:
+            return True  # hot path
+        guards = [*state.buffers, *state.exposed]
+        near = ahead.near(scope, guards)
+        if near is None or (near and state.buffers):  # a store to a buffer is to fail where it is
+            return False
+        near.sort()
+        for sight in near:
+            _look_at(sight.touch, scope, (self.code.co_filename, sight.line, doing), guards, frame)
+        for offset in {sight.offset for sight in near}:
+            self.looked(offset)
+        return True
 
 
-class Assumed(NamedTuple):
-    """The facts by which no array is touched from a place to the next MPI call."""
+class Sight(NamedTuple):
+    """An instruction that is to come touches an array, perhaps."""
 
-    mpi: frozenset[tuple[str, ...]]
-    """Names that mean methods of mpi4py."""
+    order: int
+    offset: int
+    line: int
+    touch: Touch
+
+
+class ArrayAhead(NamedTuple):
+    """The instructions to come that touch what a name means, perhaps, or give it to one function."""
+
+    sights: tuple[Sight, ...]
+    are_certain: bool
+    """True if they come on all ways, and their names mean until then what they mean now."""
+
+
+class Ahead(NamedTuple):
+    """What a function does from a place to its next MPI call, where it runs no other code of the program."""
+
+    owners: frozenset[tuple[str, ...]]
+    """Names that mean objects of mpi4py, or classes: a method of each of these is the next call."""
     harmless: frozenset[tuple[str, ...]]
     """Names that mean functions of Python which run none of the program."""
-    touches: tuple[Touch, ...]
-    """Each of these works on no array."""
+    arrays: tuple[ArrayAhead, ...]
+    """Those on which it works, perhaps."""
+    stored: frozenset[str]
+    """The variables and attributes that it stores to."""
 
-    def holds(self, frame: FrameType) -> bool:
-        """Return whether all of it is so now: a function may be called with a number, and then with an array."""
-        return (
-            not any(_may_be_array(touch, frame) for touch in self.touches)
-            and all(_is_mpi(callee, frame) for callee in self.mpi)
-            and all(_is_harmless(callee, frame) for callee in self.harmless)
-        )
+    def holds(self, scope: Scope) -> bool:
+        """Return whether names of functions mean what they meant when this was found out."""
+        for owner in self.owners:  # hot path
+            if not _is_of_mpi(_value(owner, scope)):
+                return False
+        return not self.harmless or all(_is_harmless(callee, scope) for callee in self.harmless)
+
+    def near(self, scope: Scope, guards: list[Any]) -> list[Sight] | None:
+        """Return what touches guarded memory; None where that cannot be known before it comes."""
+        near: list[Sight] = []
+        for sights, are_certain in self.arrays:
+            touch = sights[0].touch
+            names = touch.array.names
+            value = _value(names, scope)
+            if isinstance(value, _NO_ARRAYS):
+                continue
+            if type(value) is np.ndarray and not value.dtype.hasobject:
+                if not are_certain and not self.stored.isdisjoint(names):
+                    return None
+                if value.size and _is_near(value, guards):
+                    if not are_certain:
+                        return None
+                    near += sights
+            elif not touch.callee or value is None or _of_callee(touch, scope):
+                return None
+        return near
 
 
-def quiet(frame: FrameType) -> Assumed | None:
-    """Return why a frame, on each way from where it stands to its next MPI call, touches no array; None if it may.
+def _is_near(array: Any, guards: list[Any]) -> bool:
+    """Return whether guarded memory lies between the addresses where an array has its elements."""
+    low, high = _bounds(array)
+    for guard in guards:
+        pieces = guard.pieces
+        if pieces and pieces[0][0] < high and low < pieces[-1][1]:
+            return True
+    return False
 
-    So it is between two calls that begin a receive and a send, as often as not. It is asked once for a place.
+
+def _ahead_of(code: InCode, offset: int, scope: Scope) -> Ahead | None:
+    """Return what comes between a place and the next MPI call, on all ways; None where other code is run, perhaps.
+
+    There is none between two calls that begin a receive and a send, as often as not. It is asked once for a place.
     """
-    code = frame.f_code
-    callees = callees_of(code.co_filename)
-    touches = InCode(code).touches
-    instructions = instructions_of(code, code.co_filename)
+    file = code.code.co_filename
+    callees = callees_of(file)
+    instructions = instructions_of(code.code, file)
     at = {instruction.offset: i for i, instruction in enumerate(instructions)}
     # Within a call the frame stands somewhere in the cache behind the instruction.
-    ahead, seen = [bisect_right(list(at), frame.f_lasti)], set[int]()
-    mpi, harmless, no_arrays = set[tuple[str, ...]](), set[tuple[str, ...]](), dict[Any, Touch]()
+    ahead, seen = [bisect_right(list(at), offset)], set[int]()
+    owners, harmless, arrays = set[tuple[str, ...]](), set[tuple[str, ...]](), dict[Any, ArrayAhead]()
+    stored = set[str]()
+    has_forked = False
     while ahead:
         place = ahead.pop()
         if place in seen:
@@ -170,38 +257,40 @@ def quiet(frame: FrameType) -> Assumed | None:
         if name.startswith("CALL"):
             key = key_of(instruction)
             callee = callees.get(key, ()) if key is not None else ()
-            if _is_mpi(callee, frame):
-                mpi.add(callee)
+            if callee[-1:] and callee[-1] in _methods() and _is_of_mpi(_value(callee[:-1], scope)):
+                owners.add(callee[:-1])
                 continue
-            if not _is_harmless(callee, frame):
+            if not _is_harmless(callee, scope):
                 return None
             harmless.add(callee)
         elif name.startswith(_LEAVING):
             return None
-        for touch in touches.get(instruction.offset, ()):
-            if _may_be_array(touch, frame):
-                return None
-            no_arrays[touch.array.names, touch.callee] = touch
+        elif name.startswith(_CHANGING):
+            stored.update([instruction.argval] if type(instruction.argval) is str else instruction.argval or ())
+        for touch in code.touches.get(instruction.offset, ()):
+            sight = Sight(len(seen), instruction.offset, code.line_of(instruction.offset), touch)
+            is_certain = not has_forked and stored.isdisjoint(names_in(touch))
+            sights, are_certain = arrays.get((touch.array.names, touch.callee), ((), True))
+            arrays[touch.array.names, touch.callee] = ArrayAhead((*sights, sight), are_certain and is_certain)
         jumps = instruction.opcode in _JUMPS
         if jumps:
             ahead.append(at[instruction.argval])
         if not (jumps and name in _ALWAYS):
             ahead.append(place + 1)
-    return Assumed(frozenset(mpi), frozenset(harmless), tuple(no_arrays.values()))
+            has_forked = has_forked or jumps
+    return Ahead(frozenset(owners), frozenset(harmless), tuple(arrays.values()), frozenset(stored))
 
 
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 _ALWAYS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"))
 _LEAVING = ("RETURN", "RERAISE", "RAISE", "YIELD", "SEND", "BEFORE_WITH", "IMPORT", "ASYNC", "GET_AWAITABLE")
+_CHANGING = ("STORE_", "DELETE_")
 _HARMLESS = frozenset(("range", "len", "enumerate", "zip", "isinstance", "int", "float", "min", "max", "abs"))
-_NO_ARRAYS = (int, float, complex, str, bytes, bool, ModuleType, type)
+_NO_ARRAYS = (int, float, complex, str, bytes, bool, ModuleType, type, Handle)
 
 
-def _is_mpi(callee: tuple[str, ...], frame: FrameType) -> bool:
-    """Return whether names mean a method of mpi4py, before which the watch is paused."""
-    if len(callee) < 2 or callee[-1] not in _methods() or not callee[0]:
-        return False
-    owner = _value(callee[:-1], frame)
+def _is_of_mpi(owner: Any) -> bool:
+    """Return whether it is an object or a class of mpi4py, before whose methods the watch is paused."""
     return isinstance(owner, Handle) or (isinstance(owner, type) and issubclass(owner, Handle))
 
 
@@ -212,18 +301,11 @@ def _methods() -> frozenset[str]:
     return known_calls()
 
 
-def _is_harmless(callee: tuple[str, ...], frame: FrameType) -> bool:
+def _is_harmless(callee: tuple[str, ...], scope: Scope) -> bool:
     """Return whether names mean a function of Python that runs none of the program."""
     if len(callee) == 1:
-        return callee[0] in _HARMLESS and callee[0] not in frame.f_globals and callee[0] not in frame.f_locals
-    return len(callee) == 2 and callee[1] in ("append", "extend") and type(_value(callee[:1], frame)) is list
-
-
-def _may_be_array(touch: Touch, frame: FrameType) -> bool:
-    value = _value(touch.array.names, frame)
-    if isinstance(value, (*_NO_ARRAYS, Handle)):
-        return False
-    return not touch.callee or bool(_of_callee(touch, frame)) or value is None
+        return callee[0] in _HARMLESS and not _is_defined(callee[0], scope)
+    return len(callee) == 2 and callee[1] in ("append", "extend") and type(_value(callee[:1], scope)) is list
 
 
 # --------------------------------------------------------------------------------------------- while the run lasts
@@ -238,29 +320,25 @@ class LineWatch:
         self._usable = _gettrace() is None
         self._events = 0
         self._tracer, self._opener = self._line, self._entered  # one object each, not a new method each time
-        # By the addresses of code objects, which are kept in these: to hash one takes microseconds.
-        self._known: dict[int, InCode] = {}
-        self._quiet: dict[tuple[int, int], tuple[Assumed | None, CodeType]] = {}
+        self._known: dict[tuple[CodeType, str], InCode] = {}  # by the file, too: code may be equal in two of them
+        # By the addresses of code objects, of which each rank may have its own: to hash one takes microseconds.
+        self._by_address: dict[int, tuple[InCode, CodeType]] = {}
 
     def pause(self) -> None:
         """Stop, for an MPI call has begun."""
         if self._usable and _gettrace() is self._opener:
             _settrace(None)
 
-    def go_on(self, frame: FrameType) -> None:
-        """Watch what comes after an MPI call, which `frame` has made."""
+    def go_on(self, frame: FrameType, state: RankState) -> None:
+        """Watch what comes after an MPI call, which `frame` has made, of a rank."""
         if not self._usable:
             return
-        place = id(frame.f_code), frame.f_lasti
-        known = self._quiet.get(place)
-        if known is None:
-            known = self._quiet[place] = quiet(frame), frame.f_code
-        if known[0] is not None and known[0].holds(frame):
+        code = self._in(frame.f_code)
+        if code.needs_no_watch(frame, state, self._monitor.doing.get(state.number, "")):
             return
         if _gettrace() not in (None, self._opener):  # the program may trace itself
             return
         _settrace(self._opener)
-        code = self._in(frame.f_code)
         frame.f_trace_opcodes = bool(code.lines)  # for the rest of the line that has made the call
         outer: FrameType | None = frame
         while outer is not None and outer.f_trace is not self._tracer:  # whoever has called that one has it, too
@@ -269,10 +347,13 @@ class LineWatch:
             outer = outer.f_back
 
     def _in(self, code: CodeType) -> InCode:
-        found = self._known.get(id(code))
+        found = self._by_address.get(id(code))
         if found is None:
-            found = self._known[id(code)] = InCode(code)
-        return found
+            key = code, code.co_filename
+            if key not in self._known:
+                self._known[key] = InCode(code)
+            found = self._by_address[id(code)] = self._known[key], code
+        return found[0]
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
         if not self._in(frame.f_code).lines:
@@ -307,22 +388,24 @@ class LineWatch:
             return
         _settrace(None)  # what is evaluated here is no part of the program
         try:
+            scope = frame.f_locals, frame.f_globals
+            place = frame.f_code.co_filename, frame.f_lineno, self._monitor.doing.get(state.number, "")
             for touch in touches:
-                _look_at(touch, frame, guards, self._monitor.doing.get(state.number, ""))
+                _look_at(touch, scope, place, guards, frame)
         finally:
             _settrace(self._opener)
 
 
-def _look_at(touch: Touch, frame: FrameType, guards: list[Any], doing: str) -> None:
+def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame: FrameType) -> None:
     """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
     try:
-        found = _part(touch.array, frame)
+        found = _part(touch.array, scope)
         part = found.array
-        if type(part) is not np.ndarray or not part.size or _takes_parts(touch, found, frame):
+        if type(part) is not np.ndarray or not part.size or _takes_parts(touch, found, scope):
             return
     except Exception:  # the instruction itself will say what is wrong
         return
-    how = _of_callee(touch, frame) if touch.callee else touch.how
+    how = _of_callee(touch, scope) if touch.callee else touch.how
     if not how:
         return
     low, high = _bounds(part)
@@ -338,26 +421,26 @@ def _look_at(touch: Touch, frame: FrameType, guards: list[Any], doing: str) -> N
             if how == LOAD:
                 continue
             does = MAYBE
-        guard.touched(does, (frame.f_code.co_filename, frame.f_lineno, doing), pieces, found.owner, frame)
+        guard.touched(does, place, pieces, found.owner, frame)
 
 
-def _takes_parts(touch: Touch, found: _Part, frame: FrameType) -> bool:
+def _takes_parts(touch: Touch, found: _Part, scope: Scope) -> bool:
     """Return whether an instruction takes the array, or parts of it that are arrays, and looks at no element."""
     if touch.target is not None:
-        into = _part(touch.target, frame).array
+        into = _part(touch.target, scope).array
         return type(into) is not np.ndarray or into.dtype.hasobject
     most = touch.most_dims
     return most is not None and bool(found.is_known or most) and found.array.ndim > most
 
 
-def _part(array: ArrayName, frame: FrameType) -> _Part:
+def _part(array: ArrayName, scope: Scope) -> _Part:
     """Return what an expression means."""
-    part = owner = _value(array.names, frame)
+    part = owner = _value(array.names, scope)
     for index in array.indices:
         if index is None:
             return _Part(part, owner, is_known=False)
-        dotted = {".".join(names): _value(names, frame) for names in index.dotted}
-        key = eval(index.code, frame.f_globals, {**frame.f_locals, **dotted})
+        dotted = {".".join(names): _value(names, scope) for names in index.dotted}
+        key = eval(index.code, scope[1], {**scope[0], **dotted})
         if type(part) in (list, tuple, dict):
             part = owner = part[key]
             continue
@@ -412,9 +495,10 @@ def _shares(part: Any, start: int, end: int) -> bool:
     return bool(((at < end) & (at + part.itemsize > start)).any())
 
 
-def _value(names: tuple[str, ...], frame: FrameType) -> Any:
-    """Return what names mean in a frame, without running any code; None where they mean nothing."""
-    value = frame.f_locals.get(names[0], frame.f_globals.get(names[0]))
+def _value(names: tuple[str, ...], scope: Scope) -> Any:
+    """Return what names mean, without running any code; None where they mean nothing."""
+    variables, first = scope[0], names[0]
+    value = variables[first] if first in variables else scope[1].get(first)
     for name in names[1:]:
         if type(value) is np.ndarray and (name == "T" or (name in ("real", "imag") and value.dtype.kind == "c")):
             value = getattr(value, name)
@@ -423,20 +507,25 @@ def _value(names: tuple[str, ...], frame: FrameType) -> Any:
     return value
 
 
-def _of_callee(touch: Touch, frame: FrameType) -> str:
+def _is_defined(name: str, scope: Scope) -> bool:
+    """Return whether the program has a variable of a name, which then is no function of Python."""
+    return name in scope[0] or name in scope[1]
+
+
+def _of_callee(touch: Touch, scope: Scope) -> str:
     """Return what a function of Python or of numpy does with an array that it is given; "" where it does nothing."""
     callee = touch.callee
     if callee == ("a method",):
         return touch.how
     if callee[0] == "an iterator":
-        return LOAD if not any(name in frame.f_locals or name in frame.f_globals for name in callee[1:]) else ""
+        return LOAD if not any(_is_defined(name, scope) for name in callee[1:]) else ""
     is_in_list = callee[0] == "in a list"
     callee = callee[is_in_list:]
-    if len(callee) == 1 and callee[0] not in frame.f_locals and callee[0] not in frame.f_globals:
+    if len(callee) == 1 and not _is_defined(callee[0], scope):
         return LOAD if callee[0] in _LOOKING and hasattr(builtins, callee[0]) and not is_in_list else ""
-    if callee[-1] == "at" and isinstance(_value(callee[:-1], frame), np.ufunc):
+    if callee[-1] == "at" and isinstance(_value(callee[:-1], scope), np.ufunc):
         return STORE if touch.position == 0 else LOAD
-    function = _value(callee, frame)
+    function = _value(callee, scope)
     if isinstance(function, np.ufunc):
         return STORE if touch.position >= function.nin else touch.how
     if (getattr(function, "__module__", None) or "").partition(".")[0] != "numpy":

@@ -85,6 +85,64 @@ def fences(rounds):
     return comm.allreduce(mine[0])
 
 
+def gets(rounds):
+    """Get from the window of the next rank, between fences."""
+    shown, got = np.full(8, float(rank)), np.zeros(8)
+    win = MPI.Win.Create(shown, comm=comm)
+    win.Fence()
+    for _ in range(rounds):
+        win.Get(got, right)
+        win.Fence()
+        shown += got
+        win.Fence()
+    win.Free()
+    return comm.allreduce(got[0])
+
+
+def accumulates(rounds):
+    """Have all ranks accumulate in the window of one of them after the other, between fences."""
+    shown, mine = np.zeros(8), np.full(8, float(rank))
+    win = MPI.Win.Create(shown, comm=comm)
+    win.Fence()
+    for i in range(rounds):
+        win.Accumulate(mine, i % size)
+        win.Fence()
+    win.Free()
+    return comm.allreduce(shown[0])
+
+
+def locks(rounds):
+    """Put into the window of the next rank, which is locked for that."""
+    mine = np.full(8, float(rank))
+    win = MPI.Win.Allocate(64, 8, comm=comm)
+    for _ in range(rounds):
+        win.Lock(right)
+        win.Put(mine, right)
+        win.Unlock(right)
+        mine = mine + 1.0
+    comm.barrier()
+    win.Free()
+    return comm.allreduce(mine[0])
+
+
+def posts(rounds):
+    """Put into the window of the next rank, which says when it is ready for that."""
+    shown, mine = np.zeros(8), np.full(8, float(rank))
+    win = MPI.Win.Create(shown, comm=comm)
+    before, after = (comm.group.Incl([each]) for each in (left, right))
+    for _ in range(rounds):
+        win.Post(before)
+        win.Start(after)
+        win.Put(mine, right)
+        win.Complete()
+        win.Wait()
+        mine = shown + 1.0
+    before.Free()
+    after.Free()
+    win.Free()
+    return comm.allreduce(mine[0])
+
+
 def tasks(rounds):
     """Have a master give numbers to workers, in the order in which they ask for them."""
     status = MPI.Status()

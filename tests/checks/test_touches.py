@@ -1,0 +1,71 @@
+"""Memory in use is found touched, or not, whether the code up to the next call is watched or known before."""
+
+from pathlib import Path
+
+import pytest
+
+from xsim_py import simulate
+
+PROGRAM = """
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+def main(both, rest):
+    used = both[4:]
+    request = comm.Irecv(used, 1 - comm.rank)
+    TOUCH
+    comm.Send(rest, 1 - comm.rank)
+    request.Wait()
+main(np.zeros(8), np.ones(4))
+"""
+LINE = 1 + PROGRAM[: PROGRAM.index("TOUCH")].count("\n")
+
+
+@pytest.mark.parametrize(
+    ("touch", "is_found"),
+    [
+        ("total = rest[0] + 1", False),
+        ("total = used[0] + 1", True),
+        ("total = rest + used", True),
+        ("rest[1] = 2.0", False),
+        ("other = rest; other = used; total = other[0] + 1", True),
+        ("total = [both[i] + 1 for i in range(4)]", False),
+        ("total = [both[i] + 1 for i in range(5)]", True),
+        ("for i in range(4): total = both[i] + 1", False),
+        ("for i in range(5): total = both[i] + 1", True),
+        ("total = used[0] if rest[0] > 1 else rest[0]", False),
+        ("total = used[0] + 1 if rest[0] == 1 else rest[0]", True),
+    ],
+)
+def test_an_array_in_use_is_found_touched(tmp_path: Path, touch: str, is_found: bool):
+    path = tmp_path / "touching.py"
+    path.write_text(PROGRAM.replace("TOUCH", touch))
+    findings = simulate(path, ranks=2, check=True).findings
+    assert [(each.category, each.line) for each in findings] == ([("LocalConcurrency", LINE)] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    ("touch", "is_found"),
+    [
+        ("total = shown[0] + 1", True),
+        ("shown += 1", True),
+        ("index = 0; total = shown[index] + 1", True),
+        ("total = shown[1] + 1", False),
+        ("shown = shown + 0", True),
+    ],
+)
+def test_a_window_is_found_touched_beside_a_put(tmp_path: Path, touch: str, is_found: bool):
+    path = tmp_path / "window.py"
+    path.write_text(
+        "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\nshown = np.zeros(2)\n"
+        "win = MPI.Win.Create(shown, 8, comm=comm)\nwin.Fence()\n"
+        "def main(shown):\n"
+        "    win.Put(np.ones(1), 1 - comm.rank)\n"
+        f"    {touch}\n"
+        "    win.Fence()\n"
+        "main(shown)\nwin.Free()\n"
+    )
+    findings = simulate(path, ranks=2, check=True).findings
+    assert {(each.category, each.line) for each in findings} == (
+        {("GlobalConcurrency", 8), ("GlobalConcurrency", 9)} if is_found else set()
+    )
