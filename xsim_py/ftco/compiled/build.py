@@ -69,6 +69,7 @@ class Model:
         rows[:, at.ETA_FULL] = timing.eta_full_array()
         rows[:, at.PHASE] = _PHASES[self._configuration.operation][0]
         rows[:, at.RINGS] = at.NEVER
+        rows[:, at.ASKS_FROM] = -1
         rows[:, at.FINISH] = -1
         rows[:, [at.LATEST, at.LATEST_KEEPALIVE, at.LATEST_ACK, at.NOTICES]] = -1
         rows[:, at.SPANS] = 1

@@ -87,6 +87,7 @@ NODE_COLUMNS = (
     PHASE,
     CONTACTS,  # first contact
     KNOWN,  # number of contacts
+    ASKS_FROM,  # step from which it asks others; -1: it is to see first whether it may go on
     FATHERS,
     CHILDREN,
     PLACE,  # number of the contact that the phase has come to
@@ -103,7 +104,6 @@ NODE_COLUMNS = (
     ROOM,  # for contacts
     HEAP,  # where they are, if they are more
     HEAP_ROOM,
-    SPARE_NODE,
 ) = range(32)
 NODE_WIDTH = len(NODE_COLUMNS)
 

@@ -189,7 +189,7 @@ def _asks_from(s: State, node: int) -> int:
 def _ask(s: State, node: int, distance: int) -> int:
     """The row of the first contact at a distance (0: any) that is to be asked, or -1."""
     now = s.numbers[at.STEP]
-    if now < s.nodes[node, at.QUIET_UNTIL] or now < _asks_from(s, node):
+    if now < s.nodes[node, at.QUIET_UNTIL] or now < s.nodes[node, at.ASKS_FROM]:
         return -1
     earliest = at.NEVER
     for place in range(s.nodes[node, at.CONTACTS], s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]):
@@ -197,6 +197,8 @@ def _ask(s: State, node: int, distance: int) -> int:
             continue
         due = _due(s, place)
         if due <= now and (distance == 0 or s.contacts[place, at.DISTANCE] == distance):
+            if s.nodes[node, at.KNOWN] == 1:
+                s.nodes[node, at.QUIET_UNTIL] = at.NEVER  # there is nobody else, and that one is about to be asked
             return int(place)
         earliest = min(earliest, due)
     s.nodes[node, at.QUIET_UNTIL] = earliest
@@ -288,30 +290,32 @@ def act(s: State, node: int) -> None:
         else:
             set_alarm(s, node, s.nodes[node, at.ENTRY])
         return
-    receiver = _traverse(s, node)
-    if node == 0 and not s.numbers[at.FULL] and is_full(s, 0):
-        s.numbers[at.FULL] = 1
-    if receiver >= 0:
-        _send(s, node, receiver, at.DATA)
-        wake(s, node, 1)
-        return
-    if s.nodes[node, at.PHASE] == s.numbers[at.LAST_PHASE] and node != 0:
-        if not s.nodes[node, at.IDLE]:
-            s.nodes[node, at.IDLE] = 1
-            s.numbers[at.BUSY] -= 1
-            if s.nodes[node, at.FINISH] < 0:
-                s.nodes[node, at.FINISH] = now
-        return
+    if s.nodes[node, at.ASKS_FROM] < 0:
+        receiver = _traverse(s, node)
+        if node == 0 and not s.numbers[at.FULL] and is_full(s, 0):
+            s.numbers[at.FULL] = 1
+        if receiver >= 0:
+            _send(s, node, receiver, at.DATA)
+            wake(s, node, 1)
+            return
+        if s.nodes[node, at.PHASE] == s.numbers[at.LAST_PHASE] and node != 0:
+            if not s.nodes[node, at.IDLE]:
+                s.nodes[node, at.IDLE] = 1
+                s.numbers[at.BUSY] -= 1
+                if s.nodes[node, at.FINISH] < 0:
+                    s.nodes[node, at.FINISH] = now
+            return
+        s.nodes[node, at.ASKS_FROM] = _asks_from(s, node)
     if s.nodes[node, at.QUEUED] > 0 or s.nodes[node, at.OWED] > 0 or now >= s.nodes[node, at.QUIET_UNTIL]:
         distance = _draw_distance(s, node)
         if distance > s.numbers[at.FARTHEST]:
             distance = 0  # nobody is so far away, or all are neighbours: no search need go through the queue in vain
-        if (distance > 0 and _serve(s, node, distance)) or _serve(s, node, 0):
-            wake(s, node, 1)
+        has_served = (distance > 0 and _serve(s, node, distance)) or _serve(s, node, 0)
+        if has_served and (s.nodes[node, at.QUEUED] or s.nodes[node, at.OWED] or s.nodes[node, at.ASKS_FROM] < 0):
+            wake(s, node, 1)  # else it is known already when there is something to do again
             return
-    expected = max(_asks_from(s, node), s.nodes[node, at.QUIET_UNTIL])
-    if expected <= now:
-        _ask(s, node, 0)
-        expected = max(_asks_from(s, node), s.nodes[node, at.QUIET_UNTIL])
-    if expected < at.NEVER:
+    expected = max(s.nodes[node, at.ASKS_FROM], s.nodes[node, at.QUIET_UNTIL])
+    if expected <= now + 1:
+        wake(s, node, 1)
+    elif expected < at.NEVER:
         set_alarm(s, node, expected)

@@ -52,6 +52,7 @@ def _adopt(s: State, node: int, other: int, distance: int, role: int) -> None:
     place = s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]
     s.nodes[node, at.KNOWN] += 1
     s.nodes[node, at.QUIET_UNTIL] = 0
+    s.nodes[node, at.ASKS_FROM] = -1
     for column in range(at.CONTACT_WIDTH):
         s.contacts[place, column] = 0
     s.contacts[place, at.WHO] = other
@@ -67,6 +68,7 @@ def _adopt(s: State, node: int, other: int, distance: int, role: int) -> None:
 @jit
 def _start_again(s: State, node: int, other: int) -> None:
     """Put a node back to the point from which a death is made up for."""
+    s.nodes[node, at.ASKS_FROM] = -1
     if other > node or node < s.numbers[at.ROOTS]:
         s.nodes[node, at.PHASE] = s.numbers[at.FIRST_PHASE]
         s.nodes[node, at.PLACE] = 0
