@@ -49,6 +49,10 @@ _RUN = f"""
 run() {{ (exit $status); eval "$1" 2>&1 </dev/null; status=$?; printf '\\n{_END}'; }}
 status=0
 """
+_PYTHON = """#!/bin/sh
+[ "$1 $2" != "-m pytest" ] || {{ shift 2; exec {1} "$@"; }}
+exec {0} "$@"
+"""
 # What is left behind is nobody's fault where processes have died: so a program with failures is run without them, too.
 _CHECKED = """#!/bin/bash
 checked() {{ {{ {0} "$@" 2>&1 >&3 | tee -a {1} >&2; }} 3>&1; return "${{PIPESTATUS[0]}}"; }}
@@ -180,7 +184,9 @@ def _prepare(folder: Path, *, checked: bool) -> dict[str, str]:
     if checked:
         quoted = shlex.quote(str(tools / "unchecked")), shlex.quote(str(_report(folder)))
         commands = {"unchecked": client(), "xsim": _CHECKED.format(*quoted)}
-    for name, text in {**commands, "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'}.items():
+    commands["pytest"] = client("pytest")
+    commands["python"] = _PYTHON.format(*map(shlex.quote, (sys.executable, str(tools / "pytest"))))
+    for name, text in commands.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     surroundings = {name: value for name, value in os.environ.items() if name not in _OF_THE_SERVICE}

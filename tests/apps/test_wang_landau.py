@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.apps.helpers import APPS, Run, simulated, spoilt, within
+from tests.campaign import CAMPAIGN
 from xsim_py import simulate
 
 QUICK = ("--walkers", 4, "--rounds", 4, "--checks", 4, "--steps", 3, "--tolerance", 99, "--ln-f", 9)
@@ -109,7 +110,7 @@ def test_what_comes_of_the_check_is_the_sum_over_all_pairs_of_levels():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [8, 12])
+@pytest.mark.parametrize("ranks", [8, 12] if CAMPAIGN else [8])
 def test_the_density_of_states_is_found(ranks: int):
     """With the default arguments, and well within the tolerance that these have: 0.05, at ln f = 1e-6."""
     run = simulated("wang_landau.py", ranks=ranks)
