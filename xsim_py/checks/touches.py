@@ -184,7 +184,7 @@ class ArrayAhead(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What a function does from a place to its next MPI call, where it runs no other code of the program."""
+    """Between a place in a function and its next MPI call lies this, if no other code of the program is run there."""
 
     owners: frozenset[tuple[str, ...]]
     """Names that mean objects of mpi4py, or classes: a method of each of these is the next call."""
