@@ -70,8 +70,9 @@ def test_the_command_for_a_run_that_polls_for_ever_has_a_limit(
         "while not comm.rank and not comm.iprobe():\n    pass\n"
     )
     program = str(tmp_path / "polls.py")
-    assert main(["explore", "failures", "-n", "2", "--quiet", program]) == 5
-    command = f"xsim run -n 2 --wall-limit 0.2s --fail 'rank=1 before its 1st send' {program}"
+    few_polls = "--set mpi.poll_time=1ms"
+    assert main(["explore", "failures", "-n", "2", *few_polls.split(), "--quiet", program]) == 5
+    command = f"xsim run -n 2 {few_polls} --wall-limit 0.2s --fail 'rank=1 before its 1st send' {program}"
     assert f"  repeat it: {command}" in capsys.readouterr().out
     assert main(shlex.split(command)[1:]) == 4
 
