@@ -171,6 +171,17 @@ def test_a_finding_of_a_stall_stands_below_the_roll_call(tmp_path: Path):
     assert "1 failed in" in session.text
 
 
+def test_a_stall_is_explained_also_after_a_mistake_of_another_test(tmp_path: Path):
+    mistaken = "    if comm.rank: comm.Recv(np.zeros(2, 'i8'), 0)\n    else: comm.Send(np.ones(2), 1)\n"
+    (tmp_path / "test_it.py").write_text(
+        "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+        f"def test_mistakes():\n{mistaken}def test_stalls():\n    comm.recv()\n"
+    )
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check")
+    assert "ParameterMatching" in session.text
+    assert "test_it.py:8: CallOrdering: Comm.recv waits for ever" in session.text, session.text
+
+
 def test_findings_of_no_test_are_a_failure_of_the_session(tmp_path: Path):
     (tmp_path / "test_it.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Dup()\ndef test_it(): pass\n")
     session = run(tmp_path, "--xsim-session", "2", "--xsim-check")

@@ -218,8 +218,9 @@ class Monitor:
         )
 
     def has(self, *categories: str) -> bool:
-        """Return whether something of one of these classes has been found."""
-        return any(key[0] in categories for key in self._noted)
+        """Return whether something of one of these classes has been found in what the ranks are doing now."""
+        doing = {self.doing.get(rank, "") for rank in self.ranks}
+        return any(key[0] in categories and key[4] in doing for key in self._noted)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what was found, by file and line."""
