@@ -121,6 +121,7 @@ class Used:
         "state",
         "suspect",
     )
+    is_window = False
 
     def __init__(self, monitor: Monitor, state: RankState, memory: Any, reads: bool) -> None:
         self.monitor = monitor

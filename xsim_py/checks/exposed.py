@@ -24,6 +24,7 @@ class Exposed:
     """The memory that a rank shows in a window, which it may load from and store to itself."""
 
     __slots__ = ("_last", "_mine", "_monitor", "_state", "pieces")
+    is_window = True
 
     def __init__(self, monitor: Monitor, state: RankState, mine: OpenWindow) -> None:
         self._monitor = monitor

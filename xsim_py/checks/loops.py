@@ -22,7 +22,7 @@ from .sources import keep_in_step, nodes_of
 if TYPE_CHECKING:
     from types import FrameType
 
-_LEAVES = (ast.Break, ast.Return, ast.Continue)
+_LEAVES = (ast.Break, ast.Return, ast.Continue, ast.Raise)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -35,13 +35,17 @@ class LoopLines(NamedTuple):
     """What these find may decide whether a loop goes on."""
     outgoing: frozenset[int]
     """What these find may leave the function that they are in."""
+    asking: frozenset[int]
+    """What leaves a function that these call may decide whether a loop goes on."""
 
 
 def is_polling(line: int, frame: FrameType) -> bool:
     """Return whether what a line of a frame finds may decide if a loop goes on, there or in what has called it."""
+    is_called = False
     for number, lines in _stack(line, frame):
-        if number in lines.deciding:
+        if number in lines.deciding or (is_called and number in lines.asking):
             return True
+        is_called = True
         if number not in lines.outgoing:
             return False
     return False
@@ -65,27 +69,59 @@ def _stack(line: int, frame: FrameType | None) -> Iterator[tuple[int, LoopLines]
 @cache
 def lines_of(file: str) -> LoopLines:
     """Return the lines of a file that matter here."""
-    in_loops, deciding, outgoing = set[int](), set[int](), set[int]()
+    in_loops, deciding, outgoing, asking = set[int](), set[int](), set[int](), set[int]()
+    awaited = set[str]()
     imports = [node for node in nodes_of(file) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
     for node in nodes_of(file):
         if isinstance(node, ast.While | ast.For):
             in_loops.update(_span(node))
-            ends = [each.test for each in ast.walk(node) if isinstance(each, ast.If) and _may_leave(each)]
-            deciding |= _leading_to(node, [node.test, *ends] if isinstance(node, ast.While) else ends, modules)
+            ends = list(_conditions(node))
+            awaits = [node.test, *ends] if isinstance(node, ast.While) else ends
+            awaited |= {part for each in awaits for part in _elements(each)}
+            deciding |= _leading_to(node, awaits, modules)
+            asking |= _asking(node)
         elif isinstance(node, _FUNCTIONS):
             outgoing |= _leading_to(node, list(_results(node)), modules)
         elif isinstance(node, ast.Lambda):
             outgoing.update(_span(node.body))
-    return LoopLines(frozenset(in_loops), frozenset(deciding), frozenset(outgoing))
+    for node in nodes_of(file):  # a look before a loop that waits for the same is the first one of its looks
+        if isinstance(node, ast.If) and awaited & _elements(node.test) and _has_loop(node):
+            deciding.update(_span(node.test))
+    return LoopLines(*map(frozenset, (in_loops, deciding, outgoing, asking)))
 
 
 def _span(node: ast.stmt | ast.expr) -> range:
     return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
-def _may_leave(condition: ast.If) -> bool:
-    return any(isinstance(each, _LEAVES) for each in ast.walk(condition))
+def _may_leave(statement: ast.stmt) -> bool:
+    return any(isinstance(each, _LEAVES) for each in ast.walk(statement))
+
+
+def _conditions(block: ast.AST) -> Iterator[ast.expr]:
+    """Yield what decides whether statements leave a loop or a function."""
+    for each in ast.walk(block):
+        if isinstance(each, ast.If | ast.Match) and _may_leave(each):
+            yield each.test if isinstance(each, ast.If) else each.subject
+
+
+def _elements(node: ast.AST) -> set[str]:
+    """Return the elements that an expression names, as text."""
+    return {ast.dump(each) for each in ast.walk(node) if isinstance(each, ast.Subscript)}
+
+
+def _has_loop(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.While | ast.For) for each in ast.walk(node))
+
+
+def _asking(loop: ast.While | ast.For) -> set[int]:
+    """Return the lines of a loop that call what makes its values one by one, or what may raise an end of it."""
+    lines = set(_span(loop.iter)) if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) else set[int]()
+    for each in ast.walk(loop):
+        if isinstance(each, ast.Try) and _may_leave(each):
+            lines.update(line for statement in each.body for line in _span(statement))
+    return lines
 
 
 def _results(function: ast.AST) -> Iterator[ast.stmt | ast.expr]:
@@ -96,6 +132,8 @@ def _results(function: ast.AST) -> Iterator[ast.stmt | ast.expr]:
     for node in ast.walk(function):
         if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
             yield node.value
+        elif isinstance(node, ast.If) and any(isinstance(each, ast.Raise) for each in ast.walk(node)):
+            yield node.test
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(not isinstance(target, ast.Name) or target.id in outside for target in targets):

@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from ctypes import addressof, c_char
 from functools import cache
+from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -77,6 +78,7 @@ _NOT_LOOKING = frozenset(
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20
+_MOST_PIECES = 4096
 
 
 Scope = tuple[Mapping[str, Any], dict[str, Any]]
@@ -90,9 +92,12 @@ class GuardedMemory(Protocol):
     ----------
     pieces : list of (int, int)
         The addresses between which it lies.
+    is_window : bool
+        Whether it may be touched where nobody else works on the same bytes of it.
     """
 
     pieces: list[tuple[int, int]]
+    is_window: bool
 
     def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType) -> None:
         """Take note that an instruction of a frame is about to load from it or to store to it, by way of an array."""
@@ -210,6 +215,8 @@ class Ahead(NamedTuple):
             names = touch.array.names
             value = _value(names, scope)
             if isinstance(value, _NO_ARRAYS):
+                if any(sight.touch.array.indices for sight in sights) and not self.stored.isdisjoint(names):
+                    return None  # what has elements then is something else
                 continue
             if type(value) is np.ndarray and not value.dtype.hasobject:
                 if not are_certain and not self.stored.isdisjoint(names):
@@ -247,6 +254,7 @@ def _ahead_of(code: InCode, offset: int, scope: Scope) -> Ahead | None:
     owners, harmless, arrays = set[tuple[str, ...]](), set[tuple[str, ...]](), dict[Any, ArrayAhead]()
     stored = set[str]()
     has_forked = False
+    caught = [range(each.start, each.end) for each in dis.Bytecode(code.code).exception_entries]  # type: ignore[attr-defined]  # typeshed has it not
     while ahead:
         place = ahead.pop()
         if place in seen:
@@ -254,6 +262,8 @@ def _ahead_of(code: InCode, offset: int, scope: Scope) -> Ahead | None:
         seen.add(place)
         instruction = instructions[place]
         name = instruction.opname
+        if any(instruction.offset in each for each in caught):
+            return None  # what raises an exception has something else come
         if name.startswith("CALL"):
             key = key_of(instruction)
             callee = callees.get(key, ()) if key is not None else ()
@@ -414,7 +424,11 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
         if not pieces:
             continue
         does = how
-        if found.is_known:
+        if guard.is_window:
+            pieces = _shared(part, *pieces[0]) if found.is_known else []
+            if not pieces:
+                continue
+        elif found.is_known:
             if not any(_shares(part, *piece) for piece in pieces[:64]):
                 continue
         elif not _covers(pieces, part) or (how == STORE and not found.is_some):
@@ -480,6 +494,24 @@ def _bounds(array: Any) -> tuple[int, int]:
 def _covers(pieces: list[tuple[int, int]], array: Any) -> bool:
     """Return whether pieces of memory hold all of an array, so that any element of it is in them."""
     return array.flags.c_contiguous and sum(end - start for start, end in pieces) == array.nbytes  # type: ignore[no-any-return]
+
+
+def _shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the pieces of memory between two addresses where an array has elements; none if these are too many."""
+    if part.flags.c_contiguous or part.flags.f_contiguous:
+        return [(start, end)]
+    dims = sorted((abs(stride), count) for count, stride in zip(part.shape, part.strides, strict=True) if count > 1)
+    length = part.itemsize
+    while dims and dims[0][0] in (0, length):
+        stride, count = dims.pop(0)
+        length *= count if stride else 1
+    if prod(count for _, count in dims) > _MOST_PIECES:
+        return []
+    at = np.array([_bounds(part)[0]])
+    for stride, count in dims:
+        at = (at[:, None] + np.arange(count) * stride).reshape(-1)
+    pieces = ((max(start, low), min(end, low + length)) for low in sorted(at.tolist()))
+    return [(low, high) for low, high in pieces if low < high]
 
 
 def _shares(part: Any, start: int, end: int) -> bool:
