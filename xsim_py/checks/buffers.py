@@ -19,9 +19,9 @@ from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi4py.bufspec import filler, message
 from xsim_py.mpi4py.memory import is_in_place
 
+from .elements import address_of
 from .signatures import KNOWN
 from .sources import LOAD, MAYBE, STORE
-from .touches import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

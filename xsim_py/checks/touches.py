@@ -19,9 +19,7 @@ import dis
 import sys
 from bisect import bisect_right
 from collections.abc import Mapping
-from ctypes import addressof, c_char
 from functools import cache
-from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -31,6 +29,7 @@ from xsim_py.code_origin import of_program
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.process.ranks import current
 
+from .elements import bounds, covers, shared, shares
 from .sources import (
     LOAD,
     MAYBE,
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from .monitor import Monitor, RankState
     from .sides import Place
 
-_first_byte = c_char.from_buffer
 _settrace, _gettrace = sys.settrace, sys.gettrace  # while a run lasts, there are others, of each rank
 
 MOST_EVENTS = 100_000
@@ -78,7 +76,7 @@ _NOT_LOOKING = frozenset(
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20
-_MOST_PIECES = 4096
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 Scope = tuple[Mapping[str, Any], dict[str, Any]]
@@ -199,12 +197,16 @@ class Ahead(NamedTuple):
     """Those on which it works, perhaps."""
     stored: frozenset[str]
     """The variables and attributes that it stores to."""
+    attributes: frozenset[tuple[tuple[str, ...], str]]
+    """The names of objects, each with an attribute of it: the program may have defined what runs for that."""
 
     def holds(self, scope: Scope) -> bool:
         """Return whether names of functions mean what they meant when this was found out."""
         for owner in self.owners:  # hot path
             if not _is_of_mpi(_value(owner, scope)):
                 return False
+        if any(_runs_code(_value(owner, scope), name) for owner, name in self.attributes):
+            return False
         return not self.harmless or all(_is_harmless(callee, scope) for callee in self.harmless)
 
     def near(self, scope: Scope, guards: list[Any]) -> list[Sight] | None:
@@ -225,14 +227,14 @@ class Ahead(NamedTuple):
                     if not are_certain:
                         return None
                     near += sights
-            elif not touch.callee or value is None or _of_callee(touch, scope):
+            elif not touch.callee or value is None or _is_of_python_class(value) or _of_callee(touch, scope):
                 return None
         return near
 
 
 def _is_near(array: Any, guards: list[Any]) -> bool:
     """Return whether guarded memory lies between the addresses where an array has its elements."""
-    low, high = _bounds(array)
+    low, high = bounds(array)
     for guard in guards:
         pieces = guard.pieces
         if pieces and pieces[0][0] < high and low < pieces[-1][1]:
@@ -252,9 +254,10 @@ def _ahead_of(code: InCode, offset: int, scope: Scope) -> Ahead | None:
     # Within a call the frame stands somewhere in the cache behind the instruction.
     ahead, seen = [bisect_right(list(at), offset)], set[int]()
     owners, harmless, arrays = set[tuple[str, ...]](), set[tuple[str, ...]](), dict[Any, ArrayAhead]()
-    stored = set[str]()
+    stored, attributes, chain = set[str](), set[tuple[tuple[str, ...], str]](), tuple[str, ...]()
     has_forked = False
-    caught = [range(each.start, each.end) for each in dis.Bytecode(code.code).exception_entries]  # type: ignore[attr-defined]  # typeshed has it not
+    entries = dis.Bytecode(code.code).exception_entries  # type: ignore[attr-defined]  # typeshed has it not
+    caught = [range(each.start, each.end) for each in entries]
     while ahead:
         place = ahead.pop()
         if place in seen:
@@ -270,12 +273,19 @@ def _ahead_of(code: InCode, offset: int, scope: Scope) -> Ahead | None:
             if callee[-1:] and callee[-1] in _methods() and _is_of_mpi(_value(callee[:-1], scope)):
                 owners.add(callee[:-1])
                 continue
-            if not _is_harmless(callee, scope):
+            has_names = name == "CALL_KW" or any(each.opname == "KW_NAMES" for each in instructions[place - 2 : place])
+            if has_names or not _is_harmless(callee, scope):  # a function of Python may call its key
                 return None
             harmless.add(callee)
         elif name.startswith(_LEAVING):
             return None
-        elif name.startswith(_CHANGING):
+        elif name in _OF_ATTRIBUTES:
+            if chain:
+                attributes.add((chain, instruction.argval))
+            elif instructions[place - 1].opname != "SWAP":  # it has been loaded before, for `box.total += 1`
+                return None
+        chain = _chain(chain, instruction)
+        if name.startswith(_CHANGING):
             stored.update([instruction.argval] if type(instruction.argval) is str else instruction.argval or ())
         for touch in code.touches.get(instruction.offset, ()):
             sight = Sight(len(seen), instruction.offset, code.line_of(instruction.offset), touch)
@@ -288,20 +298,50 @@ def _ahead_of(code: InCode, offset: int, scope: Scope) -> Ahead | None:
         if not (jumps and name in _ALWAYS):
             ahead.append(place + 1)
             has_forked = has_forked or jumps
-    return Ahead(frozenset(owners), frozenset(harmless), tuple(arrays.values()), frozenset(stored))
+    near = tuple(arrays.values())
+    return Ahead(frozenset(owners), frozenset(harmless), near, frozenset(stored), frozenset(attributes))
 
 
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 _ALWAYS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"))
-_LEAVING = ("RETURN", "RERAISE", "RAISE", "YIELD", "SEND", "BEFORE_WITH", "IMPORT", "ASYNC", "GET_AWAITABLE")
+_LEAVING = (
+    *("RETURN", "RERAISE", "RAISE", "YIELD", "SEND", "BEFORE_WITH", "IMPORT", "ASYNC", "GET_AWAITABLE"),
+    "MAKE_FUNCTION",  # a function of Python may call it
+)
+_OF_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
 _CHANGING = ("STORE_", "DELETE_")
 _HARMLESS = frozenset(("range", "len", "enumerate", "zip", "isinstance", "int", "float", "min", "max", "abs"))
 _NO_ARRAYS = (int, float, complex, str, bytes, bool, ModuleType, type, Handle)
 
 
+def _chain(before: tuple[str, ...], instruction: dis.Instruction) -> tuple[str, ...]:
+    """Return the names that mean what lies on the stack after an instruction; none where there are none."""
+    name, value = instruction.opname, instruction.argval
+    if name in ("LOAD_ATTR", "LOAD_METHOD"):
+        return (*before, value)
+    if "LOAD_" not in name or "CONST" in name:
+        return before if name in ("PUSH_NULL", "COPY") else ()
+    last = value[-1] if type(value) is tuple else value
+    return (last,) if type(last) is str else ()
+
+
+def _is_of_python_class(value: Any) -> bool:
+    return bool(type(value).__flags__ & _HEAP_TYPE)
+
+
+def _runs_code(owner: Any, name: str) -> bool:
+    """Return whether code of the program may run where an attribute of an object is loaded or stored."""
+    kind = type(owner)
+    if owner is None or not kind.__flags__ & _HEAP_TYPE or isinstance(owner, Handle):
+        return owner is None
+    classes = kind.__mro__
+    return any("__getattr__" in each.__dict__ or type(each.__dict__.get(name)) is property for each in classes)
+
+
 def _is_of_mpi(owner: Any) -> bool:
     """Return whether it is an object or a class of mpi4py, before whose methods the watch is paused."""
-    return isinstance(owner, Handle) or (isinstance(owner, type) and issubclass(owner, Handle))
+    kind = owner if isinstance(owner, type) else type(owner)
+    return issubclass(kind, Handle) and kind.__module__ == "mpi4py.MPI"  # and not one that the program has made of it
 
 
 @cache
@@ -418,20 +458,20 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
     how = _of_callee(touch, scope) if touch.callee else touch.how
     if not how:
         return
-    low, high = _bounds(part)
+    low, high = bounds(part)
     for guard in guards:
         pieces = [(max(start, low), min(end, high)) for start, end in guard.pieces if start < high and low < end]
         if not pieces:
             continue
         does = how
         if guard.is_window:
-            pieces = _shared(part, *pieces[0]) if found.is_known else []
+            pieces = shared(part, *pieces[0]) if found.is_known else []
             if not pieces:
                 continue
         elif found.is_known:
-            if not any(_shares(part, *piece) for piece in pieces[:64]):
+            if not any(shares(part, *piece) for piece in pieces[:64]):
                 continue
-        elif not _covers(pieces, part) or (how == STORE and not found.is_some):
+        elif not covers(pieces, part) or (how == STORE and not found.is_some):
             if how == LOAD:
                 continue
             does = MAYBE
@@ -468,63 +508,6 @@ def _part(array: ArrayName, scope: Scope) -> _Part:
             return _Part(part, owner, is_known=False, is_some=picked is not None)
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
     return _Part(part, owner)
-
-
-def address_of(array: Any) -> int:
-    """Return where an array that has elements begins."""
-    if array.flags.carray:
-        try:
-            return addressof(_first_byte(array))  # in a fifth of the time
-        except ValueError:  # not every type of elements can be exported
-            pass
-    return int(array.ctypes.data)
-
-
-def _bounds(array: Any) -> tuple[int, int]:
-    """Return the addresses between which an array has all of its elements."""
-    low = high = address_of(array)
-    if array.flags.c_contiguous:
-        return low, low + array.nbytes
-    for count, stride in zip(array.shape, array.strides, strict=True):
-        low += min((count - 1) * stride, 0)
-        high += max((count - 1) * stride, 0)
-    return low, high + array.itemsize
-
-
-def _covers(pieces: list[tuple[int, int]], array: Any) -> bool:
-    """Return whether pieces of memory hold all of an array, so that any element of it is in them."""
-    return array.flags.c_contiguous and sum(end - start for start, end in pieces) == array.nbytes  # type: ignore[no-any-return]
-
-
-def _shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the pieces of memory between two addresses where an array has elements; none if these are too many."""
-    if part.flags.c_contiguous or part.flags.f_contiguous:
-        return [(start, end)]
-    dims = sorted((abs(stride), count) for count, stride in zip(part.shape, part.strides, strict=True) if count > 1)
-    length = part.itemsize
-    while dims and dims[0][0] in (0, length):
-        stride, count = dims.pop(0)
-        length *= count if stride else 1
-    if prod(count for _, count in dims) > _MOST_PIECES:
-        return []
-    at = np.array([_bounds(part)[0]])
-    for stride, count in dims:
-        at = (at[:, None] + np.arange(count) * stride).reshape(-1)
-    pieces = ((max(start, low), min(end, low + length)) for low in sorted(at.tolist()))
-    return [(low, high) for low, high in pieces if low < high]
-
-
-def _shares(part: Any, start: int, end: int) -> bool:
-    """Return whether an array has an element between two addresses, both within its bounds."""
-    if part.flags.c_contiguous or part.flags.f_contiguous:
-        return True
-    offsets = np.zeros(1, np.int64)
-    for count, stride in zip(part.shape, part.strides, strict=True):
-        offsets = (offsets[:, None] + np.arange(count) * stride).reshape(-1)
-        if len(offsets) > 1 << 16:
-            return True
-    at = part.ctypes.data + offsets
-    return bool(((at < end) & (at + part.itemsize > start)).any())
 
 
 def _value(names: tuple[str, ...], scope: Scope) -> Any:
