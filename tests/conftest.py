@@ -4,6 +4,7 @@ order tests run, and how a worker came to its end, which pytest-xdist does not t
 import faulthandler
 import gc
 import os
+import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -47,7 +48,9 @@ def _last_words(worker: dict[str, Any]) -> Path:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """In a worker: keep what it says when it crashes."""
+    """Have Ctrl-C end what tests start; in a worker: keep what it says when it crashes."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as for all that a shell starts in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if worker := getattr(config, "workerinput", None):
         faulthandler.enable(_last_words(worker).open("w"))
 
