@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from ctypes import addressof, c_char
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
 _first_byte = c_char.from_buffer
 _MOST_PIECES = 4096
+_MOST_ELEMENTS = 1 << 16
 
 
 def address_of(array: Any) -> int:
@@ -49,10 +55,8 @@ def shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
         length *= count if stride else 1
     if prod(count for _, count in dims) > _MOST_PIECES:
         return []
-    at = np.array([bounds(part)[0]])
-    for stride, count in dims:
-        at = (at[:, None] + np.arange(count) * stride).reshape(-1)
-    pieces = ((max(start, low), min(end, low + length)) for low in sorted(at.tolist()))
+    at = sorted(_addresses(bounds(part)[0], dims).tolist())
+    pieces = ((max(start, low), min(end, low + length)) for low in at)
     return [(low, high) for low, high in pieces if low < high]
 
 
@@ -60,10 +64,15 @@ def shares(part: Any, start: int, end: int) -> bool:
     """Return whether an array has an element between two addresses, both within its bounds."""
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return True
-    offsets = np.zeros(1, np.int64)
-    for count, stride in zip(part.shape, part.strides, strict=True):
-        offsets = (offsets[:, None] + np.arange(count) * stride).reshape(-1)
-        if len(offsets) > 1 << 16:
-            return True
-    at = part.ctypes.data + offsets
+    if part.size > _MOST_ELEMENTS:
+        return True
+    at = _addresses(part.ctypes.data, zip(part.strides, part.shape, strict=True))
     return bool(((at < end) & (at + part.itemsize > start)).any())
+
+
+def _addresses(first: int, dims: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
+    """Return where elements lie that follow each other at some strides, so many at each; the first lies at `first`."""
+    at = np.array([first])
+    for stride, count in dims:
+        at = (at[:, None] + np.arange(count) * stride).reshape(-1)
+    return at
