@@ -30,13 +30,13 @@ class LoopLines(NamedTuple):
     """The lines of a file that matter here."""
 
     in_loops: frozenset[int]
-    """These are gone through more than once, perhaps."""
+    """These lines stand in a loop."""
     deciding: frozenset[int]
-    """What these find may decide whether a loop goes on."""
+    """A value that is read in one of these lines may decide whether a loop goes on."""
     outgoing: frozenset[int]
-    """What these find may leave the function that they are in."""
+    """A value that is read in one of these lines may be returned by their function, or kept where others find it."""
     asking: frozenset[int]
-    """What leaves a function that these call may decide whether a loop goes on."""
+    """What a function called in one of these lines returns, yields or raises may decide whether a loop goes on."""
 
 
 def is_polling(line: int, frame: FrameType) -> bool:

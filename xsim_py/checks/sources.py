@@ -112,7 +112,7 @@ def forget_rewritten() -> None:
 
 
 _kept: list[Any] = []
-"""What is known of files."""
+"""These functions have caches, which are emptied where a file that they have read is written anew."""
 
 
 def keep_in_step(function: _Cached) -> _Cached:

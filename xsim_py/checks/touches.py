@@ -194,7 +194,7 @@ class Ahead(NamedTuple):
     harmless: frozenset[tuple[str, ...]]
     """Names that mean functions of Python which run none of the program."""
     arrays: tuple[ArrayAhead, ...]
-    """Those on which it works, perhaps."""
+    """The code works on these arrays, perhaps."""
     stored: frozenset[str]
     """The variables and attributes that it stores to."""
     attributes: frozenset[tuple[tuple[str, ...], str]]
