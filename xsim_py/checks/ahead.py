@@ -50,14 +50,25 @@ class Ahead(NamedTuple):
     """The variables and attributes that it stores to."""
     attributes: frozenset[tuple[tuple[str, ...], str]]
     """The names of objects, each with an attribute of it: the program may have defined what runs for that."""
+    known: set[Any]
+    """The classes that are mpi4py's, as was found before, and those with an attribute that runs no code."""
 
     def holds(self, scope: Scope) -> bool:
         """Return whether names of functions mean what they meant when this was found out."""
-        for owner in self.owners:  # hot path
-            if not _is_of_mpi(value_of(owner, scope)):
-                return False
-        if any(_runs_code(value_of(owner, scope), name) for owner, name in self.attributes):
-            return False
+        known = self.known  # hot path
+        for owner in self.owners:
+            value = value_of(owner, scope)
+            kind = value if isinstance(value, type) else type(value)
+            if kind not in known:
+                if not _is_of_mpi(kind):
+                    return False
+                known.add(kind)
+        for owner, name in self.attributes:
+            value = value_of(owner, scope)
+            if (type(value), name) not in known:
+                if _runs_code(value, name):
+                    return False
+                known.add((type(value), name))
         return not self.harmless or all(_is_harmless(callee, scope) for callee in self.harmless)
 
     def near(self, scope: Scope, guards: list[Any]) -> list[Sight] | None:
@@ -154,7 +165,8 @@ def ahead_of(
             ahead.append(place + 1)
             has_forked = has_forked or jumps
     near = tuple(arrays.values())
-    return Ahead(frozenset(owners), frozenset(harmless), near, frozenset(stored), frozenset(attributes))
+    attributes = {(chain, name) for chain, name in attributes if chain not in owners}
+    return Ahead(frozenset(owners), frozenset(harmless), near, frozenset(stored), frozenset(attributes), set())
 
 
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
