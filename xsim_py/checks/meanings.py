@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
+from enum import Enum
+from types import GeneratorType, MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from xsim_py.mpi4py.handle import Handle
 
 from .sources import LOAD, MAYBE, STORE, ArrayName, Touch
 
@@ -30,6 +34,7 @@ _NOT_LOOKING = frozenset(
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 Scope = tuple[Mapping[str, Any], dict[str, Any]]
@@ -88,8 +93,23 @@ def value_of(names: tuple[str, ...], scope: Scope) -> Any:
         if type(value) is np.ndarray and (name == "T" or (name in ("real", "imag") and value.dtype.kind == "c")):
             value = getattr(value, name)
         else:
-            value = getattr(value, "__dict__", {}).get(name)
+            own = getattr(value, "__dict__", _NO_ATTRIBUTES)
+            value = own[name] if name in own else _of_class(value, name)
     return value
+
+
+def _of_class(owner: Any, name: str) -> Any:
+    """Return an attribute that an object has from its class, or in a slot, or a class from another one."""
+    if type(owner) is ModuleType or isinstance(owner, Handle):
+        return None
+    classes = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
+    found = next((each.__dict__[name] for each in classes if name in each.__dict__), None)
+    if type(found) is MemberDescriptorType and not isinstance(owner, type):
+        try:
+            return found.__get__(owner)
+        except AttributeError:
+            return None
+    return None if hasattr(type(found), "__get__") else found
 
 
 def is_defined(name: str, scope: Scope) -> bool:
@@ -121,6 +141,7 @@ def done_by_callee(touch: Touch, scope: Scope) -> str:
     return touch.how if name not in _NOT_LOOKING else ""
 
 
-def is_of_python_class(value: Any) -> bool:
-    """Return whether the class of a value is written in Python, be it of the program or of a package."""
-    return bool(type(value).__flags__ & HEAP_TYPE)
+def runs_code(value: Any) -> bool:
+    """Return whether code of the program may run where it computes with a value, or asks whether it is true."""
+    kind = type(value)
+    return bool(kind.__flags__ & HEAP_TYPE and not isinstance(value, Handle | Enum)) or kind is GeneratorType

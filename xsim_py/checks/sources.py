@@ -33,6 +33,7 @@ _GIVEN_ON = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
 """The functions of Python whose result looks at the elements of what they are given when it is iterated over."""
 _TAKING_ALL = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "min", "max", "any", "all"))
 """The functions of Python that iterate over what they are given."""
+_VIEWS_OF_DICT = frozenset(("items", "keys", "values"))
 _SAFE = (
     *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
     *(ast.operator, ast.unaryop, ast.cmpop),
@@ -200,7 +201,8 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     elif isinstance(node, ast.BinOp):
         yield from _looked_at("binary", node, node.left, node.right)
     elif isinstance(node, ast.Compare):
-        yield from _looked_at("binary", node, node.left, *node.comparators)
+        operands = [each for operand in (node.left, *node.comparators) for each in _given(operand)]
+        yield from _looked_at("binary", node, *operands)
     elif isinstance(node, ast.UnaryOp):
         yield from _looked_at("unary", node, node.operand)
     elif isinstance(node, ast.For):
@@ -365,3 +367,45 @@ def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
                 names = ("", node.func.attr)
             found["call", node.end_lineno or 0, node.end_col_offset or 0] = names
     return found
+
+
+class Iterated(NamedTuple):
+    """A loop iterates over this."""
+
+    names: tuple[tuple[str, ...], ...]
+    callees: tuple[tuple[str, ...], ...] = ()
+    """The functions of Python to which these are given; the first one is the outermost."""
+
+
+@keep_in_step
+@cache
+def iterated_of(file: str) -> dict[Key, Iterated]:
+    """Return what each loop of a file iterates over, if it is named, or made of what is by a function of Python."""
+    found = {}
+    for node in nodes_of(file):
+        places: list[tuple[ast.AST, ast.AST]] = []
+        if isinstance(node, ast.For):
+            places = [(node, node.iter)]
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            places = [(node, node.generators[0].iter), *((each.iter, each.iter) for each in node.generators[1:])]
+        for place, iterated in places:
+            known = _iterated_by(iterated)
+            if known is not None:
+                for each in cast(Any, (place, iterated)):
+                    found["iterate", each.lineno, each.col_offset] = known
+    return found
+
+
+def _iterated_by(node: ast.AST) -> Iterated | None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        callee = (node.func.id,)
+        inner = [] if node.func.id == "range" else [_iterated_by(each) for each in node.args]
+        names = [name for each in inner if each is not None for name in each.names]
+        callees = [name for each in inner if each is not None for name in each.callees]
+        return None if None in inner else Iterated(tuple(names), (callee, *callees))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS_OF_DICT:
+        node = node.func.value
+    if isinstance(node, ast.Constant):
+        return Iterated(())
+    array = _elements(node)
+    return None if array is None else Iterated((array.names,))

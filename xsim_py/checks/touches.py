@@ -101,7 +101,7 @@ class InCode:
         ahead = self._ahead[place]
         if ahead is None or not ahead.holds(scope):
             return False
-        if not ahead.arrays:
+        if not ahead.arrays and not ahead.aliases:
             return True  # hot path
         guards = [*state.buffers, *state.exposed]
         near = ahead.near(scope, guards)
