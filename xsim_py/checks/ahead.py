@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 from bisect import bisect_right
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,15 +63,26 @@ class Ahead(NamedTuple):
     """It stores what these mean where it works on it later."""
     has_parts: bool
     """True if it does so also with parts of others, which may be arrays, too."""
+    known: set[Any]
+    """The classes that are mpi4py's, as was found before, and those with an attribute that runs no code."""
 
     def holds(self, scope: Scope) -> bool:
         """Return whether names of functions mean what they meant when this was found out."""
-        for owner in self.owners:  # hot path
-            if not _is_of_mpi(value_of(owner, scope)):
-                return False
+        known = self.known  # hot path
+        for owner in self.owners:
+            value = value_of(owner, scope)
+            kind = value if isinstance(value, type) else type(value)
+            if kind not in known:
+                if not _is_of_mpi(kind):
+                    return False
+                known.add(kind)
         for owner, name in self.attributes:
-            if _runs_for_attribute(value_of(owner, scope), name):
-                return False
+            value = value_of(owner, scope)
+            seen = value if type(value) is type else type(value), name
+            if seen not in known:
+                if _runs_for_attribute(value, name):
+                    return False
+                known.add(seen)
         for names in self.valued:
             if runs_code(value_of(names, scope)):
                 return False
@@ -219,6 +230,7 @@ class _Reader:
             frozenset(self._iterated),
             frozenset(source for source in sources if isinstance(source, tuple)),
             PART in sources,
+            set(),
         )
 
     def _result(self, place: int) -> Entry:
@@ -326,7 +338,6 @@ def _runs_for_attribute(owner: Any, name: str) -> bool:
     return any(each.__flags__ & HEAP_TYPE and _has_code_for(each, name) for each in kinds)
 
 
-@lru_cache(maxsize=512)
 def _has_code_for(kind: type, name: str) -> bool:
     """Return whether a class says in Python what an attribute of its objects is, or that of the class."""
     written = [each.__dict__ for each in kind.__mro__ if each.__flags__ & HEAP_TYPE]

@@ -50,6 +50,10 @@ class OpenWindow:
         How many the rank has called.
     started, exposed_to : list of int
         The members of the groups of the last Start and the last Post.
+    allowed : dict of int to Signal
+        The Post of each member whose memory the rank may access after its Start.
+    posted : list of Signal
+        What its last Post has given.
     seen : list of Access
         What the last look at the rank's own memory may have seen.
     polled : list of (int, int)
@@ -63,6 +67,7 @@ class OpenWindow:
     """
 
     __slots__ = (
+        "allowed",
         "exposed_to",
         "fences",
         "is_of_library",
@@ -71,6 +76,7 @@ class OpenWindow:
         "locks",
         "open",
         "polled",
+        "posted",
         "seen",
         "signals",
         "started",
@@ -85,6 +91,8 @@ class OpenWindow:
         self.locks: dict[int, int] = {}
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
+        self.allowed: dict[int, Signal] = {}
+        self.posted: list[Signal] = []
         self.exposed_to: list[int] = []
         self.seen: Sequence[Access] = ()
         self.fences = 0
@@ -132,6 +140,7 @@ def _access(
         epoch=mine.fences,
     )
     access.is_passive = is_passive
+    access.shown_by = None if is_passive else mine.allowed.get(target)
     return access
 
 
@@ -158,6 +167,7 @@ def _guarded(
     def begun(request: Any) -> None:
         if not mine.is_of_library:
             monitor.accesses.setdefault((mine.key, target), []).append(access)
+        access.since = call.rank.next_moment()
         call.rank.steps.take([access], [], True)
         mine.open.setdefault(target, []).append(access)
         record: Any = None if request is None else of_request(monitor, call, request)
@@ -267,7 +277,14 @@ def _complete(call: MpiCall, accesses: Iterable[Access]) -> None:
             see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
-        call.rank.steps.take([], done, False)
+        _end(call, done)
+
+
+def _end(call: MpiCall, accesses: list[Access]) -> None:
+    moment = call.rank.next_moment()
+    for access in accesses:
+        access.until = moment
+    call.rank.steps.take([], accesses, False)
 
 
 def _completing(
@@ -332,7 +349,7 @@ def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
     if not mine.open:
         return None
     open_ones = [access for accesses in mine.open.values() for access in accesses]
-    call.rank.steps.take([], open_ones, False)
+    _end(call, open_ones)
 
     def done(_: Any) -> None:
         _free_buffers(open_ones)
@@ -405,14 +422,17 @@ def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int 
     mine = _of(call, win)
     if mine is not None:
         mine.exposed_to = _places(mine, group)
-        _give(monitor, call, mine, "Post", mine.exposed_to)
+        mine.posted = _give(monitor, call, mine, "Post", mine.exposed_to)
+        moment = call.rank.next_moment()
+        for signal in mine.posted:
+            signal.since = moment
 
 
 def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
         mine.started = _places(mine, group)
-        _await(monitor, call, mine, "Post", mine.started)
+        mine.allowed = dict(zip(mine.started, _await(monitor, call, mine, "Post", mine.started), strict=True))
 
 
 def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
@@ -420,6 +440,7 @@ def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     if mine is None:
         return None
     ended = _ending(call, mine)
+    mine.allowed = {}
     _give(monitor, call, mine, "Complete", mine.started)
     return ended
 
@@ -432,21 +453,27 @@ def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     def done(over: Any) -> None:
         if over:
             _await(monitor, call, mine, "Complete", mine.exposed_to)
+            moment = call.rank.next_moment()
+            for signal in mine.posted:
+                signal.until = moment
 
     return done
 
 
-def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> None:
+def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> list[Signal]:
     me = mine.window.comm.me
     signals = [_signal(monitor, mine, kind, me, dest) for dest in dests]
     for signal in signals:
         signal.given = True
     call.rank.steps.take(list(signals), [], True)
+    return signals
 
 
-def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> None:
+def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> list[Signal]:
     me = mine.window.comm.me
-    call.rank.steps.take([], [_signal(monitor, mine, kind, source, me) for source in sources], False)
+    signals = [_signal(monitor, mine, kind, source, me) for source in sources]
+    call.rank.steps.take([], list(signals), False)
+    return signals
 
 
 def _places(mine: OpenWindow, group: Any) -> list[int]:
