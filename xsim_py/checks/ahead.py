@@ -238,7 +238,7 @@ class _Reader:
         instruction = self._instructions[place]
         key = key_of(instruction)
         callee = callees_of(self._file).get(key, ()) if key is not None else ()
-        if callee[-1:] and callee[-1] in _methods() and _is_of_mpi(value_of(callee[:-1], self._scope)):
+        if len(callee) > 1 and callee[-1] in _methods() and _is_of_mpi(value_of(callee[:-1], self._scope)):
             self._owners.add(callee[:-1])
             return _OF_MPI
         before = self._instructions[max(place - 2, 0) : place]
