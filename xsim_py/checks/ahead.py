@@ -116,7 +116,14 @@ class Ahead(NamedTuple):
                     near += sights
             elif not touch.callee or value is None or runs_code(value) or done_by_callee(touch, scope):
                 return None
-        return None if near and self.has_parts else near
+        is_known = not near or not (self.has_parts or any(_picks(sight.touch, scope) for sight in near))
+        return near if is_known else None
+
+
+def _picks(touch: Touch, scope: Scope) -> bool:
+    """Return whether the elements of an array, which may change before, say on which ones of another is worked."""
+    names = {name for index in touch.array.indices if index is not None for name in index.code.co_names}
+    return any(isinstance(value_of(tuple(name.split(".")), scope), np.ndarray | list) for name in names)
 
 
 def _is_plain(value: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from xsim_py.mpi4py.handle import Handle
 
+from .elements import picked
 from .sources import LOAD, MAYBE, STORE, ArrayName, Touch
 
 _LOOKING = frozenset(
@@ -49,8 +50,8 @@ class Part(NamedTuple):
     """The array that has a name, of which it is a part."""
     is_known: bool = True
     """True if all of the array is meant, and not just some elements."""
-    is_some: bool = False
-    """True if at least one element is meant, where not all are."""
+    pieces: list[tuple[int, int]] | None = None
+    """Where the elements lie that an array or a list picks of it as an index, if they are known."""
 
 
 def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
@@ -77,10 +78,9 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
         if type(part) is not np.ndarray:
             return Part(None)
         if any(isinstance(key, np.ndarray | list) for key in keys):
-            picked = part[key] if part.nbytes <= _MOST_PICKED_BYTES else None
-            if picked is not None and not picked.size:
-                return Part(None)
-            return Part(part, owner, is_known=False, is_some=picked is not None)
+            if index is not array.indices[-1]:
+                return Part(None)  # what is picked is copied
+            return Part(part, owner, False, picked(part, key) if part.nbytes <= _MOST_PICKED_BYTES else None)
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
     return Part(part, owner)
 

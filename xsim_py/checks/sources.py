@@ -35,7 +35,7 @@ _TAKING_ALL = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", 
 """The functions of Python that iterate over what they are given."""
 _VIEWS_OF_DICT = frozenset(("items", "keys", "values"))
 _SAFE = (
-    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
+    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.List, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
     *(ast.operator, ast.unaryop, ast.cmpop),
 )
 
