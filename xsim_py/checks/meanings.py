@@ -36,6 +36,8 @@ _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fi
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
+_VIEWS = ("T", "real", "imag", "flat")
+"""The attributes of an array that have its elements."""
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 Scope = tuple[Mapping[str, Any], dict[str, Any]]
@@ -60,23 +62,34 @@ def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
         into = part_of(touch.target, scope).array
         return type(into) is not np.ndarray or into.dtype.hasobject
     most = touch.most_dims
+    if most == 0 and found.is_known and (found.array is found.owner or found.array.dtype.names):
+        return True  # an element of a list, or a record
     return most is not None and bool(found.is_known or most) and found.array.ndim > most
 
 
 def part_of(array: ArrayName, scope: Scope) -> Part:
     """Return what an expression means."""
     part = owner = value_of(array.names, scope)
+    if array.names[-1] in _VIEWS and len(array.names) > 1:
+        whole = value_of(array.names[:-1], scope)
+        owner = whole if type(whole) is np.ndarray else part
+    if type(part) is np.flatiter:
+        owner = part.base
+        part = owner.reshape(-1) if owner.flags.c_contiguous else None
     for index in array.indices:
         if index is None:
             return Part(part, owner, is_known=False)
         dotted = {".".join(names): value_of(names, scope) for names in index.dotted}
         key = eval(index.code, scope[1], {**scope[0], **dotted})
-        if type(part) in (list, tuple, dict):
+        if type(part) in (list, tuple, dict) or (type(part) is np.ndarray and part.dtype.kind == "O"):
             part = owner = part[key]
             continue
         keys = key if isinstance(key, tuple) else (key,)
         if type(part) is not np.ndarray:
             return Part(None)
+        if isinstance(key, str):
+            part = part[key]
+            continue
         if any(isinstance(key, np.ndarray | list) for key in keys):
             if index is not array.indices[-1]:
                 return Part(None)  # what is picked is copied
@@ -90,7 +103,7 @@ def value_of(names: tuple[str, ...], scope: Scope) -> Any:
     variables, first = scope[0], names[0]
     value = variables[first] if first in variables else scope[1].get(first)
     for name in names[1:]:
-        if type(value) is np.ndarray and (name == "T" or (name in ("real", "imag") and value.dtype.kind == "c")):
+        if type(value) is np.ndarray and (name in ("T", "flat") or (name in _VIEWS and value.dtype.kind == "c")):
             value = getattr(value, name)
         else:
             own = getattr(value, "__dict__", _NO_ATTRIBUTES)

@@ -48,6 +48,7 @@ _GROUPS = {
     **dict.fromkeys(("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE"), "unpack"),
     **dict.fromkeys(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"), "format"),
     "GET_ITER": "iterate",
+    "STORE_ATTR": "attribute",
 }
 """This file says with these words what instructions do."""
 
@@ -254,7 +255,11 @@ def _given_on(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
 
 def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     array = _elements(value)
-    if isinstance(target, ast.Subscript) and array is not None:
+    if isinstance(target, ast.Attribute) and target.attr in ("flat", "real", "imag"):
+        stored = _array(target)
+        if stored is not None:
+            yield "attribute", target, Touch(STORE, stored)
+    elif isinstance(target, ast.Subscript) and array is not None:
         into = _array(target.value)
         if into is not None:
             yield "set", target, Touch(LOAD, array, target=into)
