@@ -15,7 +15,7 @@ from xsim_py.mpi4py.handle import Handle
 
 from .elements import bounds
 from .meanings import HEAP_TYPE, Scope, done_by_callee, is_defined, runs_code, value_of
-from .sources import Touch, callees_of, instructions_of, iterated_of, key_of, names_in
+from .sources import Index, Touch, callees_of, instructions_of, iterated_of, key_of, names_in
 from .stack import CONTAINER, MADE, PART, UNKNOWN, Entry, Stack, after, entry, stored
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Ahead(NamedTuple):
 
 def _picks(touch: Touch, scope: Scope) -> bool:
     """Return whether the elements of an array, which may change before, say on which ones of another is worked."""
-    names = {name for index in touch.array.indices if index is not None for name in index.code.co_names}
+    names = {name for index in touch.array.indices if isinstance(index, Index) for name in index.code.co_names}
     return any(isinstance(value_of(tuple(name.split(".")), scope), np.ndarray | list) for name in names)
 
 
@@ -307,7 +307,7 @@ class _Reader:
             self._arrays[touch.array.names, touch.callee] = ArrayAhead((*sights, sight), are_certain and is_certain)
             self._use(touch.array.names, touches=True)
             for index in touch.array.indices:
-                for name in index.code.co_names if index is not None else ():
+                for name in index.code.co_names if isinstance(index, Index) else ():
                     self._value(tuple(name.split(".")))
 
 

@@ -38,6 +38,8 @@ _MOST_PICKED_BYTES = 1 << 20
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 _VIEWS = ("T", "real", "imag", "flat")
 """The attributes of an array that have its elements."""
+_VIEWED = {"real": "biufc", "imag": "c"}
+"""For some of them the elements must be of one of these kinds."""
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 Scope = tuple[Mapping[str, Any], dict[str, Any]]
@@ -69,16 +71,19 @@ def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
 
 def part_of(array: ArrayName, scope: Scope) -> Part:
     """Return what an expression means."""
-    part = owner = value_of(array.names, scope)
-    if array.names[-1] in _VIEWS and len(array.names) > 1:
-        whole = value_of(array.names[:-1], scope)
-        owner = whole if type(whole) is np.ndarray else part
-    if type(part) is np.flatiter:
-        owner = part.base
-        part = owner.reshape(-1) if owner.flags.c_contiguous else None
-    for index in array.indices:
+    names = array.names
+    is_view = names[-1] in _VIEWS and len(names) > 1
+    part = owner = value_of(names[:-1] if is_view else names, scope)
+    for index in (names[-1], *array.indices) if is_view else array.indices:
         if index is None:
             return Part(part, owner, is_known=False)
+        if isinstance(index, str):
+            is_part = type(part) is np.ndarray
+            part = _attribute(part, index)
+            owner = owner if is_part else part
+            continue
+        if type(part) is np.flatiter:
+            part, owner = _unrolled(part), part.base
         dotted = {".".join(names): value_of(names, scope) for names in index.dotted}
         key = eval(index.code, scope[1], {**scope[0], **dotted})
         if type(part) in (list, tuple, dict) or (type(part) is np.ndarray and part.dtype.kind == "O"):
@@ -95,7 +100,14 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
                 return Part(None)  # what is picked is copied
             return Part(part, owner, False, picked(part, key) if part.nbytes <= _MOST_PICKED_BYTES else None)
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
-    return Part(part, owner)
+    return Part(_unrolled(part), owner if type(part) is not np.flatiter else part.base)
+
+
+def _unrolled(part: Any) -> Any:
+    """Return the array of one dimension that has the elements of an array's `flat`, if there is one."""
+    if type(part) is np.flatiter:
+        return part.base.reshape(-1) if part.base.flags.c_contiguous else None
+    return part
 
 
 def value_of(names: tuple[str, ...], scope: Scope) -> Any:
@@ -103,12 +115,17 @@ def value_of(names: tuple[str, ...], scope: Scope) -> Any:
     variables, first = scope[0], names[0]
     value = variables[first] if first in variables else scope[1].get(first)
     for name in names[1:]:
-        if type(value) is np.ndarray and (name in ("T", "flat") or (name in _VIEWS and value.dtype.kind == "c")):
-            value = getattr(value, name)
-        else:
-            own = getattr(value, "__dict__", _NO_ATTRIBUTES)
-            value = own[name] if name in own else _of_class(value, name)
+        own = getattr(value, "__dict__", _NO_ATTRIBUTES)  # hot path
+        value = own[name] if name in own else _attribute(value, name)
     return value
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """Return an attribute of an object, without running any code."""
+    if type(owner) is np.ndarray and name in _VIEWS:
+        return getattr(owner, name) if name in ("T", "flat") or owner.dtype.kind in _VIEWED[name] else None
+    own = getattr(owner, "__dict__", _NO_ATTRIBUTES)
+    return own[name] if name in own else _of_class(owner, name)
 
 
 def _of_class(owner: Any, name: str) -> Any:

@@ -59,7 +59,7 @@ class ArrayName(NamedTuple):
     names: tuple[str, ...]
     """A variable, and attributes from there."""
     indices: tuple[Any, ...] = ()
-    """Each index, as `Index`; None of one that cannot be evaluated twice."""
+    """What follows: each index, as `Index`, or None if it cannot be evaluated twice; attributes of what it picks."""
 
 
 class Index(NamedTuple):
@@ -89,8 +89,11 @@ def names_in(touch: Touch) -> set[str]:
     """Return the variables and attributes that say which elements of which arrays an instruction works on."""
     arrays = [touch.array, *([touch.target] if touch.target else [])]
     found = {name for array in arrays for name in array.names}
-    for index in [index for array in arrays for index in array.indices if index is not None]:
-        found.update(part for name in index.code.co_names for part in name.split("."))
+    for index in [index for array in arrays for index in array.indices]:
+        if isinstance(index, Index):
+            found.update(part for name in index.code.co_names for part in name.split("."))
+        elif index is not None:
+            found.add(index)
     return found
 
 
@@ -193,7 +196,7 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
             yield "get", node, Touch(LOAD, whole, most_dims=0)
     elif isinstance(node, ast.AugAssign):
         array = _array(node.target)
-        if array is not None and array.indices:
+        if array is not None and isinstance(node.target, ast.Subscript):
             yield "set", node.target, Touch(STORE, array)
             yield "set", node, Touch(STORE, array)
         elif array is not None:
@@ -323,6 +326,9 @@ def _array(node: ast.AST) -> ArrayName | None:
         inner = _array(node.value)
         return None if inner is None else inner._replace(indices=(*inner.indices, _index(node.slice)))
     names = _names(node)
+    if not names and isinstance(node, ast.Attribute):
+        inner = _array(node.value)
+        return None if inner is None else inner._replace(indices=(*inner.indices, node.attr))
     return ArrayName(names) if names else None
 
 
