@@ -40,6 +40,8 @@ class ArrayAhead(NamedTuple):
     sights: tuple[Sight, ...]
     are_certain: bool
     """True if they come on all ways, and their names mean until then what they mean now."""
+    indices: frozenset[Names]
+    """What is named in their indices."""
 
 
 class Ahead(NamedTuple):
@@ -99,31 +101,26 @@ class Ahead(NamedTuple):
             is_array = type(value) is np.ndarray and not value.dtype.hasobject
             if (value.size and _is_near(value, guards)) if is_array else not _is_plain(value):
                 return None
-        for sights, are_certain in self.arrays:
+        for sights, are_certain, indices in self.arrays:
             touch = sights[0].touch
             names = touch.array.names
             value = value_of(names, scope)
-            if _is_plain(value) and value is not None:
-                if any(sight.touch.array.indices for sight in sights) and not self.stored.isdisjoint(names):
-                    return None  # what has elements then is something else
-                continue
             if type(value) is np.ndarray and not value.dtype.hasobject:
                 if not are_certain and not self.stored.isdisjoint(names):
                     return None
                 if value.size and _is_near(value, guards):
                     if not are_certain:
                         return None
+                    for index in indices:
+                        if isinstance(value_of(index, scope), _PICKING):
+                            return None  # what that has may change before
                     near += sights
+            elif _is_plain(value) and value is not None:
+                if any(sight.touch.array.indices for sight in sights) and not self.stored.isdisjoint(names):
+                    return None  # what has elements then is something else
             elif not touch.callee or value is None or runs_code(value) or done_by_callee(touch, scope):
                 return None
-        is_known = not near or not (self.has_parts or any(_picks(sight.touch, scope) for sight in near))
-        return near if is_known else None
-
-
-def _picks(touch: Touch, scope: Scope) -> bool:
-    """Return whether the elements of an array, which may change before, say on which ones of another is worked."""
-    names = {name for index in touch.array.indices if isinstance(index, Index) for name in index.code.co_names}
-    return any(isinstance(value_of(tuple(name.split(".")), scope), np.ndarray | list) for name in names)
+        return None if near and self.has_parts else near
 
 
 def _is_plain(value: Any) -> bool:
@@ -303,12 +300,15 @@ class _Reader:
         for touch in touches:
             sight = Sight(order, instruction.offset, line, touch)
             is_certain = not self._has_forked and self._sources.keys().isdisjoint(names_in(touch))
-            sights, are_certain = self._arrays.get((touch.array.names, touch.callee), ((), True))
-            self._arrays[touch.array.names, touch.callee] = ArrayAhead((*sights, sight), are_certain and is_certain)
+            before = self._arrays.get((touch.array.names, touch.callee), _NOTHING)
+            names = [index.code.co_names for index in touch.array.indices if isinstance(index, Index)]
+            indices = frozenset(tuple(name.split(".")) for each in names for name in each)
+            self._arrays[touch.array.names, touch.callee] = ArrayAhead(
+                (*before.sights, sight), before.are_certain and is_certain, before.indices | indices
+            )
             self._use(touch.array.names, touches=True)
-            for index in touch.array.indices:
-                for name in index.code.co_names if isinstance(index, Index) else ():
-                    self._value(tuple(name.split(".")))
+            for index in indices:
+                self._value(index)
 
 
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
@@ -331,6 +331,8 @@ _ITERATED = frozenset(
 )
 """Who iterates over these runs no code of the program."""
 _MOST_STATES = 5000
+_NOTHING = ArrayAhead((), True, frozenset())
+_PICKING = (np.ndarray, list)
 _OF_MPI = "what is not known before it comes"
 
 

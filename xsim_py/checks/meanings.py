@@ -35,6 +35,7 @@ _NOT_LOOKING = frozenset(
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20
+_WITHOUT_CODE = (Handle, Enum)
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 _VIEWS = ("T", "real", "imag", "flat")
 """The attributes of an array that have its elements."""
@@ -174,4 +175,4 @@ def done_by_callee(touch: Touch, scope: Scope) -> str:
 def runs_code(value: Any) -> bool:
     """Return whether code of the program may run where it computes with a value, or asks whether it is true."""
     kind = type(value)
-    return bool(kind.__flags__ & HEAP_TYPE and not isinstance(value, Handle | Enum)) or kind is GeneratorType
+    return bool(kind.__flags__ & HEAP_TYPE and not isinstance(value, _WITHOUT_CODE)) or kind is GeneratorType
