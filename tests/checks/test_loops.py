@@ -68,6 +68,42 @@ class A:
             self.done = self.m[0]  # decides
             self.comm.Send(self.total, 1)
 """,
+    "a function that calls itself": """
+def wait(n, flag):
+    if flag == 0:  # decides
+        other = m[1]
+        wait(n, m[0])  # decides
+
+wait(0, m[0])  # decides
+wait(0, m[2])
+""",
+    "functions that call each other": """
+def look():
+    seen = m[0]  # decides
+    total = m[1]
+    if seen:  # decides
+        return total
+    return again()
+
+def again():
+    total = m[0] + m[1]
+    return look()
+""",
+    "a method that calls another one of its name": """
+class A:
+    def Wait(self):
+        if self.m[0]:
+            self.request.Wait()
+""",
+    "an exception that ends a loop": """
+while True:  # decides
+    try:
+        seen = m[0]  # decides
+        assert seen == 1  # decides
+        break
+    except AssertionError:
+        other = m[1]
+""",
     "what a method keeps": """
 class A:
     def run(self):

@@ -19,7 +19,7 @@ from xsim_py.mpi.checksum import crc32
 from xsim_py.mpi4py.bufspec import filler, message
 from xsim_py.mpi4py.memory import is_in_place
 
-from .elements import address_of
+from .elements import MOST_PIECES, address_of, overlap
 from .signatures import KNOWN
 from .sources import LOAD, MAYBE, STORE
 
@@ -36,7 +36,6 @@ _ndarray, _LISTS = np.ndarray, (list, tuple)
 
 _POISON = 0xA5
 """A number of this byte is far from usual ones, and is no NaN, which stays the same whatever is added to it."""
-_MOST_PIECES = 4096
 
 
 class _Flat:
@@ -273,26 +272,11 @@ def pieces_from(start: int, core: Type, count: int) -> list[tuple[int, int]]:
 @lru_cache(maxsize=64)
 def _pieces_from_origin(core: Type, count: int) -> list[tuple[int, int]]:
     layout = core.layout
-    if count * len(layout.offsets) * prod(n for n, _ in layout.dims) > _MOST_PIECES:
+    if count * len(layout.offsets) * prod(n for n, _ in layout.dims) > MOST_PIECES:
         return []
     offsets, lengths = layout.blocks()
     starts = (np.arange(count)[:, None] * core.extent + offsets).reshape(-1)
     return sorted(zip(starts.tolist(), (starts + np.tile(lengths, count)).tolist(), strict=True))
-
-
-def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
-    """Return whether two lists of pieces of memory, each in ascending order, have a byte in common."""
-    if not mine or not theirs or mine[-1][1] <= theirs[0][0] or theirs[-1][1] <= mine[0][0]:
-        return False
-    i = j = 0
-    while i < len(mine) and j < len(theirs):
-        if mine[i][1] <= theirs[j][0]:
-            i += 1
-        elif theirs[j][1] <= mine[i][0]:
-            j += 1
-        else:
-            return True
-    return False
 
 
 def lent(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:

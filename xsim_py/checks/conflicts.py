@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import GLOBAL_CONCURRENCY
 
-from . import buffers
 from .clocks import MOST_RANKS, Clocks
+from .elements import overlap
 from .steps import go_through
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _may_conflict(accesses: list[Access]) -> bool:
     if len(accesses) > _MOST_COMPARED:
         return True
     return any(
-        one.conflicts(other) and buffers.overlap(one.pieces, other.pieces)
+        one.conflicts(other) and overlap(one.pieces, other.pieces)
         for one, other in combinations(accesses, 2)
         if not (one.is_local and one.rank == other.rank)
     )
@@ -78,7 +78,7 @@ def conflicting(monitor: Monitor) -> None:
                 by_rank.setdefault(access.rank, []).append(access)
         for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
             for one, other in _concurrent(clocks, mine, theirs):
-                if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces) and not _seen(clocks, one, other):
+                if one.conflicts(other) and overlap(one.pieces, other.pieces) and not _seen(clocks, one, other):
                     _note(monitor, one, other)
 
 
@@ -100,7 +100,7 @@ def _are_apart(accesses: list[Access]) -> bool:
 def _may_meet(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
     """Return whether accesses of two kinds or of one, by their ranks, conflict unless others keep them apart."""
     one, other = next(iter(mine.values()))[0], next(iter(theirs.values()))[0]
-    if not buffers.overlap(one.pieces, other.pieces):
+    if not overlap(one.pieces, other.pieces):
         return False
     for rank in mine.keys() & theirs.keys():
         own = mine[rank] if mine is theirs else mine[rank] + theirs[rank]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
 _first_byte = c_char.from_buffer
-_MOST_PIECES = 4096
-_MOST_ELEMENTS = 1 << 16
+MOST_PIECES = 4096
+"""Of more pieces no list is made, which would take milliseconds; nor are as many compared one by one."""
+_MOST_ROWS = 1 << 16
+"""To ask whether any of so many rows meets a piece takes less: it is one comparison of arrays."""
 
 
 def address_of(array: Any) -> int:
@@ -48,31 +48,64 @@ def shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
     """Return the pieces of memory between two addresses where an array has elements; none if these are too many."""
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return [(start, end)]
-    dims = sorted((abs(stride), count) for count, stride in zip(part.shape, part.strides, strict=True) if count > 1)
-    length = part.itemsize
-    while dims and dims[0][0] in (0, length):
-        stride, count = dims.pop(0)
-        length *= count if stride else 1
-    if prod(count for _, count in dims) > _MOST_PIECES:
+    rows = _rows(part, MOST_PIECES)
+    if rows is None:
         return []
-    at = sorted(_addresses(bounds(part)[0], dims).tolist())
+    at, length = sorted(rows[0].tolist()), rows[1]
     pieces = ((max(start, low), min(end, low + length)) for low in at)
     return [(low, high) for low, high in pieces if low < high]
 
 
 def shares(part: Any, start: int, end: int) -> bool:
-    """Return whether an array has an element between two addresses, both within its bounds."""
+    """Return whether an array has an element between two addresses, both within its bounds; so it is in doubt."""
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return True
-    if part.size > _MOST_ELEMENTS:
+    rows = _rows(part, _MOST_ROWS)
+    if rows is None:
         return True
-    at = _addresses(part.ctypes.data, zip(part.strides, part.shape, strict=True))
-    return bool(((at < end) & (at + part.itemsize > start)).any())
+    at, length = rows
+    return bool(((at < end) & (at + length > start)).any())
 
 
-def _addresses(first: int, dims: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
-    """Return where elements lie that follow each other at some strides, so many at each; the first lies at `first`."""
-    at = np.array([first])
+def picked(array: Any, key: Any) -> list[tuple[int, int]] | None:
+    """Return the pieces of memory where an array has the elements that an index picks; None if these are too many."""
+    at = np.full((), array.ctypes.data, np.int64)
+    for grid, stride in zip(np.ogrid[tuple(map(slice, array.shape))], array.strides, strict=True):
+        at = at + np.broadcast_to(grid, array.shape)[key] * stride
+    at = np.unique(at)
+    breaks = np.flatnonzero(np.diff(at) > array.itemsize)
+    if len(breaks) >= MOST_PIECES:
+        return None
+    starts = at[np.concatenate(([0], breaks + 1))[: at.size]]
+    ends = at[np.concatenate((breaks, [at.size - 1]))[: at.size]] + array.itemsize
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
+    """Return whether two lists of pieces of memory, each in ascending order, have a byte in common."""
+    if not mine or not theirs or mine[-1][1] <= theirs[0][0] or theirs[-1][1] <= mine[0][0]:
+        return False
+    i = j = 0
+    while i < len(mine) and j < len(theirs):
+        if mine[i][1] <= theirs[j][0]:
+            i += 1
+        elif theirs[j][1] <= mine[i][0]:
+            j += 1
+        else:
+            return True
+    return False
+
+
+def _rows(part: Any, most: int) -> tuple[NDArray[np.int64], int] | None:
+    """Return where elements begin that lie one after the other, and how long each such row is; None if too many do."""
+    dims = sorted((abs(stride), count) for count, stride in zip(part.shape, part.strides, strict=True) if count > 1)
+    length = int(part.itemsize)
+    while dims and dims[0][0] in (0, length):
+        stride, count = dims.pop(0)
+        length *= count if stride else 1
+    if prod(count for _, count in dims) > most:
+        return None
+    at = np.array([bounds(part)[0]])
     for stride, count in dims:
         at = (at[:, None] + np.arange(count) * stride).reshape(-1)
-    return at
+    return at, length

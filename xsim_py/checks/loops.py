@@ -1,9 +1,10 @@
-"""Loops that look at memory until a value is there, as the source says.
+"""Loops, and functions that call themselves, look at memory until a value is there, as the source says.
 
 A rank may look at a location of its window that another one puts something to, if it waits for that (MPI 4.1, 12.7, of
 the unified memory model: "this permits polling on a location for a change from zero to non-zero or for a particular
-value"). Such a load stands in a loop, and what it has loaded may decide whether the loop goes on: names say so, as far
-as they are passed on by assignments, by calls, and by what functions return or keep. In doubt it does.
+value"). Such a load stands in a loop, or in a function that calls itself, and what it has loaded may decide whether
+that goes on: names say so, as far as they are passed on by assignments, by calls, and by what functions return or keep.
+In doubt it does.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _LEAVES = (ast.Break, ast.Return, ast.Continue, ast.Raise)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class LoopLines(NamedTuple):
@@ -85,9 +87,21 @@ def lines_of(file: str) -> LoopLines:
             outgoing |= _leading_to(node, list(_results(node)), modules)
         elif isinstance(node, ast.Lambda):
             outgoing.update(_span(node.body))
-    for node in nodes_of(file):  # a look before a loop that waits for the same is the first one of its looks
+    recursive = set[str]()
+    for name, function, again in _recursive(file):
+        recursive.add(name)
+        in_loops.update(_span(function))
+        ends = [*_conditions(function), *_leading_again(function, again)]
+        given = [(call, _parameters(function)) for call in again]
+        awaited |= {part for each in [*ends, *again] for part in _elements(each)}
+        deciding |= _leading_to(function, ends, modules, given)
+    for node in nodes_of(
+        file
+    ):  # a look before a loop, or a call, that waits for the same is the first one of its looks
         if isinstance(node, ast.If) and awaited & _elements(node.test) and _has_loop(node):
             deciding.update(_span(node.test))
+        elif isinstance(node, ast.Call) and awaited & _elements(node) and _called(node) in recursive:
+            deciding.update(_span(node))
     return LoopLines(*map(frozenset, (in_loops, deciding, outgoing, asking)))
 
 
@@ -104,6 +118,57 @@ def _conditions(block: ast.AST) -> Iterator[ast.expr]:
     for each in ast.walk(block):
         if isinstance(each, ast.If | ast.Match) and _may_leave(each):
             yield each.test if isinstance(each, ast.If) else each.subject
+        elif isinstance(each, ast.Try):
+            yield from (inner.test for inner in ast.walk(each) if isinstance(inner, ast.Assert))
+
+
+def _recursive(file: str) -> list[tuple[str, _Function, list[ast.Call]]]:
+    """Return the functions of a file that may call themselves, also through others, each with the calls that do so."""
+    functions: list[tuple[str, _Function]] = []
+    for node in nodes_of(file):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            functions.append((node.name, node))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            functions += [(name, node.value) for name in _roots(node.targets)]
+    calls = [[each for each in ast.walk(node) if isinstance(each, ast.Call)] for _, node in functions]
+    reached: dict[str, set[str]] = {name: set() for name, _ in functions}
+    for (name, _), inside in zip(functions, calls, strict=True):
+        reached[name] |= {_called(call) for call in inside} & reached.keys()
+    for middle in reached:
+        for others in reached.values():
+            if middle in others:
+                others |= reached[middle]
+    found = []
+    for (name, node), inside in zip(functions, calls, strict=True):
+        again = [call for call in inside if name in reached.get(_called(call), ()) or name == _called(call)]
+        if again:
+            found.append((name, node, again))
+    return found
+
+
+def _called(call: ast.Call) -> str:
+    """Return the name of a function or a method of the program that is called, perhaps."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        is_own = isinstance(function.value, ast.Name) and function.value.id in ("self", "cls")
+        return function.attr if is_own or not _is_mpi(function) else ""
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _parameters(function: _Function) -> set[str]:
+    return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+
+
+def _leading_again(function: _Function, again: list[ast.Call]) -> Iterator[ast.expr]:
+    """Yield what decides whether a function calls itself."""
+    for each in ast.walk(function):
+        if isinstance(each, ast.If | ast.IfExp | ast.Match | ast.BoolOp) and any(
+            one in again for one in ast.walk(each)
+        ):
+            if isinstance(each, ast.BoolOp):
+                yield from each.values
+            else:
+                yield each.subject if isinstance(each, ast.Match) else each.test
 
 
 def _elements(node: ast.AST) -> set[str]:
@@ -140,13 +205,15 @@ def _results(function: ast.AST) -> Iterator[ast.stmt | ast.expr]:
                 yield node
 
 
-def _leading_to(block: ast.AST, wanted: list[Any], modules: set[str]) -> set[int]:
+def _leading_to(
+    block: ast.AST, wanted: list[Any], modules: set[str], given: Iterable[tuple[ast.expr, set[str]]] = ()
+) -> set[int]:
     """Return the lines of a block whose values may get into some of its statements or expressions, and their own.
 
-    What belongs to a module does not change.
+    What belongs to a module does not change. What else changes variables is `given`, each expression with those.
     """
     lines, names = set[int](), set[str]()
-    steps = list(_steps(block))
+    steps = [*_steps(block), *given]
     while wanted:
         node = wanted.pop()
         lines.update(_span(node))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
+from enum import Enum
+from types import GeneratorType, MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xsim_py.mpi4py.handle import Handle
+
+from .elements import picked
 from .sources import LOAD, MAYBE, STORE, ArrayName, Touch
 
 _LOOKING = frozenset(
@@ -30,6 +35,12 @@ _NOT_LOOKING = frozenset(
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20
+_WITHOUT_CODE = (Handle, Enum)
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
+_VIEWS = ("T", "real", "imag", "flat")
+"""The attributes of an array that have its elements."""
+_VIEWED = {"real": "biufc", "imag": "c"}
+"""For some of them the elements must be of one of these kinds."""
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 Scope = tuple[Mapping[str, Any], dict[str, Any]]
@@ -44,8 +55,8 @@ class Part(NamedTuple):
     """The array that has a name, of which it is a part."""
     is_known: bool = True
     """True if all of the array is meant, and not just some elements."""
-    is_some: bool = False
-    """True if at least one element is meant, where not all are."""
+    pieces: list[tuple[int, int]] | None = None
+    """Where the elements lie that an array or a list picks of it as an index, if they are known."""
 
 
 def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
@@ -54,30 +65,50 @@ def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
         into = part_of(touch.target, scope).array
         return type(into) is not np.ndarray or into.dtype.hasobject
     most = touch.most_dims
+    if most == 0 and found.is_known and (found.array is found.owner or found.array.dtype.names):
+        return True  # an element of a list, or a record
     return most is not None and bool(found.is_known or most) and found.array.ndim > most
 
 
 def part_of(array: ArrayName, scope: Scope) -> Part:
     """Return what an expression means."""
-    part = owner = value_of(array.names, scope)
-    for index in array.indices:
+    names = array.names
+    is_view = names[-1] in _VIEWS and len(names) > 1
+    part = owner = value_of(names[:-1] if is_view else names, scope)
+    for index in (names[-1], *array.indices) if is_view else array.indices:
         if index is None:
             return Part(part, owner, is_known=False)
+        if isinstance(index, str):
+            is_part = type(part) is np.ndarray
+            part = _attribute(part, index)
+            owner = owner if is_part else part
+            continue
+        if type(part) is np.flatiter:
+            part, owner = _unrolled(part), part.base
         dotted = {".".join(names): value_of(names, scope) for names in index.dotted}
         key = eval(index.code, scope[1], {**scope[0], **dotted})
-        if type(part) in (list, tuple, dict):
+        if type(part) in (list, tuple, dict) or (type(part) is np.ndarray and part.dtype.kind == "O"):
             part = owner = part[key]
             continue
         keys = key if isinstance(key, tuple) else (key,)
         if type(part) is not np.ndarray:
             return Part(None)
+        if isinstance(key, str):
+            part = part[key]
+            continue
         if any(isinstance(key, np.ndarray | list) for key in keys):
-            picked = part[key] if part.nbytes <= _MOST_PICKED_BYTES else None
-            if picked is not None and not picked.size:
-                return Part(None)
-            return Part(part, owner, is_known=False, is_some=picked is not None)
+            if index is not array.indices[-1]:
+                return Part(None)  # what is picked is copied
+            return Part(part, owner, False, picked(part, key) if part.nbytes <= _MOST_PICKED_BYTES else None)
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
-    return Part(part, owner)
+    return Part(_unrolled(part), owner if type(part) is not np.flatiter else part.base)
+
+
+def _unrolled(part: Any) -> Any:
+    """Return the array of one dimension that has the elements of an array's `flat`, if there is one."""
+    if type(part) is np.flatiter:
+        return part.base.reshape(-1) if part.base.flags.c_contiguous else None
+    return part
 
 
 def value_of(names: tuple[str, ...], scope: Scope) -> Any:
@@ -85,11 +116,31 @@ def value_of(names: tuple[str, ...], scope: Scope) -> Any:
     variables, first = scope[0], names[0]
     value = variables[first] if first in variables else scope[1].get(first)
     for name in names[1:]:
-        if type(value) is np.ndarray and (name == "T" or (name in ("real", "imag") and value.dtype.kind == "c")):
-            value = getattr(value, name)
-        else:
-            value = getattr(value, "__dict__", {}).get(name)
+        own = getattr(value, "__dict__", _NO_ATTRIBUTES)  # hot path
+        value = own[name] if name in own else _attribute(value, name)
     return value
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """Return an attribute of an object, without running any code."""
+    if type(owner) is np.ndarray and name in _VIEWS:
+        return getattr(owner, name) if name in ("T", "flat") or owner.dtype.kind in _VIEWED[name] else None
+    own = getattr(owner, "__dict__", _NO_ATTRIBUTES)
+    return own[name] if name in own else _of_class(owner, name)
+
+
+def _of_class(owner: Any, name: str) -> Any:
+    """Return an attribute that an object has from its class, or in a slot, or a class from another one."""
+    if type(owner) is ModuleType or isinstance(owner, Handle):
+        return None
+    classes = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
+    found = next((each.__dict__[name] for each in classes if name in each.__dict__), None)
+    if type(found) is MemberDescriptorType and not isinstance(owner, type):
+        try:
+            return found.__get__(owner)
+        except AttributeError:
+            return None
+    return None if hasattr(type(found), "__get__") else found
 
 
 def is_defined(name: str, scope: Scope) -> bool:
@@ -121,6 +172,7 @@ def done_by_callee(touch: Touch, scope: Scope) -> str:
     return touch.how if name not in _NOT_LOOKING else ""
 
 
-def is_of_python_class(value: Any) -> bool:
-    """Return whether the class of a value is written in Python, be it of the program or of a package."""
-    return bool(type(value).__flags__ & HEAP_TYPE)
+def runs_code(value: Any) -> bool:
+    """Return whether code of the program may run where it computes with a value, or asks whether it is true."""
+    kind = type(value)
+    return bool(kind.__flags__ & HEAP_TYPE and not isinstance(value, _WITHOUT_CODE)) or kind is GeneratorType

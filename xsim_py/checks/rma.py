@@ -19,6 +19,7 @@ from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
 from . import arguments, buffers, collectives, conflicts
+from .elements import overlap
 from .exposed import Exposed, latest_of, look, see
 from .monitor import is_of_mpi4py
 from .requests import end_uses, of_request
@@ -160,7 +161,7 @@ def _guarded(
     uses = [used for buf in lent if (used := buffers.lent(monitor, call, buf)) is not None]
     result = None if awaited is None else buffers.awaited(monitor, call, awaited)
     if result is not None:
-        if any(buffers.overlap(used.pieces, result.pieces) for used in uses):
+        if any(overlap(used.pieces, result.pieces) for used in uses):
             buffers.note_one_memory(monitor, call)
         uses.append(result)
 

@@ -33,8 +33,9 @@ _GIVEN_ON = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
 """The functions of Python whose result looks at the elements of what they are given when it is iterated over."""
 _TAKING_ALL = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "min", "max", "any", "all"))
 """The functions of Python that iterate over what they are given."""
+_VIEWS_OF_DICT = frozenset(("items", "keys", "values"))
 _SAFE = (
-    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
+    *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.List, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
     *(ast.operator, ast.unaryop, ast.cmpop),
 )
 
@@ -47,6 +48,7 @@ _GROUPS = {
     **dict.fromkeys(("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE"), "unpack"),
     **dict.fromkeys(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"), "format"),
     "GET_ITER": "iterate",
+    "STORE_ATTR": "attribute",
 }
 """This file says with these words what instructions do."""
 
@@ -57,7 +59,7 @@ class ArrayName(NamedTuple):
     names: tuple[str, ...]
     """A variable, and attributes from there."""
     indices: tuple[Any, ...] = ()
-    """Each index, as `Index`; None of one that cannot be evaluated twice."""
+    """What follows: each index, as `Index`, or None if it cannot be evaluated twice; attributes of what it picks."""
 
 
 class Index(NamedTuple):
@@ -87,8 +89,11 @@ def names_in(touch: Touch) -> set[str]:
     """Return the variables and attributes that say which elements of which arrays an instruction works on."""
     arrays = [touch.array, *([touch.target] if touch.target else [])]
     found = {name for array in arrays for name in array.names}
-    for index in [index for array in arrays for index in array.indices if index is not None]:
-        found.update(part for name in index.code.co_names for part in name.split("."))
+    for index in [index for array in arrays for index in array.indices]:
+        if isinstance(index, Index):
+            found.update(part for name in index.code.co_names for part in name.split("."))
+        elif index is not None:
+            found.add(index)
     return found
 
 
@@ -191,7 +196,7 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
             yield "get", node, Touch(LOAD, whole, most_dims=0)
     elif isinstance(node, ast.AugAssign):
         array = _array(node.target)
-        if array is not None and array.indices:
+        if array is not None and isinstance(node.target, ast.Subscript):
             yield "set", node.target, Touch(STORE, array)
             yield "set", node, Touch(STORE, array)
         elif array is not None:
@@ -200,7 +205,8 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     elif isinstance(node, ast.BinOp):
         yield from _looked_at("binary", node, node.left, node.right)
     elif isinstance(node, ast.Compare):
-        yield from _looked_at("binary", node, node.left, *node.comparators)
+        operands = [each for operand in (node.left, *node.comparators) for each in _given(operand)]
+        yield from _looked_at("binary", node, *operands)
     elif isinstance(node, ast.UnaryOp):
         yield from _looked_at("unary", node, node.operand)
     elif isinstance(node, ast.For):
@@ -252,7 +258,11 @@ def _given_on(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
 
 def _assigned(target: ast.AST, value: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     array = _elements(value)
-    if isinstance(target, ast.Subscript) and array is not None:
+    if isinstance(target, ast.Attribute) and target.attr in ("flat", "real", "imag"):
+        stored = _array(target)
+        if stored is not None:
+            yield "attribute", target, Touch(STORE, stored)
+    elif isinstance(target, ast.Subscript) and array is not None:
         into = _array(target.value)
         if into is not None:
             yield "set", target, Touch(LOAD, array, target=into)
@@ -316,6 +326,9 @@ def _array(node: ast.AST) -> ArrayName | None:
         inner = _array(node.value)
         return None if inner is None else inner._replace(indices=(*inner.indices, _index(node.slice)))
     names = _names(node)
+    if not names and isinstance(node, ast.Attribute):
+        inner = _array(node.value)
+        return None if inner is None else inner._replace(indices=(*inner.indices, node.attr))
     return ArrayName(names) if names else None
 
 
@@ -365,3 +378,45 @@ def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
                 names = ("", node.func.attr)
             found["call", node.end_lineno or 0, node.end_col_offset or 0] = names
     return found
+
+
+class Iterated(NamedTuple):
+    """A loop iterates over this."""
+
+    names: tuple[tuple[str, ...], ...]
+    callees: tuple[tuple[str, ...], ...] = ()
+    """The functions of Python to which these are given; the first one is the outermost."""
+
+
+@keep_in_step
+@cache
+def iterated_of(file: str) -> dict[Key, Iterated]:
+    """Return what each loop of a file iterates over, if it is named, or made of what is by a function of Python."""
+    found = {}
+    for node in nodes_of(file):
+        places: list[tuple[ast.AST, ast.AST]] = []
+        if isinstance(node, ast.For):
+            places = [(node, node.iter)]
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            places = [(node, node.generators[0].iter), *((each.iter, each.iter) for each in node.generators[1:])]
+        for place, iterated in places:
+            known = _iterated_by(iterated)
+            if known is not None:
+                for each in cast(Any, (place, iterated)):
+                    found["iterate", each.lineno, each.col_offset] = known
+    return found
+
+
+def _iterated_by(node: ast.AST) -> Iterated | None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        callee = (node.func.id,)
+        inner = [] if node.func.id == "range" else [_iterated_by(each) for each in node.args]
+        names = [name for each in inner if each is not None for name in each.names]
+        callees = [name for each in inner if each is not None for name in each.callees]
+        return None if None in inner else Iterated(tuple(names), (callee, *callees))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS_OF_DICT:
+        node = node.func.value
+    if isinstance(node, ast.Constant):
+        return Iterated(())
+    array = _elements(node)
+    return None if array is None else Iterated((array.names,))

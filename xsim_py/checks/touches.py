@@ -23,7 +23,7 @@ from xsim_py.code_origin import of_program
 from xsim_py.process.ranks import current
 
 from .ahead import Ahead, ahead_of
-from .elements import bounds, covers, shared, shares
+from .elements import bounds, covers, overlap, shared, shares
 from .meanings import Scope, done_by_callee, part_of, takes_parts
 from .sources import (
     LOAD,
@@ -101,7 +101,7 @@ class InCode:
         ahead = self._ahead[place]
         if ahead is None or not ahead.holds(scope):
             return False
-        if not ahead.arrays:
+        if not ahead.arrays and not ahead.aliases:
             return True  # hot path
         guards = [*state.buffers, *state.exposed]
         near = ahead.near(scope, guards)
@@ -213,7 +213,7 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
     except Exception:  # the instruction itself will say what is wrong
         return
     how = done_by_callee(touch, scope) if touch.callee else touch.how
-    if not how:
+    if not how or (how != LOAD and touch.callee and found.pieces is not None):  # a copy is stored to
         return
     low, high = bounds(part)
     for guard in guards:
@@ -221,14 +221,20 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
         if not pieces:
             continue
         does = how
-        if guard.is_window:
+        if found.pieces is not None:
+            if not overlap(found.pieces, guard.pieces):
+                continue
+            if guard.is_window:
+                low, high = pieces[0]
+                pieces = [(max(a, low), min(b, high)) for a, b in found.pieces if a < high and low < b]
+        elif guard.is_window:
             pieces = shared(part, *pieces[0]) if found.is_known else []
             if not pieces:
                 continue
         elif found.is_known:
             if not any(shares(part, *piece) for piece in pieces[:64]):
                 continue
-        elif not covers(pieces, part) or (how == STORE and not found.is_some):
+        elif how == STORE or not covers(pieces, part):
             if how == LOAD:
                 continue
             does = MAYBE
