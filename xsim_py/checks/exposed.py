@@ -13,6 +13,7 @@ from .sides import ACCUMULATE, READ, WRITE, Access
 from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
 
     from .monitor import Monitor, RankState
@@ -104,6 +105,11 @@ def look(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> 
     after = [access for access in latest if access.rank != state.number]
     if after and after != mine.seen:
         mine.seen = after
-        seen = Access(state.number, "", place, READ, "", [], exclusive=False)
-        seen.after = after
-        state.steps.take([], [seen], False)
+        state.steps.take([], [has_seen(state.number, place, after)], False)
+
+
+def has_seen(rank: int, place: Place, after: Sequence[Access]) -> Access:
+    """Return what stands for having seen the results of accesses: a rank that waits for it comes after them."""
+    seen = Access(rank, "", place, READ, "", [], exclusive=False)
+    seen.after = after
+    return seen

@@ -45,6 +45,8 @@ class RequestRecord:
         The parts of the buffer of a partitioned one.
     restart : callable, optional
         Called with each call that starts a persistent collective.
+    at_end : callable, optional
+        Called when the request of a one-sided call has been completed.
     """
 
     waited_for = sends = False
@@ -53,6 +55,7 @@ class RequestRecord:
     comm: Any = None
     collective: CollectiveCall | None = None
     restart: Callable[[MpiCall], None] | None = None
+    at_end: Callable[[], None] | None = None
     partitions: Sequence[Any] = ()
 
     def __init__(self, task: Any, title: str, place: Place, *, persistent: bool) -> None:
@@ -95,6 +98,8 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
         monitor.received(operation.message, record.transfers[0])
     if record.used:
         end_uses(record)
+    if record.at_end is not None:
+        record.at_end()
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
         # One of several might have been another one, and a test might have been made again.

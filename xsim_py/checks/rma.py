@@ -7,6 +7,7 @@ of them writes, and they are not accumulations with one operation (12.7.1); excl
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
 from . import arguments, buffers, collectives, conflicts
-from .exposed import Exposed, latest_of, look, see
+from .exposed import Exposed, has_seen, latest_of, look, see
 from .monitor import is_of_mpi4py
 from .requests import end_uses, of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from .around import After
-    from .monitor import Monitor, MpiCall
+    from .monitor import Monitor, MpiCall, RankState
     from .sides import Place
 
 SUM = INSTANCES["SUM"]
@@ -40,8 +41,8 @@ class OpenWindow:
 
     Attributes
     ----------
-    open : dict of int to list of Access
-        The accesses that are not complete, by target.
+    open : dict of int to dict of Access
+        The accesses that are not complete, by target, in order.
     locks : dict of int to int
         The kind of lock that the rank has on each target.
     signals : dict
@@ -81,7 +82,7 @@ class OpenWindow:
     def __init__(self, window: Any) -> None:
         self.window = window
         self.key = (window.comm.cid, window.comm.ranks[0])
-        self.open: dict[int, list[Access]] = {}
+        self.open: dict[int, dict[Access, None]] = {}
         self.locks: dict[int, int] = {}
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
@@ -159,12 +160,13 @@ def _guarded(
         if not mine.is_of_library:
             monitor.accesses.setdefault((mine.key, target), []).append(access)
         call.rank.steps.take([access], [], True)
-        mine.open.setdefault(target, []).append(access)
-        record: Any = None if request is None else of_request(monitor, call, request)
-        if record is None:
-            record = access.used = buffers.Unnamed(call)
+        mine.open.setdefault(target, {})[access] = None
+        record = None if request is None else of_request(monitor, call, request)
+        if record is not None:
+            record.at_end = partial(_is_there, call.rank, mine, target, [access])
+        access.used = buffers.Unnamed(call) if record is None else record
         for used in uses:
-            used.begin(record)
+            used.begin(access.used)
 
     return begun
 
@@ -224,7 +226,7 @@ def _fetches(
         return None
     access.latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
     see(access)
-    if getattr(op._impl, "name", "") == "NO_OP":  # it only reads
+    if access.only_reads:
         return _guarded(monitor, call, mine, target_rank, access, awaited=result)
     access.latest[access.rank] = access
     return _guarded(monitor, call, mine, target_rank, access, origin, compare, awaited=result)
@@ -259,15 +261,35 @@ def _swaps(
 # ------------------------------------------------------------------------------------------------ synchronisation
 
 
-def _complete(call: MpiCall, accesses: Iterable[Access]) -> None:
-    """Take note that accesses are complete."""
+def _complete(state: RankState, accesses: Iterable[Access]) -> None:
+    """Take note that accesses are complete, which those with a request are before that is (12.3.5)."""
     done = list(accesses)
     for access in done:
         if access.latest:
             see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
-        call.rank.steps.take([], done, False)
+        state.steps.take([], done, False)
+
+
+def _is_there(state: RankState, mine: OpenWindow, target: int, accesses: Iterable[Access]) -> None:
+    """Take note that accesses are complete at the origin.
+
+    What one of them fetches is there then. So one that only reads is over at the target, too; of one that also writes
+    there, that is not known before it is complete.
+    """
+    open_ones = mine.open.get(target, {})
+    there = [access for access in accesses if access in open_ones]
+    _free_buffers(there)
+    read = [access for access in there if access.only_reads]
+    _complete(state, read)
+    for access in read:
+        del open_ones[access]
+    for access in there:
+        if access.latest and not access.only_reads:
+            see(access)
+            state.steps.take([], [has_seen(access.rank, access.place, access.after)], False)
+            access.latest = {}  # it sees no more
 
 
 def _completing(
@@ -282,7 +304,7 @@ def _completing(
 
         def done(_: Any) -> None:
             for target in list(targets(mine, next(iter((*args, *kwargs.values())), None))):
-                _complete(call, mine.open.pop(target, ()))
+                _complete(call.rank, mine.open.pop(target, ()))
                 kind = mine.locks.pop(target, None) if unlocks else None
                 if kind is not None:
                     signal = Signal()
@@ -296,7 +318,7 @@ def _completing(
 
 
 def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> Callable[..., After | None]:
-    """Return what follows a call after which the buffers of the origin are free again."""
+    """Return what follows a call after which the accesses to some targets are complete at the origin."""
 
     def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
         mine = _of(call, win)
@@ -305,7 +327,7 @@ def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> 
 
         def done(_: Any) -> None:
             for target in targets(mine, next(iter((*args, *kwargs.values())), None)):
-                _free_buffers(mine.open.get(target, ()))
+                _is_there(call.rank, mine, target, [*mine.open.get(target, ())])
 
         return done
 

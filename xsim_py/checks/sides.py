@@ -212,8 +212,8 @@ class Access(Deed):
         Whether an exclusive lock protects it.
     epoch : int
         How many fences its rank has called on the window before.
-    used : Unnamed or None
-        What has the buffers of the origin, until the access is complete; None where a request has them.
+    used : RequestRecord, Unnamed or None
+        What has the buffers of the origin, until the access is complete there.
     is_local, is_passive : bool
         Whether it is a load or a store of the rank itself; whether who makes it has a lock, or a lock of itself.
     polls, was_polled : bool
@@ -253,13 +253,18 @@ class Access(Deed):
         self.pieces = pieces
         self.exclusive = exclusive
 
+    @property
+    def only_reads(self) -> bool:
+        """True if it changes nothing."""
+        return self.how == READ or self.what.startswith("NO_OP ")
+
     def conflicts(self, other: Access) -> bool:
         """Return whether two accesses to the same bytes at the same time would conflict."""
         if self.is_local != other.is_local:
             local, remote = (self, other) if self.is_local else (other, self)
             if remote.is_passive and (local.polls if local.how == READ else remote.how == READ):
                 return False  # 12.7, of the unified memory model: the rank may look, and store where others look
-            if local.how == READ and remote.what.startswith("NO_OP "):
+            if local.how == READ and remote.only_reads:
                 return False
             apart = local.is_passive
         else:
