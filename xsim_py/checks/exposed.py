@@ -62,6 +62,16 @@ class Exposed:
         state.steps.take([access], [access], False)
         self._last = (how, place, pieces, epoch, len(state.steps.ahead))
 
+    def withdraw(self, place: Place) -> None:
+        """Forget what a call was about to touch that has been refused: just the one with this very place."""
+        key = self._mine.key, self._mine.window.comm.me
+        accesses = self._monitor.accesses.get(key, [])
+        while accesses and accesses[-1].place is place:
+            accesses.pop()
+            self._last = None
+            if not accesses:
+                del self._monitor.accesses[key]
+
     def _polls(self, place: Place, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
         """Return whether a load looks until something is there, or has it be there that the rank does not know of."""
         if any(mine.is_shared and not mine.window.freed for mine in self._state.windows.values()):
