@@ -71,15 +71,21 @@ def test_the_same_is_found_as_if_all_were_kept(tmp_path: Path, monkeypatch: pyte
         assert found() == mine
 
 
-def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monitors: list[Monitor] = []
+@pytest.fixture
+def monitors(monkeypatch: pytest.MonkeyPatch) -> list[Monitor]:
+    """The monitors of the runs of a test."""
+    made: list[Monitor] = []
 
     class Seen(Monitor):
         def __init__(self, **told: bool) -> None:
             super().__init__(**told)
-            monitors.append(self)
+            made.append(self)
 
     monkeypatch.setattr(again, "Monitor", Seen)
+    return made
+
+
+def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monitors: list[Monitor]):
     path = tmp_path / "epochs.py"
     path.write_text(PROGRAM)
     epochs = [[("put", 0, 1, 0, 2)], [("load", 1, 1, 0, 1)]] * 100
@@ -87,6 +93,19 @@ def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monkeypatch: p
     assert result.findings == ()
     assert monitors[0].accesses == {}
     assert max(len(state.steps.ahead) for state in monitors[0].ranks.values()) < 10
+
+
+def test_ranks_that_also_post_to_themselves_give_each_signal_to_whom_it_is_for(tmp_path: Path, monitors: list[Monitor]):
+    path = tmp_path / "posts.py"
+    path.write_text(
+        "import numpy as np\nfrom mpi4py import MPI\nwin = MPI.Win.Create(np.zeros(1), 8, comm=MPI.COMM_WORLD)\n"
+        "world = MPI.COMM_WORLD.Get_group()\n"
+        "for _ in range(3):\n"
+        "    win.Post(world)\n    win.Start(world)\n    win.Complete()\n    win.Wait()\n"
+        "world.Free()\nwin.Free()\n"
+    )
+    assert simulate(path, ranks=RANKS, check=True).findings == ()
+    assert monitors[0].signals == {}
 
 
 EARLY_MESSAGE = """

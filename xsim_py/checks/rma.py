@@ -413,9 +413,10 @@ def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
         look(monitor, call.rank, mine, call.place)
 
 
-def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
-    """Return the next signal of a kind between two members of a window, on this side of it."""
-    count = mine.signals[kind, source, dest] = mine.signals.get((kind, source, dest), 0) + 1
+def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int, *, gives: bool) -> Signal:
+    """Return the next signal of a kind between two members of a window, on this side of it; both may be one member."""
+    side = kind, source, dest, gives
+    count = mine.signals[side] = mine.signals.get(side, 0) + 1
     key = mine.key, kind, source, dest, count
     found: Signal | None = monitor.signals.pop(key, None)  # each of the two asks for it once
     if found is None:
@@ -460,7 +461,7 @@ def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
 
 def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> None:
     me = mine.window.comm.me
-    signals = [_signal(monitor, mine, kind, me, dest) for dest in dests]
+    signals = [_signal(monitor, mine, kind, me, dest, gives=True) for dest in dests]
     for signal in signals:
         signal.given = True
     call.rank.steps.take(list(signals), [], True)
@@ -468,7 +469,8 @@ def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: l
 
 def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> None:
     me = mine.window.comm.me
-    call.rank.steps.take([], [_signal(monitor, mine, kind, source, me) for source in sources], False)
+    signals = [_signal(monitor, mine, kind, source, me, gives=False) for source in sources]
+    call.rank.steps.take([], signals, False)
 
 
 def _places(mine: OpenWindow, group: Any) -> list[int]:
