@@ -246,6 +246,8 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     conflicts.conflicting(monitor)
     if ended != "stalled":
         monitor.is_doubtful = ordering.buffered(monitor) is None
+    if ended != "finished":
+        requests.lost(monitor)
     if ended == "aborted":
         return
     for number in sorted(finished):
@@ -258,4 +260,5 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     if ended == "finished":
         ordering.unreceived(monitor)
     else:
+        ordering.unreceived(monitor, before=True)
         ordering.stalled(monitor, waiting)

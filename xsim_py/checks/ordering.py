@@ -133,9 +133,11 @@ def incomplete(monitor: Monitor) -> None:
                 monitor.note(CALL_ORDERING, said.place, f"{said.name} is not called by all", said.rank, others)
 
 
-def unreceived(monitor: Monitor) -> None:
-    """Find the messages that nobody has received."""
+def unreceived(monitor: Monitor, *, before: bool = False) -> None:
+    """Find the messages that nobody has received; on demand only those of what ranks have done before."""
     for send in monitor.under_way.values():
+        if before and not monitor.is_over(send.place):
+            continue
         text = f"a message of {send.name} is never received"
         monitor.note(CALL_ORDERING, send.place, text, send.rank, f"to rank {send.peer}, tag {send.tag}")
 

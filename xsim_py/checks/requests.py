@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import REQUEST_LIFECYCLE, RESOURCE_LEAK
@@ -147,6 +148,11 @@ def _never_started(monitor: Monitor, state: RankState, record: RequestRecord) ->
     monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
 
 
+def _never_completed(monitor: Monitor, state: RankState, record: RequestRecord) -> None:
+    text = f"the request of {record.title} is never completed"
+    monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
+
+
 def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> None:
     """Follow ``Wait``, which returns at once where nothing was started: no mistake, if that comes later."""
     wait_all(monitor, call, None, (request,))
@@ -182,8 +188,25 @@ def left(monitor: Monitor, state: RankState) -> None:
         if not record.started:
             _never_started(monitor, state, record)
         elif record.active:
-            text = f"the request of {record.title} is never completed"
-            monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
+            _never_completed(monitor, state, record)
         else:
             text = f"the persistent request of {record.title} is never freed"
             monitor.note(RESOURCE_LEAK, record.place, text, state.number)
+
+
+def lost(monitor: Monitor) -> None:
+    """Find the active requests of what ranks have done before, as of earlier tests, that no handle names any more.
+
+    Where there is a handle, the program might have completed the request if its run had gone on.
+    """
+    left = [
+        (state, record)
+        for state in monitor.ranks.values()
+        for record in state.requests.values()
+        if record.active and monitor.is_over(record.place)
+    ]
+    if left:
+        named = {id(each._impl) for each in gc.get_objects() if issubclass(type(each), Request)}
+        for state, record in left:
+            if id(record.task) not in named:
+                _never_completed(monitor, state, record)
