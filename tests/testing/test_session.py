@@ -182,62 +182,17 @@ def test_a_stall_is_explained_also_after_a_mistake_of_another_test(tmp_path: Pat
     assert "test_it.py:8: CallOrdering: Comm.recv waits for ever" in session.text, session.text
 
 
-LEAVES = """
-import numpy as np
-import pytest
-from mpi4py import MPI
-comm, kept = MPI.COMM_WORLD, []
-@pytest.fixture(scope="module")
-def open_for_long():
-    requests = [comm.Irecv(np.zeros(1), comm.rank, tag=2)]
-    yield
-    comm.Send(np.ones(1), comm.rank, tag=2)
-    requests[0].Wait()
-def test_leaves_a_message(open_for_long):
-    if comm.rank == 0:
-        comm.send(None, 1)
-def test_leaves_a_request():
-    comm.Irecv(np.zeros(1), comm.rank, tag=3)
-def test_keeps_a_request():
-    kept.append(comm.Irecv(np.zeros(1), comm.rank, tag=4))
-def test_leaves_a_request_and_fails():
-    comm.Irecv(np.zeros(1), comm.rank, tag=5)
-    assert False
-def test_stalls():
-    comm.recv(tag=6)
-"""
-
-
 def test_what_earlier_tests_have_left_is_told_of_after_a_stall(tmp_path: Path):
-    (tmp_path / "test_it.py").write_text(LEAVES)
-    session = run(tmp_path, "--xsim-session", "2", "--xsim-check")
-    found = re.findall(r"^ERROR \S+::(\S+) - test_it.py:(\d+): (\w+)", session.text, re.MULTILINE)
-    left = [("test_leaves_a_message", "14", "CallOrdering"), ("test_leaves_a_request", "16", "RequestLifecycle")]
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", suites=("lost",))
+    found = re.findall(r"^ERROR \S+::(\S+) - test_lost.py:(\d+): (\w+)", session.text, re.MULTILINE)
+    left = [("test_leaves_a_message", "18", "CallOrdering"), ("test_leaves_a_request", "22", "RequestLifecycle")]
     assert sorted(found) == left, session.text
     assert "2 failed, 3 passed, 2 errors" in session.text
 
 
-MISTAKE = """
-import numpy as np
-import pytest
-from mpi4py import MPI
-comm = MPI.COMM_WORLD
-def mistakes():
-    comm.Sendrecv(np.ones(2), comm.rank, recvbuf=np.zeros(2, "i8"), source=comm.rank)
-@pytest.mark.xfail
-def test_expected_to_fail():
-    mistakes()
-    assert False
-def test_mistaken():
-    mistakes()
-def test_later(): pass
-"""
-
-
 def test_a_session_with_x_stops_at_a_finding(tmp_path: Path):
-    (tmp_path / "test_it.py").write_text(MISTAKE)
-    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "-x")
-    assert "ERROR test_it.py::test_mistaken - test_it.py:7: ParameterMatching" in session.text
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "-x", suites=("mistaken",))
+    assert "ERROR test_mistaken.py::test_mistaken - test_mistaken.py:9: ParameterMatching" in session.text
     assert "1 passed, 1 xfailed, 1 error in" in session.text
     assert "stopping after 1 failure" in session.text
 
