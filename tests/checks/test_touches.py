@@ -35,6 +35,8 @@ LINE = 1 + PROGRAM[: PROGRAM.index("TOUCH")].count("\n")
         ("for i in range(5): total = both[i] + 1", True),
         ("total = used[0] if rest[0] > 1 else rest[0]", False),
         ("total = used[0] + 1 if rest[0] == 1 else rest[0]", True),
+        ("wait = abs; total = wait(rest[0])", False),
+        ("wait = abs; total = wait(used[0])", True),
     ],
 )
 def test_an_array_in_use_is_found_touched(tmp_path: Path, touch: str, is_found: bool):

@@ -270,7 +270,7 @@ def _ahead_of(code: InCode, offset: int, scope: Scope) -> Ahead | None:
         if name.startswith("CALL"):
             key = key_of(instruction)
             callee = callees.get(key, ()) if key is not None else ()
-            if callee[-1:] and callee[-1] in _methods() and _is_of_mpi(_value(callee[:-1], scope)):
+            if len(callee) > 1 and callee[-1] in _methods() and _is_of_mpi(_value(callee[:-1], scope)):
                 owners.add(callee[:-1])
                 continue
             has_names = name == "CALL_KW" or any(each.opname == "KW_NAMES" for each in instructions[place - 2 : place])
