@@ -262,7 +262,7 @@ def _swaps(
 
 
 def _complete(state: RankState, accesses: Iterable[Access]) -> None:
-    """Take note that accesses are complete, which those with a request are before that is (12.3.5)."""
+    """Take note that accesses are complete, also where their requests have yet to be freed (12.3.5)."""
     done = list(accesses)
     for access in done:
         if access.latest:
