@@ -188,6 +188,7 @@ def test_what_earlier_tests_have_left_is_told_of_after_a_stall(tmp_path: Path):
     left = [("test_leaves_a_message", "18", "CallOrdering"), ("test_leaves_a_request", "22", "RequestLifecycle")]
     assert sorted(found) == left, session.text
     assert "2 failed, 3 passed, 2 errors" in session.text
+    assert "CallOrdering: Comm.recv waits for ever" in session.of("test_stalls")
 
 
 def test_a_session_with_x_stops_at_a_finding(tmp_path: Path):

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     """Find the calls in which ranks wait for ever, and what has not fitted where that is known."""
     calls = [call for call in monitor.open_calls() if call.rank.number in waiting]
-    unmatched = [send for send in (*monitor.under_way.values(), *_pending(calls)) if send.partner is None]
+    sends = (*monitor.under_way.values(), *_pending(calls))
+    unmatched = [send for send in sends if send.partner is None and not monitor.is_over(send.place)]
     explained = False
     for call in calls:
         for receive in _sides(call):
