@@ -74,8 +74,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def what_earlier_tests_left() -> None:
-    """The collector need not look at it again: ranks that died are kept for as long as the process lives."""
-    gc.collect()
+    """The collector need not look at it again: ranks that died are kept for as long as the process lives.
+
+    Nor is it looked at here, which would take seconds for each module in the end: a run unfreezes all when it is over.
+    """
     gc.freeze()
 
 

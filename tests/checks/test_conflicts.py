@@ -108,6 +108,86 @@ def test_ranks_that_also_post_to_themselves_give_each_signal_to_whom_it_is_for(t
     assert monitors[0].signals == {}
 
 
+TURNS = """
+import json, sys
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+shown = np.zeros(6)
+win = MPI.Win.Create(shown, 8, comm=comm)
+
+def access(kind, target, start, count):
+    many = np.ones(count)
+    if kind == "put":
+        win.Put(many, target, start)
+    elif kind == "get":
+        win.Get(many, target, start)
+    else:
+        win.Accumulate(many, target, start)
+    return many
+
+for way, target, others, deeds in json.loads(sys.argv[1]):
+    kept = []
+    if way == "post":
+        if comm.rank == target:
+            win.Post(comm.group.Incl(others))
+        if comm.rank in others:
+            win.Start(comm.group.Incl([target]))
+            kept = [access(*deed[1:2], target, *deed[2:]) for deed in deeds if deed[0] == comm.rank]
+            win.Complete()
+        for deed in deeds:
+            if comm.rank == target == deed[0] and deed[1] == "put":
+                shown[deed[2]] = 2.0
+        if comm.rank == target:
+            win.Wait()
+    elif way in ("shared", "exclusive"):
+        if comm.rank in others:
+            win.Lock(target, MPI.LOCK_SHARED if way == "shared" else MPI.LOCK_EXCLUSIVE)
+            kept = [access(*deed[1:2], target, *deed[2:]) for deed in deeds if deed[0] == comm.rank]
+            win.Unlock(target)
+    elif way == "local" and comm.rank == target:
+        for deed in deeds:
+            if deed[1] == "get":
+                kept.append(float(shown[deed[2]]))
+            else:
+                shown[deed[2]] = 3.0
+    elif way == "send" and comm.rank == target:
+        for other in others:
+            comm.send(None, other)
+    elif way == "send" and comm.rank in others:
+        comm.recv(source=target)
+comm.barrier()
+win.Free()
+"""
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> tuple[str, int, list[int], list[tuple[int, str, int, int]]]:
+    """Draw how some ranks come to the memory of one, and what they do there."""
+    target = draw(st.integers(0, RANKS - 1))
+    strangers = [rank for rank in range(RANKS) if rank != target]
+    others = draw(st.lists(st.sampled_from(strangers), min_size=1, unique=True))
+    kinds = st.sampled_from(("put", "get", "accumulate"))
+    deed = st.tuples(st.integers(0, RANKS - 1), kinds, st.integers(0, 1), st.integers(1, 2))
+    way = draw(st.sampled_from(("post", "post", "shared", "exclusive", "local", "send")))
+    return way, target, others, draw(st.lists(deed, min_size=1, max_size=4))
+
+
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(turns(), max_size=6))
+def test_the_same_is_found_as_with_the_clocks_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Any):
+    path = tmp_path / "turns.py"
+    path.write_text(TURNS)
+
+    def found() -> Any:
+        return simulate(path, ranks=RANKS, args=[json.dumps(epochs)], check=True, stdout=io.StringIO()).findings
+
+    mine = found()
+    with monkeypatch.context() as patched:
+        patched.setattr(conflicts, "_are_apart", lambda _: False)
+        assert found() == mine
+
+
 EARLY_MESSAGE = """
 import numpy as np
 from mpi4py import MPI

@@ -6,9 +6,9 @@ before what is computed at the end, and only for those between fences where that
 
 from __future__ import annotations
 
-from itertools import combinations, combinations_with_replacement, islice, pairwise, takewhile
+from itertools import combinations, combinations_with_replacement, islice, pairwise, product, takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import GLOBAL_CONCURRENCY
 
@@ -66,9 +66,12 @@ def conflicting(monitor: Monitor) -> None:
     """Find the accesses to one place that nothing keeps apart."""
     if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
         return
+    undecided = [accesses for _, accesses in sorted(monitor.accesses.items()) if not _are_apart(accesses)]
+    if not undecided:
+        return
     clocks = Clocks(monitor.ranks)
     clocks.compute()
-    for _, accesses in sorted(monitor.accesses.items()):
+    for accesses in undecided:
         by_rank: dict[int, list[Access]] = {}
         for access in sorted(accesses, key=attrgetter("rank")):
             if access.clock is not None:
@@ -77,6 +80,50 @@ def conflicting(monitor: Monitor) -> None:
             for one, other in _concurrent(clocks, mine, theirs):
                 if one.conflicts(other) and buffers.overlap(one.pieces, other.pieces) and not _seen(clocks, one, other):
                     _note(monitor, one, other)
+
+
+def _are_apart(accesses: list[Access]) -> bool:
+    """Return whether no two accesses to one memory can conflict, by the order that single ranks know.
+
+    A rank knows when its own accesses were complete. The rank that shows the memory knows when it did what itself,
+    and those that a Post has allowed are complete before the Wait that follows.
+    """
+    kinds: dict[Any, dict[int, list[Access]]] = {}
+    for access in accesses:
+        kind = access.how, access.what, access.exclusive, access.is_local, access.is_passive, access.polls
+        kinds.setdefault((*kind, *access.pieces), {}).setdefault(access.rank, []).append(access)
+    return len(kinds) <= _MOST_COMPARED and not any(
+        _may_meet(*both) for both in combinations_with_replacement(kinds.values(), 2)
+    )
+
+
+def _may_meet(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
+    """Return whether accesses of two kinds or of one, by their ranks, conflict unless others keep them apart."""
+    one, other = next(iter(mine.values()))[0], next(iter(theirs.values()))[0]
+    if not buffers.overlap(one.pieces, other.pieces):
+        return False
+    for rank in mine.keys() & theirs.keys():
+        own = mine[rank] if mine is theirs else mine[rank] + theirs[rank]
+        if own[0].conflicts(own[-1]):
+            turns = sorted((access.since, access.until) for access in own)
+            if any(until >= since for (_, until), (since, _) in pairwise(turns)):
+                return True
+    pair = next(((one, other) for one, other in product(mine, theirs) if one != other), None)
+    return pair is not None and mine[pair[0]][0].conflicts(theirs[pair[1]][0]) and _are_shown_at_once(mine, theirs)
+
+
+def _are_shown_at_once(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
+    """Return whether memory is shown to accesses of two ranks at once, as the rank knows that shows it."""
+    last: dict[int, float] = {}
+    kinds = (mine,) if mine is theirs else (mine, theirs)
+    for since, until, rank in sorted(
+        (*each.shown, rank) for kind in kinds for rank, accesses in kind.items() for each in accesses
+    ):
+        last = {other: end for other, end in last.items() if end >= since}
+        if last.keys() - {rank}:
+            return True
+        last[rank] = max(until, last.get(rank, 0))
+    return False
 
 
 def _seen(clocks: Clocks, one: Access, other: Access) -> bool:

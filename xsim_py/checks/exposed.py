@@ -52,6 +52,7 @@ class Exposed:
         exclusive = self._mine.locks.get(window.comm.me) == LOCK_EXCLUSIVE
         access = Access(state.number, title, place, kind, "", inside, exclusive=exclusive, epoch=epoch)
         access.is_local = True
+        access.since = access.until = state.next_moment()
         access.is_passive = window.comm.me in self._mine.locks or window.epochs.all_locked
         access.was_polled = all(any(a <= low and high <= b for a, b in self._mine.polled) for low, high in inside)
         if how == LOAD:

@@ -116,6 +116,8 @@ class RankState:
         More steps than these are worth going through before the end.
     threads : int
         How many of its threads make calls; its steps are those of all of them.
+    moment : int
+        How much it has done with the memory of windows.
     """
 
     __slots__ = (
@@ -123,6 +125,7 @@ class RankState:
         "collectives",
         "exposed",
         "many",
+        "moment",
         "number",
         "objects",
         "requests",
@@ -140,8 +143,13 @@ class RankState:
         self.buffers: list[Any] = []
         self.windows: dict[int, Any] = {}
         self.exposed: list[Any] = []
-        self.threads = 0
+        self.threads = self.moment = 0
         self.many = MANY_STEPS
+
+    def next_moment(self) -> int:
+        """Count one more thing that the rank does with the memory of windows."""
+        self.moment += 1
+        return self.moment
 
 
 class _Noted:

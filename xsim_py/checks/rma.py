@@ -51,6 +51,10 @@ class OpenWindow:
         How many the rank has called.
     started, exposed_to : list of int
         The members of the groups of the last Start and the last Post.
+    allowed : dict of int to Signal
+        The Post of each member whose memory the rank may access after its Start.
+    posted : list of Signal
+        What its last Post has given.
     seen : list of Access
         What the last look at the rank's own memory may have seen.
     polled : list of (int, int)
@@ -64,6 +68,7 @@ class OpenWindow:
     """
 
     __slots__ = (
+        "allowed",
         "exposed_to",
         "fences",
         "is_of_library",
@@ -72,6 +77,7 @@ class OpenWindow:
         "locks",
         "open",
         "polled",
+        "posted",
         "seen",
         "signals",
         "started",
@@ -86,6 +92,8 @@ class OpenWindow:
         self.locks: dict[int, int] = {}
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
+        self.allowed: dict[int, Signal] = {}
+        self.posted: list[Signal] = []
         self.exposed_to: list[int] = []
         self.seen: Sequence[Access] = ()
         self.fences = 0
@@ -133,6 +141,7 @@ def _access(
         epoch=mine.fences,
     )
     access.is_passive = is_passive
+    access.shown_by = None if is_passive else mine.allowed.get(target)
     return access
 
 
@@ -159,6 +168,7 @@ def _guarded(
     def begun(request: Any) -> None:
         if not mine.is_of_library:
             monitor.accesses.setdefault((mine.key, target), []).append(access)
+        access.since = call.rank.next_moment()
         call.rank.steps.take([access], [], True)
         mine.open.setdefault(target, {})[access] = None
         record = None if request is None else of_request(monitor, call, request)
@@ -269,7 +279,14 @@ def _complete(state: RankState, accesses: Iterable[Access]) -> None:
             see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
-        state.steps.take([], done, False)
+        _end(state, done)
+
+
+def _end(state: RankState, accesses: list[Access]) -> None:
+    moment = state.next_moment()
+    for access in accesses:
+        access.until = moment
+    state.steps.take([], accesses, False)
 
 
 def _is_there(state: RankState, mine: OpenWindow, target: int, accesses: Iterable[Access]) -> None:
@@ -354,7 +371,7 @@ def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
     if not mine.open:
         return None
     open_ones = [access for accesses in mine.open.values() for access in accesses]
-    call.rank.steps.take([], open_ones, False)
+    _end(call.rank, open_ones)
 
     def done(_: Any) -> None:
         _free_buffers(open_ones)
@@ -428,14 +445,17 @@ def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int 
     mine = _of(call, win)
     if mine is not None:
         mine.exposed_to = _places(mine, group)
-        _give(monitor, call, mine, "Post", mine.exposed_to)
+        mine.posted = _give(monitor, call, mine, "Post", mine.exposed_to)
+        moment = call.rank.next_moment()
+        for signal in mine.posted:
+            signal.since = moment
 
 
 def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
         mine.started = _places(mine, group)
-        _await(monitor, call, mine, "Post", mine.started)
+        mine.allowed = dict(zip(mine.started, _await(monitor, call, mine, "Post", mine.started), strict=True))
 
 
 def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
@@ -443,6 +463,7 @@ def _completes(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     if mine is None:
         return None
     ended = _ending(call, mine)
+    mine.allowed = {}
     _give(monitor, call, mine, "Complete", mine.started)
     return ended
 
@@ -455,22 +476,27 @@ def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
     def done(over: Any) -> None:
         if over:
             _await(monitor, call, mine, "Complete", mine.exposed_to)
+            moment = call.rank.next_moment()
+            for signal in mine.posted:
+                signal.until = moment
 
     return done
 
 
-def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> None:
+def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> list[Signal]:
     me = mine.window.comm.me
     signals = [_signal(monitor, mine, kind, me, dest, gives=True) for dest in dests]
     for signal in signals:
         signal.given = True
     call.rank.steps.take(list(signals), [], True)
+    return signals
 
 
-def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> None:
+def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> list[Signal]:
     me = mine.window.comm.me
     signals = [_signal(monitor, mine, kind, source, me, gives=False) for source in sources]
-    call.rank.steps.take([], signals, False)
+    call.rank.steps.take([], list(signals), False)
+    return signals
 
 
 def _places(mine: OpenWindow, group: Any) -> list[int]:

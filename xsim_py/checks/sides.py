@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
@@ -185,13 +186,17 @@ class Signal(Deed):
     ----------
     given : bool
         Whether it has been.
+    since, until : int, float
+        Of a Post: the moments of its rank at which it was given, and at which the accesses were over that it allows.
     """
 
-    __slots__ = ("given",)
+    __slots__ = ("given", "since", "until")
 
     def __init__(self) -> None:
         super().__init__()
         self.given = False
+        self.since = 0
+        self.until = inf
 
 
 @final
@@ -212,6 +217,10 @@ class Access(Deed):
         Whether an exclusive lock protects it.
     epoch : int
         How many fences its rank has called on the window before.
+    since, until : int, float
+        The moments of its rank at which it began, and at which it was complete; see `RankState`.
+    shown_by : Signal or None
+        The Post of the target that allows it.
     used : RequestRecord, Unnamed or None
         What has the buffers of the origin, until the access is complete there.
     is_local, is_passive : bool
@@ -226,7 +235,9 @@ class Access(Deed):
     """
 
     used: Any = None
-    ended = 0
+    ended = since = 0
+    until = inf
+    shown_by: Signal | None = None
     is_local = is_passive = polls = was_polled = False
     after: Sequence[Access] = ()
     latest: Mapping[int, Access] = MappingProxyType({})
@@ -257,6 +268,13 @@ class Access(Deed):
     def only_reads(self) -> bool:
         """True if it changes nothing."""
         return self.how == READ or self.what.startswith("NO_OP ")
+
+    @property
+    def shown(self) -> tuple[int, float]:
+        """Return between which moments of the rank whose memory it is it may look there or change it."""
+        if self.is_local:
+            return self.since, self.until
+        return (0, inf) if self.shown_by is None else (self.shown_by.since, self.shown_by.until)
 
     def conflicts(self, other: Access) -> bool:
         """Return whether two accesses to the same bytes at the same time would conflict."""
