@@ -265,3 +265,33 @@ def test_a_get_is_over_when_its_data_are_there_however_that_is_known(tmp_path: P
         assert result.ended == "finished", result.report
         seen.append({(each.category, each.line, each.ranks) for each in result.findings})
     assert seen[0] == seen[1] == seen[2]
+
+
+REFUSED = """
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+shown = np.zeros(4)
+win = MPI.Win.Create(shown, 8, comm=comm)
+win.Lock_all()
+if comm.rank > 0:
+    try:
+        win.Put(np.ones(1), 0, 5 - comm.rank)
+    except MPI.Exception:
+        pass
+comm.Barrier()
+if comm.rank == 0:
+    win.Sync()
+    shown[1] = 5
+elif comm.rank == 2:
+    win.Put(np.ones(1), 0, 1)
+win.Unlock_all()
+win.Free()
+"""
+
+
+def test_an_access_that_is_refused_hides_no_other(tmp_path: Path):
+    path = tmp_path / "refused.py"
+    path.write_text(REFUSED)
+    found = {(each.category, each.line) for each in simulate(path, ranks=RANKS, check=True).findings}
+    assert found == {("InvalidParameter", 10), ("GlobalConcurrency", 16), ("GlobalConcurrency", 18)}

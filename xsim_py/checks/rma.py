@@ -155,9 +155,19 @@ def _parsed(buf: Any) -> Any:
 
 
 def _guarded(
-    monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access: Access, *lent: Any, awaited: Any = None
+    monitor: Monitor,
+    call: MpiCall,
+    mine: OpenWindow,
+    target: int,
+    access: Access,
+    *lent: Any,
+    awaited: Any = None,
+    latest: dict[int, Access] | None = None,
 ) -> After:
-    """Have an access counted where the call succeeds, and the buffers of the origin guarded until it is complete."""
+    """Have an access counted where the call succeeds, and the buffers of the origin guarded until it is complete.
+
+    One that changes something is then the `latest` of its rank.
+    """
     uses = [used for buf in lent if (used := buffers.lent(monitor, call, buf)) is not None]
     result = None if awaited is None else buffers.awaited(monitor, call, awaited)
     if result is not None:
@@ -168,6 +178,8 @@ def _guarded(
     def begun(request: Any) -> None:
         if not mine.is_of_library:
             monitor.accesses.setdefault((mine.key, target), []).append(access)
+        if latest is not None:
+            latest[access.rank] = access
         access.since = call.rank.next_moment()
         call.rank.steps.take([access], [], True)
         mine.open.setdefault(target, {})[access] = None
@@ -197,8 +209,8 @@ def _writes(how: str) -> Callable[..., After | None]:
         access = _access(monitor, call, mine, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
         if access is None:
             return None
-        latest_of(monitor, how, mine, target_rank)[access.rank] = access
-        return _guarded(monitor, call, mine, target_rank, access, origin)
+        latest = latest_of(monitor, how, mine, target_rank)
+        return _guarded(monitor, call, mine, target_rank, access, origin, latest=latest)
 
     return follow
 
@@ -234,12 +246,11 @@ def _fetches(
     access = _access(monitor, call, mine, ACCUMULATE, parsed, target_rank, target, op)
     if access is None:
         return None
-    access.latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
+    access.latest = latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
     see(access)
     if access.only_reads:
         return _guarded(monitor, call, mine, target_rank, access, awaited=result)
-    access.latest[access.rank] = access
-    return _guarded(monitor, call, mine, target_rank, access, origin, compare, awaited=result)
+    return _guarded(monitor, call, mine, target_rank, access, origin, compare, awaited=result, latest=latest)
 
 
 def _fetches_one(
