@@ -252,6 +252,7 @@ class Job:
         self.monitor = monitor
         if monitor is not None:
             monitor.start, monitor.doing = self.program.start, self.control.doing
+            self.control.found = monitor.findings
 
     def lookahead(self) -> Lookahead:
         """How soon each shard can reach each other one; without a limit where there is one shard only.

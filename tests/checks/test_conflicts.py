@@ -71,15 +71,21 @@ def test_the_same_is_found_as_if_all_were_kept(tmp_path: Path, monkeypatch: pyte
         assert found() == mine
 
 
-def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monitors: list[Monitor] = []
+@pytest.fixture
+def monitors(monkeypatch: pytest.MonkeyPatch) -> list[Monitor]:
+    """The monitors of the runs of a test."""
+    made: list[Monitor] = []
 
     class Seen(Monitor):
         def __init__(self, **told: bool) -> None:
             super().__init__(**told)
-            monitors.append(self)
+            made.append(self)
 
     monkeypatch.setattr(again, "Monitor", Seen)
+    return made
+
+
+def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monitors: list[Monitor]):
     path = tmp_path / "epochs.py"
     path.write_text(PROGRAM)
     epochs = [[("put", 0, 1, 0, 2)], [("load", 1, 1, 0, 1)]] * 100
@@ -87,6 +93,19 @@ def test_a_long_program_with_fences_keeps_nothing(tmp_path: Path, monkeypatch: p
     assert result.findings == ()
     assert monitors[0].accesses == {}
     assert max(len(state.steps.ahead) for state in monitors[0].ranks.values()) < 10
+
+
+def test_ranks_that_also_post_to_themselves_give_each_signal_to_whom_it_is_for(tmp_path: Path, monitors: list[Monitor]):
+    path = tmp_path / "posts.py"
+    path.write_text(
+        "import numpy as np\nfrom mpi4py import MPI\nwin = MPI.Win.Create(np.zeros(1), 8, comm=MPI.COMM_WORLD)\n"
+        "world = MPI.COMM_WORLD.Get_group()\n"
+        "for _ in range(3):\n"
+        "    win.Post(world)\n    win.Start(world)\n    win.Complete()\n    win.Wait()\n"
+        "world.Free()\nwin.Free()\n"
+    )
+    assert simulate(path, ranks=RANKS, check=True).findings == ()
+    assert monitors[0].signals == {}
 
 
 TURNS = """
@@ -192,3 +211,87 @@ def test_a_message_that_is_older_than_the_first_access_hides_nothing(tmp_path: P
     path.write_text(EARLY_MESSAGE)
     result = simulate(path, ranks=RANKS, check=True)
     assert [(finding.category, finding.line) for finding in result.findings] == [("GlobalConcurrency", 11)]
+
+
+READS = """
+import json, sys
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+shown, got, one = np.zeros(3), np.zeros(1), np.ones(1)
+win = MPI.Win.Create(shown, 8, comm=comm)
+win.Lock_all()
+comm.Barrier()
+complete = {"flush": win.Flush, "flush locally": win.Flush_local, "wait": lambda _: request.Wait()}[sys.argv[1]]
+for kind, rank, other, place in json.loads(sys.argv[2]):
+    if kind == "barrier":
+        comm.Barrier()
+    elif kind == "send" and rank == comm.rank:
+        comm.send(None, other)
+    elif kind == "send" and other == comm.rank:
+        comm.recv(source=rank)
+    elif rank != comm.rank:
+        pass
+    elif kind == "put":
+        win.Put(one, other, place)
+        win.Flush(other)
+    elif kind == "get":
+        request = win.Rget(got, other, place) if sys.argv[1] == "wait" else win.Get(got, other, place)
+        complete(other)
+    elif kind == "store":
+        shown[place] = 2.0
+        win.Sync()
+win.Unlock_all()
+win.Free()
+"""
+
+
+@st.composite
+def reads_and_writes(draw: st.DrawFn) -> tuple[str, int, int, int]:
+    """Draw what a rank does: to which other one, and to which element there."""
+    kind, rank = draw(st.sampled_from(("put", "get", "get", "store", "send", "barrier"))), draw(st.integers(0, 2))
+    others = [each for each in range(RANKS) if kind != "send" or each != rank]
+    return kind, rank, draw(st.sampled_from(others)), draw(st.integers(0, 2))
+
+
+@settings(max_examples=settings().max_examples // 10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(reads_and_writes(), max_size=10))
+def test_a_get_is_over_when_its_data_are_there_however_that_is_known(tmp_path: Path, deeds: Any):
+    path = tmp_path / "reads.py"
+    path.write_text(READS)
+    seen = []
+    for how in ("flush", "flush locally", "wait"):
+        result = simulate(path, ranks=RANKS, args=[how, json.dumps(deeds)], check=True, stdout=io.StringIO())
+        assert result.ended == "finished", result.report
+        seen.append({(each.category, each.line, each.ranks) for each in result.findings})
+    assert seen[0] == seen[1] == seen[2]
+
+
+REFUSED = """
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+shown = np.zeros(4)
+win = MPI.Win.Create(shown, 8, comm=comm)
+win.Lock_all()
+if comm.rank > 0:
+    try:
+        win.Put(np.ones(1), 0, 5 - comm.rank)
+    except MPI.Exception:
+        pass
+comm.Barrier()
+if comm.rank == 0:
+    win.Sync()
+    shown[1] = 5
+elif comm.rank == 2:
+    win.Put(np.ones(1), 0, 1)
+win.Unlock_all()
+win.Free()
+"""
+
+
+def test_an_access_that_is_refused_hides_no_other(tmp_path: Path):
+    path = tmp_path / "refused.py"
+    path.write_text(REFUSED)
+    found = {(each.category, each.line) for each in simulate(path, ranks=RANKS, check=True).findings}
+    assert found == {("InvalidParameter", 10), ("GlobalConcurrency", 16), ("GlobalConcurrency", 18)}

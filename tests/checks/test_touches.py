@@ -35,6 +35,8 @@ LINE = 1 + PROGRAM[: PROGRAM.index("TOUCH")].count("\n")
         ("for i in range(5): total = both[i] + 1", True),
         ("total = used[0] if rest[0] > 1 else rest[0]", False),
         ("total = used[0] + 1 if rest[0] == 1 else rest[0]", True),
+        ("wait = abs; total = wait(rest[0])", False),
+        ("wait = abs; total = wait(used[0])", True),
     ],
 )
 def test_an_array_in_use_is_found_touched(tmp_path: Path, touch: str, is_found: bool):
@@ -69,3 +71,19 @@ def test_a_window_is_found_touched_beside_a_put(tmp_path: Path, touch: str, is_f
     assert {(each.category, each.line) for each in findings} == (
         {("GlobalConcurrency", 8), ("GlobalConcurrency", 9)} if is_found else set()
     )
+
+
+def test_a_call_that_is_refused_has_touched_nothing(tmp_path: Path):
+    path = tmp_path / "refused.py"
+    path.write_text(
+        "import numpy as np\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\nshown = np.zeros(2)\n"
+        "win = MPI.Win.Create(shown, 8, comm=comm)\nwin.Fence()\nwin.Put(np.ones(1), 1 - comm.rank)\n"
+        "for call in (comm.Send, comm.Isend):\n"
+        "    try:\n"
+        "        call(shown, dest=9)\n"
+        "    except MPI.Exception:\n"
+        "        pass\n"
+        "win.Fence()\nwin.Free()\n"
+    )
+    findings = simulate(path, ranks=2, check=True).findings
+    assert {(each.category, each.line) for each in findings} == {("InvalidParameter", 10)}

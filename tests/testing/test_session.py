@@ -182,6 +182,22 @@ def test_a_stall_is_explained_also_after_a_mistake_of_another_test(tmp_path: Pat
     assert "test_it.py:8: CallOrdering: Comm.recv waits for ever" in session.text, session.text
 
 
+def test_what_earlier_tests_have_left_is_told_of_after_a_stall(tmp_path: Path):
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", suites=("lost",))
+    found = re.findall(r"^ERROR \S+::(\S+) - test_lost.py:(\d+): (\w+)", session.text, re.MULTILINE)
+    left = [("test_leaves_a_message", "18", "CallOrdering"), ("test_leaves_a_request", "22", "RequestLifecycle")]
+    assert sorted(found) == left, session.text
+    assert "2 failed, 3 passed, 2 errors" in session.text
+    assert "CallOrdering: Comm.recv waits for ever" in session.of("test_stalls")
+
+
+def test_a_session_with_x_stops_at_a_finding(tmp_path: Path):
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "-x", suites=("mistaken",))
+    assert "ERROR test_mistaken.py::test_mistaken - test_mistaken.py:9: ParameterMatching" in session.text
+    assert "1 passed, 1 xfailed, 1 error in" in session.text
+    assert "stopping after 1 failure" in session.text
+
+
 def test_findings_of_no_test_are_a_failure_of_the_session(tmp_path: Path):
     (tmp_path / "test_it.py").write_text("from mpi4py import MPI\nMPI.COMM_WORLD.Dup()\ndef test_it(): pass\n")
     session = run(tmp_path, "--xsim-session", "2", "--xsim-check")

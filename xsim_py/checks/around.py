@@ -76,7 +76,7 @@ def make(monitor, function, advice, polls, enter, failed, leave, frame_of, missi
                     # The arguments fit no parameters: the method itself will say so.
             result = {called}
         except BaseException as error:
-            failed(made, error)
+            failed(made, error, frame)
             raise
         if polls:
             monitor.polls = True
@@ -197,11 +197,14 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
         made.is_open = True
         return made
 
-    def failed(made: MpiCall, error: BaseException) -> None:
+    def failed(made: MpiCall, error: BaseException, frame: FrameType) -> None:
         try:
             hooks.failed(monitor, made, error)
         finally:
             leave(made, None, None, None, None)
+        state = made.rank
+        if isinstance(error, Exception) and (state.buffers or state.exposed):  # else the rank comes to its end
+            lines.go_on(frame, state, raised=True)
 
     def leave(made: MpiCall, after: After | None, result: Any, first: Any, frame: FrameType | None) -> None:
         made.is_open = False

@@ -194,6 +194,9 @@ def _tidy(monitor: Monitor, state: RankState) -> None:
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
     """Take note of what a call has refused, unless it was known before that it had to be."""
+    if isinstance(error, _OF_PYTHON) or (isinstance(error, errors.Exception) and error.Get_error_class() in _INVALID):
+        for exposed in call.rank.exposed:
+            exposed.withdraw(call.place)
     if monitor.has_noted(call.place, call.rank.number):
         return
     if not _is_ours(error.__traceback__):  # a function of the program that was called back
@@ -243,6 +246,8 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     conflicts.conflicting(monitor)
     if ended != "stalled":
         monitor.is_doubtful = ordering.buffered(monitor) is None
+    if ended != "finished":
+        requests.lost(monitor)
     if ended == "aborted":
         return
     for number in sorted(finished):
@@ -255,4 +260,5 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
     if ended == "finished":
         ordering.unreceived(monitor)
     else:
+        ordering.unreceived(monitor, before=True)
         ordering.stalled(monitor, waiting)

@@ -13,6 +13,7 @@ from .sides import ACCUMULATE, READ, WRITE, Access
 from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
 
     from .monitor import Monitor, RankState
@@ -62,6 +63,16 @@ class Exposed:
         state.steps.take([access], [access], False)
         self._last = (how, place, pieces, epoch, len(state.steps.ahead))
 
+    def withdraw(self, place: Place) -> None:
+        """Forget what a call was about to touch that has been refused: just the one with this very place."""
+        key = self._mine.key, self._mine.window.comm.me
+        accesses = self._monitor.accesses.get(key, [])
+        while accesses and accesses[-1].place is place:
+            accesses.pop()
+            self._last = None
+            if not accesses:
+                del self._monitor.accesses[key]
+
     def _polls(self, place: Place, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
         """Return whether a load looks until something is there, or has it be there that the rank does not know of."""
         if any(mine.is_shared and not mine.window.freed for mine in self._state.windows.values()):
@@ -105,6 +116,11 @@ def look(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> 
     after = [access for access in latest if access.rank != state.number]
     if after and after != mine.seen:
         mine.seen = after
-        seen = Access(state.number, "", place, READ, "", [], exclusive=False)
-        seen.after = after
-        state.steps.take([], [seen], False)
+        state.steps.take([], [has_seen(state.number, place, after)], False)
+
+
+def has_seen(rank: int, place: Place, after: Sequence[Access]) -> Access:
+    """Return what stands for having seen the results of accesses: a rank that waits for it comes after them."""
+    seen = Access(rank, "", place, READ, "", [], exclusive=False)
+    seen.after = after
+    return seen

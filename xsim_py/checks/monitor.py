@@ -230,15 +230,21 @@ class Monitor:
         doing = {self.doing.get(rank, "") for rank in self.ranks}
         return any(key[0] in categories and key[4] in doing for key in self._noted)
 
-    def findings(self) -> tuple[Finding, ...]:
-        """Return what was found, by file and line."""
+    def is_over(self, place: Place) -> bool:
+        """Return whether a place belongs to something that ranks have done, as a test, and that none does any more."""
+        return bool(place[2]) and place[2] not in self.doing.values()
+
+    def findings(self, doing: str | None = None) -> tuple[Finding, ...]:
+        """Return what was found, by file and line: all, or what was found in something that ranks were doing."""
         found = []
-        for (category, file, line, text, doing), noted in self._noted.items():
+        for (category, file, line, text, at), noted in self._noted.items():
+            if doing not in (None, at):
+                continue
             details = list(noted.details)
             if len(details) > _MOST_DETAILS:
                 details = [*details[:_MOST_DETAILS], f"... and {len(details) - _MOST_DETAILS:,} more"]
             ranks = tuple(sorted(noted.ranks))
-            found.append(Finding(category, shown(file, self.start), line, text, ranks, tuple(details), doing=doing))
+            found.append(Finding(category, shown(file, self.start), line, text, ranks, tuple(details), doing=at))
         return tuple(sorted(found, key=by_place))
 
     def where(self, place: Place) -> str:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     """Find the calls in which ranks wait for ever, and what has not fitted where that is known."""
     calls = [call for call in monitor.open_calls() if call.rank.number in waiting]
-    unmatched = [send for send in (*monitor.under_way.values(), *_pending(calls)) if send.partner is None]
+    sends = (*monitor.under_way.values(), *_pending(calls))
+    unmatched = [send for send in sends if send.partner is None and not monitor.is_over(send.place)]
     explained = False
     for call in calls:
         for receive in _sides(call):
@@ -133,9 +134,11 @@ def incomplete(monitor: Monitor) -> None:
                 monitor.note(CALL_ORDERING, said.place, f"{said.name} is not called by all", said.rank, others)
 
 
-def unreceived(monitor: Monitor) -> None:
-    """Find the messages that nobody has received."""
+def unreceived(monitor: Monitor, *, before: bool = False) -> None:
+    """Find the messages that nobody has received; on demand only those of what ranks have done before."""
     for send in monitor.under_way.values():
+        if before and not monitor.is_over(send.place):
+            continue
         text = f"a message of {send.name} is never received"
         monitor.note(CALL_ORDERING, send.place, text, send.rank, f"to rank {send.peer}, tag {send.tag}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import REQUEST_LIFECYCLE, RESOURCE_LEAK
@@ -45,6 +46,8 @@ class RequestRecord:
         The parts of the buffer of a partitioned one.
     restart : callable, optional
         Called with each call that starts a persistent collective.
+    at_end : callable, optional
+        Called when the request of a one-sided call has been completed.
     """
 
     waited_for = sends = False
@@ -53,6 +56,7 @@ class RequestRecord:
     comm: Any = None
     collective: CollectiveCall | None = None
     restart: Callable[[MpiCall], None] | None = None
+    at_end: Callable[[], None] | None = None
     partitions: Sequence[Any] = ()
 
     def __init__(self, task: Any, title: str, place: Place, *, persistent: bool) -> None:
@@ -95,6 +99,8 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
         monitor.received(operation.message, record.transfers[0])
     if record.used:
         end_uses(record)
+    if record.at_end is not None:
+        record.at_end()
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
         # One of several might have been another one, and a test might have been made again.
@@ -142,6 +148,11 @@ def _never_started(monitor: Monitor, state: RankState, record: RequestRecord) ->
     monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
 
 
+def _never_completed(monitor: Monitor, state: RankState, record: RequestRecord) -> None:
+    text = f"the request of {record.title} is never completed"
+    monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
+
+
 def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> None:
     """Follow ``Wait``, which returns at once where nothing was started: no mistake, if that comes later."""
     wait_all(monitor, call, None, (request,))
@@ -177,8 +188,25 @@ def left(monitor: Monitor, state: RankState) -> None:
         if not record.started:
             _never_started(monitor, state, record)
         elif record.active:
-            text = f"the request of {record.title} is never completed"
-            monitor.note(REQUEST_LIFECYCLE, record.place, text, state.number)
+            _never_completed(monitor, state, record)
         else:
             text = f"the persistent request of {record.title} is never freed"
             monitor.note(RESOURCE_LEAK, record.place, text, state.number)
+
+
+def lost(monitor: Monitor) -> None:
+    """Find the active requests of what ranks have done before, as of earlier tests, that no handle names any more.
+
+    Where there is a handle, the program might have completed the request if its run had gone on.
+    """
+    left = [
+        (state, record)
+        for state in monitor.ranks.values()
+        for record in state.requests.values()
+        if record.active and monitor.is_over(record.place)
+    ]
+    if left:
+        named = {id(each._impl) for each in gc.get_objects() if issubclass(type(each), Request)}
+        for state, record in left:
+            if id(record.task) not in named:
+                _never_completed(monitor, state, record)

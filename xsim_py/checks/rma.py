@@ -7,6 +7,7 @@ of them writes, and they are not accumulations with one operation (12.7.1); excl
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from xsim_py.mpi4py.win import place_in_target
 
 from . import arguments, buffers, collectives, conflicts
 from .elements import overlap
-from .exposed import Exposed, latest_of, look, see
+from .exposed import Exposed, has_seen, latest_of, look, see
 from .monitor import is_of_mpi4py
 from .requests import end_uses, of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from .around import After
-    from .monitor import Monitor, MpiCall
+    from .monitor import Monitor, MpiCall, RankState
     from .sides import Place
 
 SUM = INSTANCES["SUM"]
@@ -41,8 +42,8 @@ class OpenWindow:
 
     Attributes
     ----------
-    open : dict of int to list of Access
-        The accesses that are not complete, by target.
+    open : dict of int to dict of Access
+        The accesses that are not complete, by target, in order.
     locks : dict of int to int
         The kind of lock that the rank has on each target.
     signals : dict
@@ -88,7 +89,7 @@ class OpenWindow:
     def __init__(self, window: Any) -> None:
         self.window = window
         self.key = (window.comm.cid, window.comm.ranks[0])
-        self.open: dict[int, list[Access]] = {}
+        self.open: dict[int, dict[Access, None]] = {}
         self.locks: dict[int, int] = {}
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
@@ -155,9 +156,19 @@ def _parsed(buf: Any) -> Any:
 
 
 def _guarded(
-    monitor: Monitor, call: MpiCall, mine: OpenWindow, target: int, access: Access, *lent: Any, awaited: Any = None
+    monitor: Monitor,
+    call: MpiCall,
+    mine: OpenWindow,
+    target: int,
+    access: Access,
+    *lent: Any,
+    awaited: Any = None,
+    latest: dict[int, Access] | None = None,
 ) -> After:
-    """Have an access counted where the call succeeds, and the buffers of the origin guarded until it is complete."""
+    """Have an access counted where the call succeeds, and the buffers of the origin guarded until it is complete.
+
+    One that changes something is then the `latest` of its rank.
+    """
     uses = [used for buf in lent if (used := buffers.lent(monitor, call, buf)) is not None]
     result = None if awaited is None else buffers.awaited(monitor, call, awaited)
     if result is not None:
@@ -168,14 +179,17 @@ def _guarded(
     def begun(request: Any) -> None:
         if not mine.is_of_library:
             monitor.accesses.setdefault((mine.key, target), []).append(access)
+        if latest is not None:
+            latest[access.rank] = access
         access.since = call.rank.next_moment()
         call.rank.steps.take([access], [], True)
-        mine.open.setdefault(target, []).append(access)
-        record: Any = None if request is None else of_request(monitor, call, request)
-        if record is None:
-            record = access.used = buffers.Unnamed(call)
+        mine.open.setdefault(target, {})[access] = None
+        record = None if request is None else of_request(monitor, call, request)
+        if record is not None:
+            record.at_end = partial(_is_there, call.rank, mine, target, [access])
+        access.used = buffers.Unnamed(call) if record is None else record
         for used in uses:
-            used.begin(record)
+            used.begin(access.used)
 
     return begun
 
@@ -196,8 +210,8 @@ def _writes(how: str) -> Callable[..., After | None]:
         access = _access(monitor, call, mine, how, parsed, target_rank, target, op if how == ACCUMULATE else None)
         if access is None:
             return None
-        latest_of(monitor, how, mine, target_rank)[access.rank] = access
-        return _guarded(monitor, call, mine, target_rank, access, origin)
+        latest = latest_of(monitor, how, mine, target_rank)
+        return _guarded(monitor, call, mine, target_rank, access, origin, latest=latest)
 
     return follow
 
@@ -233,12 +247,11 @@ def _fetches(
     access = _access(monitor, call, mine, ACCUMULATE, parsed, target_rank, target, op)
     if access is None:
         return None
-    access.latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
+    access.latest = latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
     see(access)
-    if getattr(op._impl, "name", "") == "NO_OP":  # it only reads
+    if access.only_reads:
         return _guarded(monitor, call, mine, target_rank, access, awaited=result)
-    access.latest[access.rank] = access
-    return _guarded(monitor, call, mine, target_rank, access, origin, compare, awaited=result)
+    return _guarded(monitor, call, mine, target_rank, access, origin, compare, awaited=result, latest=latest)
 
 
 def _fetches_one(
@@ -270,22 +283,42 @@ def _swaps(
 # ------------------------------------------------------------------------------------------------ synchronisation
 
 
-def _complete(call: MpiCall, accesses: Iterable[Access]) -> None:
-    """Take note that accesses are complete."""
+def _complete(state: RankState, accesses: Iterable[Access]) -> None:
+    """Take note that accesses are complete, also where their requests have yet to be freed (12.3.5)."""
     done = list(accesses)
     for access in done:
         if access.latest:
             see(access)  # others may have accumulated between its call and now
     _free_buffers(done)
     if done:
-        _end(call, done)
+        _end(state, done)
 
 
-def _end(call: MpiCall, accesses: list[Access]) -> None:
-    moment = call.rank.next_moment()
+def _end(state: RankState, accesses: list[Access]) -> None:
+    moment = state.next_moment()
     for access in accesses:
         access.until = moment
-    call.rank.steps.take([], accesses, False)
+    state.steps.take([], accesses, False)
+
+
+def _is_there(state: RankState, mine: OpenWindow, target: int, accesses: Iterable[Access]) -> None:
+    """Take note that accesses are complete at the origin.
+
+    What one of them fetches is there then. So one that only reads is over at the target, too; of one that also writes
+    there, that is not known before it is complete.
+    """
+    open_ones = mine.open.get(target, {})
+    there = [access for access in accesses if access in open_ones]
+    _free_buffers(there)
+    read = [access for access in there if access.only_reads]
+    _complete(state, read)
+    for access in read:
+        del open_ones[access]
+    for access in there:
+        if access.latest and not access.only_reads:
+            see(access)
+            state.steps.take([], [has_seen(access.rank, access.place, access.after)], False)
+            access.latest = {}  # it sees no more
 
 
 def _completing(
@@ -300,7 +333,7 @@ def _completing(
 
         def done(_: Any) -> None:
             for target in list(targets(mine, next(iter((*args, *kwargs.values())), None))):
-                _complete(call, mine.open.pop(target, ()))
+                _complete(call.rank, mine.open.pop(target, ()))
                 kind = mine.locks.pop(target, None) if unlocks else None
                 if kind is not None:
                     signal = Signal()
@@ -314,7 +347,7 @@ def _completing(
 
 
 def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> Callable[..., After | None]:
-    """Return what follows a call after which the buffers of the origin are free again."""
+    """Return what follows a call after which the accesses to some targets are complete at the origin."""
 
     def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
         mine = _of(call, win)
@@ -323,7 +356,7 @@ def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> 
 
         def done(_: Any) -> None:
             for target in targets(mine, next(iter((*args, *kwargs.values())), None)):
-                _free_buffers(mine.open.get(target, ()))
+                _is_there(call.rank, mine, target, [*mine.open.get(target, ())])
 
         return done
 
@@ -350,7 +383,7 @@ def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
     if not mine.open:
         return None
     open_ones = [access for accesses in mine.open.values() for access in accesses]
-    _end(call, open_ones)
+    _end(call.rank, open_ones)
 
     def done(_: Any) -> None:
         _free_buffers(open_ones)
@@ -409,9 +442,10 @@ def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
         look(monitor, call.rank, mine, call.place)
 
 
-def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int) -> Signal:
-    """Return the next signal of a kind between two members of a window, on this side of it."""
-    count = mine.signals[kind, source, dest] = mine.signals.get((kind, source, dest), 0) + 1
+def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int, *, gives: bool) -> Signal:
+    """Return the next signal of a kind between two members of a window, on this side of it; both may be one member."""
+    side = kind, source, dest, gives
+    count = mine.signals[side] = mine.signals.get(side, 0) + 1
     key = mine.key, kind, source, dest, count
     found: Signal | None = monitor.signals.pop(key, None)  # each of the two asks for it once
     if found is None:
@@ -463,7 +497,7 @@ def _waits(monitor: Monitor, call: MpiCall, win: Any) -> After | None:
 
 def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: list[int]) -> list[Signal]:
     me = mine.window.comm.me
-    signals = [_signal(monitor, mine, kind, me, dest) for dest in dests]
+    signals = [_signal(monitor, mine, kind, me, dest, gives=True) for dest in dests]
     for signal in signals:
         signal.given = True
     call.rank.steps.take(list(signals), [], True)
@@ -472,7 +506,7 @@ def _give(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, dests: l
 
 def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources: list[int]) -> list[Signal]:
     me = mine.window.comm.me
-    signals = [_signal(monitor, mine, kind, source, me) for source in sources]
+    signals = [_signal(monitor, mine, kind, source, me, gives=False) for source in sources]
     call.rank.steps.take([], list(signals), False)
     return signals
 

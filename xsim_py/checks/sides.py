@@ -221,8 +221,8 @@ class Access(Deed):
         The moments of its rank at which it began, and at which it was complete; see `RankState`.
     shown_by : Signal or None
         The Post of the target that allows it.
-    used : Unnamed or None
-        What has the buffers of the origin, until the access is complete; None where a request has them.
+    used : RequestRecord, Unnamed or None
+        What has the buffers of the origin, until the access is complete there.
     is_local, is_passive : bool
         Whether it is a load or a store of the rank itself; whether who makes it has a lock, or a lock of itself.
     polls, was_polled : bool
@@ -265,6 +265,11 @@ class Access(Deed):
         self.exclusive = exclusive
 
     @property
+    def only_reads(self) -> bool:
+        """True if it changes nothing."""
+        return self.how == READ or self.what.startswith("NO_OP ")
+
+    @property
     def shown(self) -> tuple[int, float]:
         """Return between which moments of the rank whose memory it is it may look there or change it."""
         if self.is_local:
@@ -277,7 +282,7 @@ class Access(Deed):
             local, remote = (self, other) if self.is_local else (other, self)
             if remote.is_passive and (local.polls if local.how == READ else remote.how == READ):
                 return False  # 12.7, of the unified memory model: the rank may look, and store where others look
-            if local.how == READ and remote.what.startswith("NO_OP "):
+            if local.how == READ and remote.only_reads:
                 return False
             apart = local.is_passive
         else:

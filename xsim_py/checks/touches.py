@@ -136,12 +136,13 @@ class LineWatch:
         if self._usable and _gettrace() is self._opener:
             _settrace(None)
 
-    def go_on(self, frame: FrameType, state: RankState) -> None:
-        """Watch what comes after an MPI call, which `frame` has made, of a rank."""
+    def go_on(self, frame: FrameType, state: RankState, *, raised: bool = False) -> None:
+        """Watch what comes after an MPI call of a rank, which `frame` has made, perhaps after an exception."""
         if not self._usable:
             return
         code = self._in(frame.f_code)
-        if code.needs_no_watch(frame, state, self._monitor.doing.get(state.number, "")):
+        # What catches an exception may be anywhere.
+        if not raised and code.needs_no_watch(frame, state, self._monitor.doing.get(state.number, "")):
             return
         if _gettrace() not in (None, self._opener):  # the program may trace itself
             return

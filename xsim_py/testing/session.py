@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -28,6 +28,7 @@ import pytest
 from _pytest._code.code import ReprExceptionInfo, ReprFileLocation, ReprTracebackNative
 
 from xsim_py.errors import ConfigError
+from xsim_py.findings import by_place
 from xsim_py.process.programs.called_functions import FoundInRanks
 from xsim_py.process.ranks import current
 from xsim_py.run import simulate
@@ -82,6 +83,8 @@ class SessionJob:
         self._names: dict[str, dict[int, str]] = {}
         """For the place of each test, what it is called on each rank."""
         self._collect_reports: dict[str, dict[int, Any]] = {}
+        self._found_in: Callable[[str], Iterable[Finding]] = lambda _: ()
+        self._found: set[Any] = set()
 
     def waits_for(self, rank: int, test: str) -> bool:
         """Return whether another rank is still to do, or in the middle of, a test that this one is done with."""
@@ -128,7 +131,9 @@ class SessionJob:
     def begun(self, rank: int, test: str, location: tuple[str, int | None, str]) -> None:
         """Take down that a rank has begun with a test."""
         self.at[rank] = test
-        _control().doing[rank] = self._place(test)
+        control = _control()
+        control.doing[rank] = self._place(test)
+        self._found_in = control.found
         self._tests.setdefault(test, _Test()).location = location
 
     def location(self, test: str) -> tuple[str, int | None, str]:
@@ -151,15 +156,19 @@ class SessionJob:
 
     # ------------------------------------------------------------------------------------------- what is made of it
 
-    def found(self, findings: Iterable[Finding]) -> dict[str, list[str]]:
-        """Return what was found in each test that is not expected to fail; what in none, under an empty name."""
+    def found(self, findings: Iterable[Finding], only: str | None = None) -> dict[str, list[str]]:
+        """Return what is new in findings, for each test, or one, that is not expected to fail; of no test, under ""."""
         texts: dict[str, list[str]] = {}
         for finding in findings:
             names = self._names.get(finding.doing, {})
             test = next((names[rank] for rank in finding.ranks if rank in names), "")
-            known = self._tests.get(test, _Test())
-            if not any(hasattr(each, "wasxfail") for reports in known.reports.values() for each in reports):
-                texts.setdefault(test, []).append(finding.report())
+            known, key = self._tests.get(test, _Test()), (*by_place(finding), finding.doing)
+            if only not in (None, test) or key in self._found:
+                continue
+            if any(hasattr(each, "wasxfail") for reports in known.reports.values() for each in reports):
+                continue
+            self._found.add(key)
+            texts.setdefault(test, []).append(finding.report())
         return texts
 
     def end(self, report: str, found: dict[str, list[str]]) -> str | None:
@@ -217,7 +226,14 @@ class SessionJob:
     def _tell(self, test: str) -> None:
         self.done.add(test)
         known = self._tests[test]
-        self.controller.tell(test, known.location, merged(known.reports, self.ranks))
+        reports = merged(known.reports, self.ranks)
+        with current.outside():
+            texts = self.found(self._found_in(self._place(test)), only=test).get(test)
+        if texts:  # what a test has left open may still be closed by another one, and is told of at the end
+            torn_down = [each for each in reports if each.when == "teardown" and each.passed]
+            made = _found_after(test, known.location, texts)
+            reports = [*(each for each in reports if each not in torn_down), made]
+        self.controller.tell(test, known.location, reports)
         self.stops = self.controller.stops
 
     def _place(self, test: str) -> str:

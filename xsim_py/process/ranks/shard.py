@@ -59,9 +59,12 @@ class Control:
         What ranks are doing, where their program says so: the name of a test, while it lasts.
     broken_off : set of str
         What a rank was doing when it `breaks_off`; empty of one whose program says nothing of that.
+    found : callable
+        Takes something that ranks were doing, and returns the findings of checks that are known of it now.
     """
 
     def __init__(self) -> None:
+        self.found: Callable[[str], Sequence[Any]] = lambda _: ()
         self.doing: dict[int, str] = {}
         self.broken_off: set[str] = set()
         self.stop_reason = ""
