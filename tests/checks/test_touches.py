@@ -10,6 +10,8 @@ PROGRAM = """
 import numpy as np
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
+def Sendrecv(array):
+    return len(array)
 def main(both, rest):
     used = both[4:]
     request = comm.Irecv(used, 1 - comm.rank)
@@ -37,13 +39,18 @@ LINE = 1 + PROGRAM[: PROGRAM.index("TOUCH")].count("\n")
         ("total = used[0] + 1 if rest[0] == 1 else rest[0]", True),
         ("wait = abs; total = wait(rest[0])", False),
         ("wait = abs; total = wait(used[0])", True),
+        ("total = Sendrecv(rest)", False),  # names of methods, without an object
+        ("at = len; total = at(rest)", False),
+        ("at = np.max; total = at(used)", True),
     ],
 )
 def test_an_array_in_use_is_found_touched(tmp_path: Path, touch: str, is_found: bool):
     path = tmp_path / "touching.py"
     path.write_text(PROGRAM.replace("TOUCH", touch))
-    findings = simulate(path, ranks=2, check=True).findings
-    assert [(each.category, each.line) for each in findings] == ([("LocalConcurrency", LINE)] if is_found else [])
+    result = simulate(path, ranks=2, check=True)
+    assert result.ended == "finished"
+    found = [(each.category, each.line) for each in result.findings]
+    assert found == ([("LocalConcurrency", LINE)] if is_found else [])
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,14 @@
 """Persistent collectives can be started again and again, in an order that differs between the ranks."""
 
+import gc
+import weakref
+from array import array
+
 import numpy as np
+import pytest
 
 from tests.mpi4py.ranks import values_of
+from xsim_py import simulate
 
 
 def totals(request, rank, mine, total):
@@ -102,3 +108,47 @@ def test_a_wrong_argument_is_refused_at_once():
         return False
 
     assert values_of(program, ranks=2) == [True, True]
+
+
+class Numbers(array):
+    """An array that can be referred to weakly."""
+
+
+def reduced_at_once(comm, mine, total):
+    comm.Iallreduce(mine, total).Wait()
+
+
+def reduced_again(comm, mine, total):
+    request = comm.Allreduce_init(mine, total)
+    request.Start()
+    request.Wait()
+    request.Free()
+
+
+def passed_around(comm, mine, total):
+    send, receive = comm.Send_init(mine, 1 - comm.rank), comm.Recv_init(total, 1 - comm.rank)
+    for request in (receive, send):
+        request.Start()
+    for request in (receive, send):
+        request.Wait()
+        request.Free()
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("use", [reduced_at_once, reduced_again, passed_around])
+def test_what_a_request_has_used_goes_when_the_program_lets_it_go(use, check):
+    def program():
+        from mpi4py import MPI
+
+        mine, total = Numbers("i", [1]), Numbers("i", [0])
+        refs = weakref.ref(mine), weakref.ref(total)
+        use(MPI.COMM_WORLD, mine, total)
+        del mine, total
+        MPI.COMM_WORLD.Barrier()
+        return [ref() for ref in refs]
+
+    gc.disable()  # which would find it, sooner or later
+    try:
+        assert simulate(program, ranks=2, check=check).values == [[None, None]] * 2
+    finally:
+        gc.enable()

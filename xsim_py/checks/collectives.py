@@ -522,7 +522,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         enter(monitor, call, comm, said)
 
-        def start(record: Any, number: int, by: MpiCall) -> None:
+        def start(number: int, record: Any, by: MpiCall) -> None:
             begun = CollectiveCall(by.rank.number, name, record.place)
             meet(monitor, by, record.comm, begun, number)
             record.collective = begun
@@ -535,7 +535,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
             if record is not None:
                 record.comm = comm._comm()
                 number = call.rank.collectives[record.comm.cid, record.comm.ranks[0]]
-                record.restart = partial(start, record, number)
+                record.restart = partial(start, number)
 
         return prepared
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import shown
 from xsim_py.mpi.constants import MODE_RDONLY
+from xsim_py.mpi.io.representation import in_file
+from xsim_py.mpi4py.datatype import INSTANCES
 
 from . import buffers, collectives
 from .requests import of_request
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall
 
 _TOGETHER = (
-    *("Set_size", "Preallocate", "Set_view", "Sync", "Seek_shared", "Set_atomicity"),
+    *("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity"),
     *(f"{verb}{suffix}" for verb in ("Read", "Write") for suffix in ("_all", "_at_all", "_ordered")),
 )
 
@@ -43,12 +45,35 @@ def _open(
 
 def _together(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> None:
     """Follow a call that all who have opened the file make."""
+    _meet(monitor, call, file)
+
+
+def _meet(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
+    """Compare a call with those of the others who have opened the file."""
     opened = file._impl
     if opened is file._null or opened.closed:
         return
-    said = CollectiveCall(call.rank.number, call.title, call.place)
+    said = CollectiveCall(call.rank.number, call.title, call.place, same=same)
     collectives.meet(monitor, call, opened.comm, said)
     call.rank.steps.take([said], [said], True)
+
+
+def _view(
+    monitor: Monitor,
+    call: MpiCall,
+    file: Any,
+    disp: int = 0,
+    etype: Any = INSTANCES["BYTE"],
+    filetype: Any = None,
+    datarep: str | None = "native",
+    info: Any = None,
+) -> None:
+    """Follow ``Set_view``, for which all members have etypes of one extent."""
+    try:
+        extent = in_file(datarep or "native", etype._live()).extent
+    except Exception:  # the call itself will say what is wrong
+        return
+    _meet(monitor, call, file, f"an etype of {extent} bytes")
 
 
 def _begins(*, reads: bool) -> Callable[..., After | None]:
@@ -82,6 +107,7 @@ _BEGUN = ("", "_at", "_shared", "_all", "_at_all")
 
 ADVICE: dict[str, Callable[..., Any]] = {
     "Open": _open,
+    "Set_view": _view,
     **dict.fromkeys(_TOGETHER, _together),
     **{f"Iread{suffix}": _begins(reads=False) for suffix in _BEGUN},
     **{f"Iwrite{suffix}": _begins(reads=True) for suffix in _BEGUN},

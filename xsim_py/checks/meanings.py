@@ -113,6 +113,8 @@ def _unrolled(part: Any) -> Any:
 
 def value_of(names: tuple[str, ...], scope: Scope) -> Any:
     """Return what names mean, without running any code; None where they mean nothing."""
+    if not names:
+        return None
     variables, first = scope[0], names[0]
     value = variables[first] if first in variables else scope[1].get(first)
     for name in names[1:]:

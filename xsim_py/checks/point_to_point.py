@@ -284,7 +284,7 @@ def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
     record.active = record.started = True
     record.transfers = []
     if record.restart is not None:
-        record.restart(call)
+        record.restart(record, call)
     if record.partitions:
         from .partitions import started
 

@@ -45,7 +45,7 @@ class RequestRecord:
     partitions : list of PackedMemory
         The parts of the buffer of a partitioned one.
     restart : callable, optional
-        Called with each call that starts a persistent collective.
+        Called with this and with each call that starts it, where it is a persistent collective.
     at_end : callable, optional
         Called when the request of a one-sided call has been completed.
     """
@@ -55,7 +55,7 @@ class RequestRecord:
     buf: Any = None
     comm: Any = None
     collective: CollectiveCall | None = None
-    restart: Callable[[MpiCall], None] | None = None
+    restart: Callable[[RequestRecord, MpiCall], None] | None = None
     at_end: Callable[[], None] | None = None
     partitions: Sequence[Any] = ()
 
@@ -125,6 +125,8 @@ def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
         text = f"the request of {record.title} is freed while it is active"
         monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)
         monitor.freed.append(record)
+    else:
+        record.task = None  # as where one is completed: the buffers of the program go when it lets them go
     end_uses(record)
 
 

@@ -346,6 +346,21 @@ def test_ranks_that_wait_for_one_to_open_are_called(tmp_path: Path):
     assert "rank 0 waits for rank 2 waits for rank 0" in done.result.report
 
 
+def test_a_rank_that_writes_nothing_may_have_an_etype_of_another_size(tmp_path: Path):
+    text = """
+    pair = MPI.INT.Create_contiguous(2).Commit()
+    file = opened()
+    if rank == 1:
+        file.Set_view(0, MPI.INT, MPI.INT.Create_contiguous(0).Commit())
+    else:
+        file.Set_view(0, pair, pair.Create_subarray([2], [1], [rank // 2]).Commit())
+    file.Write_all(np.full(0 if rank == 1 else 2, rank, "i4"))
+    file.Close()
+    """
+    run(tmp_path, text, ranks=3)
+    assert np.fromfile(tmp_path / "data", "i4").tolist() == [0, 0, 2, 2]
+
+
 def test_ranks_in_different_calls_of_a_file_are_named(tmp_path: Path):
     text = "file = opened(); file.Set_size(5) if rank else file.Close()"
     done = run(tmp_path, text, ranks=2)

@@ -106,7 +106,7 @@ class Fiber:
             _swap(self.rank)
         current.fiber = self
         _vitals.rank = self.rank.number
-        glet.switch(self, body)
+        glet.switch([self, body])
         current.fiber = None
 
     def park(self, reason: Any) -> None:
@@ -306,9 +306,11 @@ def is_hub(glet: Any) -> bool:
     return glet is _hub
 
 
-def _serve(fiber: Any, body: Any) -> None:
+def _serve(given: list[Any]) -> None:
     """Run one body after the other, as a worker. Nothing here may refer to the worker, or it would stay for ever."""
-    while body is not None:
+    while given:
+        fiber, body = given
+        given.clear()  # what a greenlet has begun with it keeps until its end
         body(fiber)
         fiber.greenlet = None
         # A worker that waits for its next rank must not keep the last one, nor what that has left.
@@ -317,7 +319,7 @@ def _serve(fiber: Any, body: Any) -> None:
         worker.gr_context = None  # what the body has put into context variables
         _idle.append(worker)
         del worker
-        fiber, body = _hub.switch()
+        given = _hub.switch()
 
 
 def swap_by(swap: Callable[[Rank], None] | None) -> None:
@@ -347,7 +349,7 @@ def dismiss_workers() -> None:
         # Kept workers hold frames; the collector would look through these once more at the end of the process.
         gc.freeze()
     while _idle:
-        _idle.pop().switch(None, None)  # to end like this takes half of what it takes to be collected
+        _idle.pop().switch([])  # to end like this takes half of what it takes to be collected
 
 
 _roaming = False  # whether fibers may be in greenlets of the program's, so that each notes where it is to go on
