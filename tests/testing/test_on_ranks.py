@@ -63,3 +63,23 @@ def test_other_ends_of_the_job(failing: Session):
     assert "ZeroDivisionError" in failing.of("test_teardown")
     assert "async functions are not tests that run on ranks" in failing.of("test_async")
     assert "rank 7 does not exist; there are 2, 0 to 1" in failing.of("test_a_rank_that_is_not_there")
+
+
+DEATHS = """
+import pytest
+
+@pytest.mark.ranks(2, fail="rank=1 before its 1st {call}")
+def test_dies(comm):
+    try:
+        comm.barrier()
+    except Exception:
+        pass
+"""
+
+
+@pytest.mark.parametrize("call", ["barrier", "Barrier"])
+def test_a_failure_that_never_comes_is_told(tmp_path: Path, call: str):
+    (tmp_path / "test_deaths.py").write_text(DEATHS.format(call=call))
+    session = run(tmp_path, "-W", "error")
+    warned = "PytestWarning: never came, for the ranks had ended or made no such call: rank=1 before its 1st Barrier"
+    assert (warned in session.text) == (call == "Barrier"), session.text

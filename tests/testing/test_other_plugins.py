@@ -8,6 +8,23 @@ import pytest
 
 from tests.testing.running import run
 
+WAITS = """
+def add(comm):
+    comm.barrier()
+    total = 1
+    total += 1
+    return total
+"""
+TEST_WAITS = """
+import pytest
+import waits
+from mpi4py import MPI
+
+@pytest.mark.ranks(2)
+def test_add():
+    assert waits.add(MPI.COMM_WORLD) == 2
+"""
+
 
 def test_coverage_counts_what_any_rank_has_run_also_in_processes_of_xdist(tmp_path: Path):
     words = ("-p", "xdist", "-n", "2", "-p", "pytest_cov", "--cov=library", "--cov-report=term-missing")
@@ -20,6 +37,14 @@ def test_coverage_counts_what_any_rank_of_a_session_has_run(tmp_path: Path):
     words = ("--xsim-session", "3", "-p", "pytest_cov", "--cov=library", "--cov-report=term-missing")
     session = run(tmp_path, *words, suites=("together", "library"))
     assert re.search(r"^library.py +10 +2 +80% +11, 15$", session.text, re.M), session.text
+
+
+@pytest.mark.parametrize("words", [(), ("--xsim-session", "2"), ("-p", "xdist", "-n", "1")])
+def test_coverage_counts_what_comes_after_a_wait(tmp_path: Path, words: tuple[str, ...]):
+    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "test_waits.py").write_text(TEST_WAITS)
+    session = run(tmp_path, *words, "-p", "pytest_cov", "--cov=waits", "--cov-report=term-missing")
+    assert re.search(r"^waits.py +5 +0 +100%$", session.text, re.M), session.text
 
 
 @pytest.mark.parametrize("words", [(), ("--xsim-session", "2")])

@@ -210,3 +210,25 @@ def test_options_that_do_not_go_together_are_bad_usage(tmp_path: Path):
     session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "--xsim-shards", "2")
     assert session.status == pytest.ExitCode.USAGE_ERROR
     assert "ERROR: --xsim-session: check: one process follows the calls of all ranks" in session.text
+
+
+LEFT = """
+import pytest
+from mpi4py import MPI
+
+def test_leaves():
+    if MPI.COMM_WORLD.rank == 1:
+        pytest.exit("no more of this", returncode=9)
+    MPI.COMM_WORLD.barrier()
+
+def test_not_run():
+    assert 0
+"""
+
+
+def test_a_rank_that_leaves_the_tests_has_its_reason_and_status(tmp_path: Path):
+    (tmp_path / "test_left.py").write_text(LEFT)
+    session = run(tmp_path, "--xsim-session", "2")
+    assert session.status == 9, session.text
+    assert "Exit: no more of this" in session.text
+    assert "test_not_run" not in session.outcomes

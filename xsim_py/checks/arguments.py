@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi4py.bufspec import message
 
+from .buffers import pieces_from
 from .signatures import LIKE_BYTES, described, of_elements, same
 
 if TYPE_CHECKING:
@@ -14,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
-    """Find a receive of more elements than there is memory for, which goes well as long as the messages are short."""
+    """Find a receive of more elements than there is memory for, which goes well as long as the messages are short.
+
+    So does one of elements that overlap, of which nobody says which value stays (MPI 4.1, 5.1.11).
+    """
     if type(buf) not in (list, tuple):
         return  # as many as there are
     try:
@@ -27,6 +32,9 @@ def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
     needed, room = parsed.offset + (count - 1) * core.extent + core.true_lb + core.true_extent, len(parsed.memory)
     if needed > room:
         text = f"{call.title} is to receive up to {needed:,} bytes, and its buffer has {room:,}"
+        monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
+    if any(end > start for (_, end), (start, _) in pairwise(pieces_from(0, core, count))):
+        text = f"{call.title} is to receive elements that overlap: its datatype has bytes twice"
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
 

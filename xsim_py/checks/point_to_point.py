@@ -211,6 +211,8 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
         receive = _receive(monitor, call, core, signature_of(recvbuf), source, recvtag)
         if send is not None and receive is not None and signature_of is not _pickled:
             buffers.apart(monitor, call, sendbuf, recvbuf)
+        if receive is not None and signature_of is not _pickled:
+            arguments.fits(monitor, call, recvbuf)
         _wait(call, receive, send)
 
     return follow

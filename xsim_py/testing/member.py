@@ -108,6 +108,11 @@ class Member:
         if self._rank == 0 and not self._job.done:
             self._job.controller.tell_deselected(items)
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Tell that the tests are left by `pytest.exit`."""
+        if isinstance(excinfo.value, pytest.exit.Exception):
+            self._job.controller.left = excinfo.value
+
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
         """Tell of a warning."""
         if warning_message.category.__name__ != "CovDisabledWarning":

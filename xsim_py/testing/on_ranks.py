@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from xsim_py.errors import ConfigError
+from xsim_py.process.python.watchers import let_coverage_tell_ranks_apart
 from xsim_py.run import simulate
 from xsim_py.units import format_time, spans
 
@@ -73,10 +74,14 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
     body = Body(item, _inside(item), snapshot, int(options.get("seed", 0)))
     if UNTIL in item.stash:
         options = {"wall_limit": max(item.stash[UNTIL] - monotonic(), _LEAST_S), **options}
+    let_coverage_tell_ranks_apart()
     try:
         result = simulate(body, ranks=ranks, label=ranks > 1, **options)
     except ConfigError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
+    for text in result.warnings:
+        if text.startswith("never came"):  # a test of a failure that has not come tests nothing
+            item.warn(pytest.PytestWarning(text))
     try:
         if result.ended == "interrupted":
             raise KeyboardInterrupt

@@ -30,6 +30,7 @@ from _pytest._code.code import ReprExceptionInfo, ReprFileLocation, ReprTracebac
 from xsim_py.errors import ConfigError
 from xsim_py.findings import by_place
 from xsim_py.process.programs.called_functions import FoundInRanks
+from xsim_py.process.python.watchers import let_coverage_tell_ranks_apart
 from xsim_py.process.ranks import current
 from xsim_py.run import simulate
 from xsim_py.units import spans
@@ -371,6 +372,7 @@ class Controller:
         self.warned: set[Any] = set()
         self.told: set[str] = set()
         self.errors = 0
+        self.left: Any = None
         self._found_outside: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
@@ -383,6 +385,7 @@ class Controller:
         """Run the ranks' sessions, and start them anew as long as tests are left."""
         self._session = session
         done: set[str] = set()
+        let_coverage_tell_ranks_apart()
         while True:
             job = SessionJob(self, self._ranks, done)
             try:
@@ -400,6 +403,8 @@ class Controller:
             if culprit is None or self.stops:
                 break
         gc.freeze()  # at its end pytest, and then Python, would look through all that ranks have left, again and again
+        if self.left is not None:
+            raise pytest.exit.Exception(self.left.msg, self.left.returncode)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
@@ -423,7 +428,7 @@ class Controller:
     @property
     def stops(self) -> bool:
         """True if no more tests are wanted, as after the first failure with ``-x``."""
-        return bool(self._session.shouldfail or self._session.shouldstop)
+        return bool(self.left or self._session.shouldfail or self._session.shouldstop)
 
     def count(self, tests: Iterable[str], ranks: int) -> None:
         """Say how many tests there are, when all ranks have collected them."""

@@ -37,6 +37,20 @@ _WATCHED = "watchers"
 _Function = Callable[..., Any]
 
 
+def let_coverage_tell_ranks_apart() -> None:
+    """Have coverage of this process keep a stack of calls for each greenlet, as with ``concurrency = greenlet``.
+
+    It has one for each thread: functions of ranks that wait for each other return in another order than they were
+    called, and what comes after the wait would be counted for another file. Only its tracer in C can do so.
+    """
+    coverage: Any = sys.modules.get("coverage")
+    collector = getattr(coverage and coverage.Coverage.current(), "_collector", None)
+    if collector is not None and not collector.concur_id_func:
+        for tracer in collector.tracers:
+            if hasattr(tracer, "concur_id_func"):
+                tracer.concur_id_func = greenlet.getcurrent
+
+
 class _Tool:
     """A tool of ``sys.monitoring``: its name, its events, and what is called for each of them."""
 
