@@ -226,8 +226,8 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
             if not overlap(found.pieces, guard.pieces):
                 continue
             if guard.is_window:
-                low, high = pieces[0]
-                pieces = [(max(a, low), min(b, high)) for a, b in found.pieces if a < high and low < b]
+                first, last = pieces[0]
+                pieces = [(max(a, first), min(b, last)) for a, b in found.pieces if a < last and first < b]
         elif guard.is_window:
             pieces = shared(part, *pieces[0]) if found.is_known else []
             if not pieces:
