@@ -56,19 +56,20 @@ def deeds(draw: st.DrawFn) -> tuple[str, int, int, int, int]:
     return kind, rank, other, start, draw(st.integers(1, min(2, 6 - start)))
 
 
+def findings(folder: Path, program: str, told: Any) -> Any:
+    """What is found in a program that is told this as JSON."""
+    path = folder / "program.py"
+    path.write_text(program)
+    return simulate(path, ranks=RANKS, args=[json.dumps(told)], check=True, stdout=io.StringIO()).findings
+
+
 @settings(max_examples=settings().max_examples // 10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(deeds(), max_size=5), max_size=4))
 def test_the_same_is_found_as_if_all_were_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Any):
-    path = tmp_path / "epochs.py"
-    path.write_text(PROGRAM)
-
-    def found() -> Any:
-        return simulate(path, ranks=RANKS, args=[json.dumps(epochs)], check=True, stdout=io.StringIO()).findings
-
-    mine = found()
+    mine = findings(tmp_path, PROGRAM, epochs)
     with monkeypatch.context() as patched:
         patched.setattr(conflicts, "forget", lambda *_: None)
-        assert found() == mine
+        assert findings(tmp_path, PROGRAM, epochs) == mine
 
 
 @pytest.fixture
@@ -176,16 +177,10 @@ def turns(draw: st.DrawFn) -> tuple[str, int, list[int], list[tuple[int, str, in
 @settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(turns(), max_size=6))
 def test_the_same_is_found_as_with_the_clocks_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: Any):
-    path = tmp_path / "turns.py"
-    path.write_text(TURNS)
-
-    def found() -> Any:
-        return simulate(path, ranks=RANKS, args=[json.dumps(epochs)], check=True, stdout=io.StringIO()).findings
-
-    mine = found()
+    mine = findings(tmp_path, TURNS, epochs)
     with monkeypatch.context() as patched:
         patched.setattr(conflicts, "_are_apart", lambda _: False)
-        assert found() == mine
+        assert findings(tmp_path, TURNS, epochs) == mine
 
 
 EARLY_MESSAGE = """

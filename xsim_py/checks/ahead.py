@@ -41,7 +41,7 @@ class ArrayAhead(NamedTuple):
     are_certain: bool
     """True if they come on all ways, and their names mean until then what they mean now."""
     indices: frozenset[Names]
-    """What is named in their indices."""
+    """The indices of these instructions name these variables and attributes."""
 
 
 class Ahead(NamedTuple):

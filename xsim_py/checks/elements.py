@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _first_byte = c_char.from_buffer
 MOST_PIECES = 4096
-"""Of more pieces no list is made, which would take milliseconds; nor are as many compared one by one."""
+"""An array with more pieces gets no list of them, which would take milliseconds to make and to compare."""
 _MOST_ROWS = 1 << 16
 """To ask whether any of so many rows meets a piece takes less: it is one comparison of arrays."""
 

@@ -38,7 +38,7 @@ class LoopLines(NamedTuple):
     outgoing: frozenset[int]
     """A value that is read in one of these lines may be returned by their function, or kept where others find it."""
     asking: frozenset[int]
-    """What a function called in one of these lines returns, yields or raises may decide whether a loop goes on."""
+    """A function that is called in one of these lines may decide, by what it returns or raises, if a loop goes on."""
 
 
 def is_polling(line: int, frame: FrameType) -> bool:

@@ -59,7 +59,7 @@ class ArrayName(NamedTuple):
     names: tuple[str, ...]
     """A variable, and attributes from there."""
     indices: tuple[Any, ...] = ()
-    """What follows: each index, as `Index`, or None if it cannot be evaluated twice; attributes of what it picks."""
+    """Each index is an `Index`, or None if it cannot be evaluated twice; a text is an attribute of what was picked."""
 
 
 class Index(NamedTuple):
