@@ -17,6 +17,7 @@ import numpy as np
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.attributes import Attributes
 from xsim_py.mpi.errors import fail
+from xsim_py.mpi.padding import mask_of
 from xsim_py.mpi.typemap import Layout, block
 
 
@@ -83,6 +84,8 @@ class Type:
         Where the bytes of one element are.
     is_contiguous : bool
         Whether any number of elements is one run of bytes that begins at the first one's origin.
+    is_verbatim : bool
+        Whether these bytes are the packed elements, too: long doubles have padding, which is left out.
     alignment : int
         What a C compiler would align it to, in bytes.
     kind : str
@@ -100,6 +103,7 @@ class Type:
 
     layout: Layout
     is_contiguous: bool
+    is_verbatim: bool
 
     __slots__ = (
         "_make_layout",
@@ -112,6 +116,7 @@ class Type:
         "extent",
         "is_contiguous",
         "is_predefined",
+        "is_verbatim",
         "kind",
         "layout",
         "lb",
@@ -170,11 +175,14 @@ class Type:
 
     def __getattr__(self, name: str) -> Any:
         """Make the layout when it is first asked for: most types are only built into others, and freed."""
-        if name not in ("layout", "is_contiguous"):
+        if name not in ("layout", "is_contiguous", "is_verbatim"):
             raise AttributeError(name)
         layout = self.layout = self._make_layout()
         assert layout.size == self.size
+        if _may_have_padding(self):
+            layout.mask = mask_of(self.runs())
         self.is_contiguous = layout.is_block and layout.low == 0 and layout.size == self.extent
+        self.is_verbatim = self.is_contiguous and layout.mask is None
         return getattr(self, name)
 
     @property
@@ -202,7 +210,7 @@ class Type:
         offset : int
             Where the first element's origin is; negative when `memory` begins behind it.
         """
-        if self.is_contiguous:
+        if self.is_verbatim:
             end = offset + count * self.size
             if offset < 0 or end > len(memory):
                 self._outside(memory, offset, count)
@@ -287,6 +295,14 @@ class Type:
             members = zip(types, params["blocklengths"], strict=True)
             return _merged([run for old, n in members for run in _times(old, n)])
         return _times(types[0], self.elements // types[0].elements if self.elements else 0)
+
+
+def _may_have_padding(datatype: Type) -> bool:
+    """Return whether a basic element of it is a long double, or made of them."""
+    if datatype.dtype is None:
+        return any(map(_may_have_padding, datatype.recipe.types))
+    basic = datatype.dtype if datatype.dtype.names is None else datatype.dtype[0]
+    return basic.char in "gG"
 
 
 def _times(old: Type, count: int) -> list[tuple[np.dtype[Any], int]]:

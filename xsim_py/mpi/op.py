@@ -26,6 +26,7 @@ from xsim_py.mpi.collectives.channel import Fold
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.handles import predefine
+from xsim_py.mpi.padding import Mask, without_padding
 
 _frombuffer = np.frombuffer
 
@@ -103,6 +104,20 @@ class ArrayFold:
         return folded
 
 
+class PaddedFold(ArrayFold):
+    """A predefined operation on long doubles, whose padding numpy leaves as it found it in memory."""
+
+    __slots__ = ("mask",)
+
+    def __init__(self, ufunc: Ufunc, dtype: np.dtype[Any], mask: Mask) -> None:
+        super().__init__(ufunc, dtype)
+        self.mask = mask
+
+    def __call__(self, left: bytes, right: bytes) -> bytes:
+        """Fold two packed messages."""
+        return without_padding(ArrayFold.__call__(self, left, right), self.mask)
+
+
 class ScalarFold(ArrayFold):
     """A fold with a shortcut for one element; a hot path, see the head of this file."""
 
@@ -177,7 +192,8 @@ def _new_fold(operation: ReductionOp, datatype: Type) -> Fold:
     scalar = _SCALARS.get(operation.name)
     if scalar is not None and datatype.dtype.str in _STRUCT_CODES:
         return ScalarFold(ufunc, datatype.dtype, scalar)
-    return ArrayFold(ufunc, datatype.dtype)
+    mask = datatype.layout.mask
+    return ArrayFold(ufunc, datatype.dtype) if mask is None else PaddedFold(ufunc, datatype.dtype, mask)
 
 
 # ------------------------------------------------------------------------------------------ many folds at once

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim_py.mpi.padding import Mask, without_padding
+
 Dims: TypeAlias = tuple[tuple[int, int], ...]
 Integers: TypeAlias = NDArray[np.int64]
 # Bytes of a unit and from one to the next, where the first begins, how many there are, which of them, and where they go
@@ -44,14 +46,20 @@ class Layout:
         Regular repetitions, the outermost first.
     offsets, lengths : array of int64
         The blocks under them: where each begins, counted from the element's origin, and its length, in bytes.
+
+    Attributes
+    ----------
+    mask : array of bytes or None
+        What is padding inside of basic elements (`padding.mask_of`); packed it is zero.
     """
 
-    __slots__ = ("_groups", "_pieces", "dims", "high", "lengths", "low", "offsets", "size")
+    __slots__ = ("_groups", "_pieces", "dims", "high", "lengths", "low", "mask", "offsets", "size")
 
     def __init__(self, dims: Dims, offsets: Integers, lengths: Integers) -> None:
         self.dims = dims
         self.offsets = offsets
         self.lengths = lengths
+        self.mask: Mask | None = None
         self._groups: list[Group] | None = None
         self._pieces: list[tuple[int, int]] | None = None
         repeats = 1
@@ -81,6 +89,10 @@ class Layout:
 
     def pack(self, memory: memoryview, *, origin: int, count: int, extent: int) -> bytes:
         """Gather `count` elements; the first has its origin at ``memory[origin]``, the others follow at `extent`."""
+        packed = self._gathered(memory, origin, count, extent)
+        return packed if self.mask is None else without_padding(packed, self.mask)
+
+    def _gathered(self, memory: memoryview, origin: int, count: int, extent: int) -> bytes:
         if len(self.offsets) == 1:
             return self._view(memory, int(self.offsets[0]), int(self.lengths[0]), origin, count, extent).tobytes()
         if count * len(self.offsets) <= _FEW and not self.dims:

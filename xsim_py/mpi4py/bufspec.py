@@ -63,7 +63,8 @@ FILL: dict[int, Callable[[Any, int, bytes], None]] = {}
 filler = FILL.get
 """Hot path: as ``FILL.get`` in a module that has imported `FILL`, Python makes an object of the method each time."""
 
-_FAST = derived({np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdgFDG"})
+# Not the long doubles, whose padding is left out of messages.
+_FAST = derived({np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdFD"})
 
 
 class UserBuffer:

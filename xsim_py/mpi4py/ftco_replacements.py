@@ -11,6 +11,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.ftco.driver import Ftco, absent
+from xsim_py.mpi.padding import without_padding
 
 from .bufspec import BlockBuffer, UserBuffer
 from .pickling import dump
@@ -72,7 +73,8 @@ class BufferFill:
             data = np.ascontiguousarray(value).tobytes()
         if len(data) != size_bytes:
             errors.fail(c.ERR_BUFFER, f"what replaces rank {rank} has {len(data)} bytes; {size_bytes} are needed")
-        return data
+        mask = None if datatype is None else datatype.layout.mask
+        return data if mask is None else without_padding(data, mask)
 
     def _datatype(self, rank: int) -> Type | None:
         if isinstance(self.target, BlockBuffer):

@@ -66,7 +66,7 @@ class TargetPlace(NamedTuple):
 def place_of(datatype: Type, displacement: int, count: int) -> TargetPlace:
     """The place of `count` elements of a type."""
     low, high = datatype.span(count)
-    layout = None if datatype.is_contiguous or low == high else datatype.layout
+    layout = None if datatype.is_verbatim or low == high else datatype.layout
     return TargetPlace(displacement, count, datatype.size, datatype.extent, layout, low, high)
 
 
