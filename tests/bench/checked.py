@@ -44,7 +44,7 @@ CASES = [
     ),
     Case("collectives", 32, LOOPS, ("collectives", "100"), 2.0),
     *(Case(name, 16, LOOPS, (name, "100")) for name in ("fences", "gets", "accumulates")),
-    *(Case(name, 16, LOOPS, (name, "100"), 3.5) for name in ("locks", "posts")),  # all is kept until the end
+    *(Case(name, 16, LOOPS, (name, "100"), 3.5) for name in ("locks", "posts")),
     Case("tasks", 16, LOOPS, ("tasks", "30"), further_s=FURTHER_RUNS_S),
     Case("heat2d", 16, APPS / "heat2d.py", (), 2.5),
     Case("cg", 8, APPS / "cg.py", (), 2.0),

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from xsim_py import simulate
-from xsim_py.checks import again, conflicts
+from xsim_py.checks import again, conflicts, monitor
 from xsim_py.checks.monitor import Monitor
 
 RANKS = 3
@@ -181,6 +181,89 @@ def test_the_same_is_found_as_with_the_clocks_of_all(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(conflicts, "_are_apart", lambda _: False)
         assert findings(tmp_path, TURNS, epochs) == mine
+
+
+MEETINGS = """
+import json, sys
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+shown, one = np.zeros(2), np.ones(1)
+win = MPI.Win.Create(shown, 8, comm=comm)
+under_way = []
+
+def take_all():
+    for source, dest in under_way:
+        if dest == comm.rank:
+            comm.recv(source=source)
+    under_way.clear()
+
+for kind, rank, other, place in json.loads(sys.argv[1]):
+    if kind == "meet":
+        comm.allreduce(1)
+    elif kind == "take":
+        take_all()
+    elif kind == "send":
+        under_way.append((rank, other))
+        if rank == comm.rank:
+            comm.send(None, other)
+    elif rank != comm.rank:
+        pass
+    elif kind == "store":
+        shown[place] = 2.0
+    else:
+        win.Lock(other, MPI.LOCK_SHARED)
+        if kind == "put":
+            win.Put(one, other, place)
+        else:
+            win.Get_accumulate(one, np.zeros(1), other, place)
+        win.Unlock(other)
+take_all()
+win.Free()
+"""
+
+
+@st.composite
+def deeds_and_meetings(draw: st.DrawFn) -> tuple[str, int, int, int]:
+    """Draw what a rank does, or all of them."""
+    kind = draw(st.sampled_from(("meet", "meet", "take", "send", "store", "put", "put", "fetch")))
+    rank, other = draw(st.permutations(range(RANKS)))[:2]
+    return kind, rank, other, draw(st.integers(0, 1))
+
+
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(deeds_and_meetings(), max_size=16))
+@example([("store", 0, 1, 0), ("meet", 0, 1, 0), ("send", 0, 1, 0), ("store", 0, 1, 0), ("put", 2, 0, 0)])
+@example(
+    [
+        *(("fetch", 0, 2, 1), *[("put", 1, 2, 1)] * 5, ("send", 1, 0, 0)),
+        *(("meet", 1, 2, 0), ("put", 1, 2, 0), ("take", 0, 1, 0), ("put", 0, 2, 0)),
+    ]
+)
+def test_the_same_is_found_if_all_is_settled_at_each_meeting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deeds: Any
+):
+    mine = findings(tmp_path, MEETINGS, deeds)
+    with monkeypatch.context() as patched:
+        patched.setattr(monitor, "MANY_STEPS", -1)
+        assert findings(tmp_path, MEETINGS, deeds) == mine
+
+
+def test_a_long_program_with_locks_keeps_what_comes_between_two_meetings(tmp_path: Path, monitors: list[Monitor]):
+    path = tmp_path / "locks.py"
+    path.write_text(MEETINGS)
+    deeds = [
+        ("put", 0, 1, 0),
+        ("meet", 0, 0, 0),
+        ("put", 2, 1, 0),
+        ("send", 1, 2, 0),
+        ("take", 0, 0, 0),
+        ("meet", 0, 0, 0),
+    ]
+    result = simulate(path, ranks=RANKS, args=[json.dumps(deeds * 200)], check=True, stdout=io.StringIO())
+    assert result.findings == ()
+    assert sum(map(len, monitors[0].accesses.values())) < monitor.MANY_STEPS
+    assert max(len(state.steps.ahead) for state in monitors[0].ranks.values()) < 2 * monitor.MANY_STEPS
 
 
 EARLY_MESSAGE = """

@@ -24,7 +24,7 @@ from xsim_py.process.ranks import current
 
 from . import arguments, collectives, conflicts, files, ordering, partitions, point_to_point, requests, resources, rma
 from .around import Hooks, watched
-from .monitor import MANY_STEPS, Monitor, MpiCall, RankState
+from .monitor import Monitor, MpiCall, RankState
 from .steps import go_through
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
 def _tidy(monitor: Monitor, state: RankState) -> None:
     """Forget the steps that all ranks have got through."""
     go_through([other.steps for other in monitor.ranks.values()], is_over=False)
-    state.many = 2 * len(state.steps.ahead) + MANY_STEPS
+    state.keep_more()
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:

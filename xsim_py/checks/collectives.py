@@ -20,6 +20,7 @@ from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
 
 from . import buffers
+from .conflicts import settle
 from .requests import of_request
 from .sides import CollectiveCall
 from .signatures import Signature, described, of_buffer, of_elements, same
@@ -422,6 +423,8 @@ _MANAGEMENT: dict[str, Callable[..., Said]] = {
 }
 
 
+_MEETING = frozenset(name for name in (*_UPPER, *_LOWER) if name.lower().startswith(("all", "barrier", "reduce_")))
+"""The blocking collectives in which each member hears from all."""
 _AWAY_FROM_ROOT = {
     **dict.fromkeys(("Gather", "Gatherv", "Reduce"), "sendbuf"),
     **dict.fromkeys(("Scatter", "Scatterv"), "recvbuf"),
@@ -458,6 +461,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     spelled = "Barrier" if name == "barrier" else name
 
     which = _away_from_root(name)
+    meets = name in _MEETING
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
@@ -465,6 +469,8 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [said], True)
+        if meets and monitor.accesses and said.meeting is not None:
+            settle(monitor, call, said.meeting)
 
     return follow
 

@@ -1,12 +1,13 @@
 """Accesses to the memory of windows that conflict: which those are, and when it is known that there are none.
 
-Nearly all accesses between two fences conflict with no other one, in whatever order they were made. So what happened
-before what is computed at the end, and only for those between fences where that decides.
+Nearly all accesses between two fences conflict with no other one, in whatever order they were made. What happened
+before what is computed only for those where that decides: at the end, or where all ranks meet and many steps are kept.
 """
 
 from __future__ import annotations
 
 from itertools import combinations, combinations_with_replacement, islice, pairwise, product, takewhile
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from .steps import go_through
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .monitor import Monitor
+    from .collectives import MembersCalls
+    from .monitor import Monitor, MpiCall
     from .rma import OpenWindow
     from .sides import Access
 
@@ -44,6 +46,29 @@ def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
             del monitor.accesses[mine.key, target]
     if not monitor.accesses:
         go_through([monitor.ranks[member].steps for member in members], is_over=False)
+
+
+def settle(monitor: Monitor, call: MpiCall, meeting: MembersCalls) -> None:
+    """Find the accesses until now that conflict, and forget them, if all ranks of the run meet and many steps are kept.
+
+    Each member hears from all in that collective. So where all accesses are complete, they come before all that
+    follows, and are kept no longer: a run needs memory for what comes between two such collectives.
+    """
+    states = [*monitor.ranks.values()]
+    if len(call.rank.steps.ahead) <= call.rank.many or len(meeting.calls) < len(states):
+        return
+    if not any(access.until == inf for accesses in monitor.accesses.values() for access in accesses):
+        conflicting(monitor)
+        for access in (access for accesses in monitor.accesses.values() for access in accesses):
+            access.after = ()  # or it kept what it came after
+        monitor.accesses.clear()
+        go_through([state.steps for state in states], is_over=False)
+        for state in states:
+            state.steps.forget_clocks()
+            for exposed in state.exposed:
+                exposed.begin_anew()
+    for state in states:
+        state.keep_more()
 
 
 def _may_conflict(accesses: list[Access]) -> bool:

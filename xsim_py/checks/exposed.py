@@ -63,6 +63,10 @@ class Exposed:
         state.steps.take([access], [access], False)
         self._last = (how, place, pieces, epoch, len(state.steps.ahead))
 
+    def begin_anew(self) -> None:
+        """Take note of the next load or store, also if it is the last one once more: that has been forgotten."""
+        self._last = None
+
     def withdraw(self, place: Place) -> None:
         """Forget what a call was about to touch that has been refused: just the one with this very place."""
         key = self._mine.key, self._mine.window.comm.me

@@ -146,6 +146,10 @@ class RankState:
         self.threads = self.moment = 0
         self.many = MANY_STEPS
 
+    def keep_more(self) -> None:
+        """Have the steps gone through again once they are twice as many as now, and some more."""
+        self.many = 2 * len(self.steps.ahead) + MANY_STEPS
+
     def next_moment(self) -> int:
         """Count one more thing that the rank does with the memory of windows."""
         self.moment += 1

@@ -408,6 +408,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
     meeting = said.meeting
     if len(meeting.calls) == len(meeting.members):
         conflicts.forget(monitor, mine, meeting.members)
+        conflicts.settle(monitor, call, meeting)
     mine.fences += 1
     return ended
 

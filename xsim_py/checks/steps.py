@@ -72,6 +72,15 @@ class Steps:
         """Return the steps, each as what it has begun, what it waits for, and whether it has to wait for just that."""
         return [(step.listed(), step.listed(), True) if type(step) is MessageSide else step for step in self.ahead]
 
+    def forget_clocks(self) -> None:
+        """Have the clocks of what is still kept computed anew (`clocks`); what has been gone through has none."""
+        for posted, waited, _ in self.listed():
+            for each in posted:
+                each.clock = None
+            for each in waited:
+                if type(each) is CollectiveCall and each.meeting is not None and each.meeting.clock:
+                    each.meeting.clock = None
+
     def go_on(
         self, waiters: dict[int, list[Steps]] = _NOBODY, ready: deque[Steps] | None = None, *, is_over: bool = False
     ) -> Any:
