@@ -204,8 +204,9 @@ class SessionJob:
             known = self._tests.setdefault(name, _Test())
             if self.at.get(rank) != name and (name == test or known.reports):
                 continue  # it is done with it, or others have it under the same name
-            done = {each.when for each in known.reports.get(rank, ())}
-            when = next((phase for phase in _PHASES if phase not in done), "teardown")
+            done = {each.when: each for each in known.reports.get(rank, ())}
+            left = [phase for phase in _PHASES if phase not in done]
+            when = left[0] if left and all(each.passed for each in done.values()) else "teardown"
             made = pytest.TestReport(name, location, {}, "failed", report, when)  # type: ignore[arg-type]
             known.location = location
             known.reports.setdefault(rank, []).append(made)
@@ -261,12 +262,15 @@ def merged(reports: dict[int, list[Any]], ranks: int) -> list[Any]:
     if not failed:
         best = min(reports, key=lambda rank: (_standing(reports[rank]), rank))
         return reports[best]
-    found: list[Any] = []
-    for phase in _PHASES:
-        phases = {rank: each for rank, mine in reports.items() for each in mine if each.when == phase}
-        if phases and not (found and found[0].failed and phase == "call"):
-            found.append(_one_of(phases, ranks))
-    return found
+    phases = {
+        phase: {rank: each for rank, mine in reports.items() for each in mine if each.when == phase}
+        for phase in _PHASES
+    }
+    if any(each.failed for each in phases["setup"].values()):
+        # pytest has no call after a setup that has failed, but ranks that were set up may have failed there, or wait.
+        calls = phases.pop("call")
+        phases["setup"] |= {rank: each for rank, each in calls.items() if each.failed}
+    return [_one_of(each, ranks) for each in phases.values() if each]
 
 
 def _standing(reports: list[Any]) -> int:
@@ -284,8 +288,11 @@ def _one_of(reports: dict[int, Any], ranks: int) -> Any:
     groups: dict[str, list[int]] = {}
     for rank, each in failed.items():
         groups.setdefault(alike(str(each.longrepr)), []).append(rank)
-    # What was raised stands before a roll-call, which is a text.
-    shown = sorted(groups.values(), key=lambda group: isinstance(failed[group[0]].longrepr, str))
+    # What was raised stands before a roll-call, which is a text; and in a setup before what was raised later elsewhere.
+    keys = {
+        rank: (isinstance(each.longrepr, str), getattr(each, "when", "") == "call") for rank, each in failed.items()
+    }
+    shown = sorted(groups.values(), key=lambda group: keys[group[0]])
     report = copy(failed[shown[0][0]])
     named = f"{_named(shown[0])} of {ranks}"
     if hasattr(report.longrepr, "addsection"):
