@@ -97,6 +97,7 @@ def test_marks_and_fixtures_of_other_plugins_are_honoured(tmp_path: Path):
     session = run(tmp_path, "--with-mpi", "--xsim-ranks", "5", suites=("marks",))
     assert session.outcomes.pop("test_isolated_for_too_long[2]") == "FAILED"
     assert session.outcomes.pop("test_mpi_xfail") == "XFAIL"
+    assert session.outcomes.pop("test_mpi_xfail_alone") == "XFAIL"
     assert Counter(session.outcomes.values())["PASSED"] == 9, session.text
     assert "3 skipped" in session.text
     assert session.text.count("test does not work under mpi") == 2
@@ -104,7 +105,32 @@ def test_marks_and_fixtures_of_other_plugins_are_honoured(tmp_path: Path):
     assert "Test requires 6 MPI processes, only 5 MPI processes specified" in session.text
 
 
-MARKED = {"test_mpi_skip": "PASSED", "test_mpi_break": "PASSED", "test_without_a_mark": "PASSED"}
+XFAIL = """
+import pytest
+from mpi4py import MPI
+
+@pytest.mark.mpi_xfail
+def test_passes_on_ranks():
+    assert MPI.COMM_WORLD.size == 2
+"""
+
+
+@pytest.mark.parametrize(("strict", "outcome"), [("false", "XPASS"), ("true", "FAILED")])
+@pytest.mark.parametrize("words", [("--with-mpi",), ("--xsim-session", "2")])
+def test_who_passes_though_expected_to_fail_fails_if_pytest_is_strict(
+    tmp_path: Path, words: tuple[str, ...], strict: str, outcome: str
+):
+    (tmp_path / "test_it.py").write_text(XFAIL)
+    session = run(tmp_path, *words, "-o", f"xfail_strict={strict}")
+    assert session.outcomes == {"test_passes_on_ranks": outcome}, session.text
+
+
+MARKED = {
+    "test_mpi_skip": "PASSED",
+    "test_mpi_break": "PASSED",
+    "test_mpi_xfail_alone": "PASSED",
+    "test_without_a_mark": "PASSED",
+}
 
 
 def test_without_its_option_marks_of_pytest_mpi_are_not_heeded(tmp_path: Path):
