@@ -161,3 +161,40 @@ def test_a_plugin_that_is_there_keeps_its_options_and_fixtures_and_skips_nothing
     assert asked.outcomes == {"test_at_least": "PASSED", "test_any": "PASSED"}, asked.text
     quiet = run(tmp_path, *words, suites=("marks",), **variables)
     assert quiet.text.count("by another plugin") == 2
+
+
+ISOLATING = """
+import pytest
+
+class Starter:
+    def pytest_runtest_protocol(self, item):
+        if item.get_closest_marker("mpi"):
+            pytest.exit("there is no mpiexec")
+
+def pytest_configure(config):
+    config.pluginmanager.register(Starter())
+
+@pytest.fixture
+def comm():
+    return "of another plugin"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "outcomes"),
+    [
+        ((), {}),
+        (("--xsim",), {"test_isolated[2]": "PASSED", "test_isolated[4]": "PASSED"}),
+        (("--xsim-session", "2"), {"test_isolated[2]": "PASSED"}),
+    ],
+)
+def test_a_plugin_that_starts_mpiexec_does_so_unless_an_option_of_ours_is_given(
+    tmp_path: Path, words: tuple[str, ...], outcomes: dict[str, str]
+):
+    (tmp_path / "pytest_isolate_mpi").mkdir()
+    (tmp_path / "pytest_isolate_mpi" / "_plugin.py").write_text(ISOLATING)
+    variables = {"PYTHONPATH": f"{Path.cwd()}:{tmp_path}"}
+    options = ("-p", "pytest_isolate_mpi._plugin", "-k", "test_isolated and not long", *words)
+    session = run(tmp_path, *options, suites=("marks",), **variables)
+    assert {name: what for name, what in session.outcomes.items() if what != "SKIPPED"} == outcomes, session.text
+    assert ("there is no mpiexec" in session.text) == (not words), session.text
