@@ -262,6 +262,29 @@ def test_options_that_do_not_go_together_are_bad_usage(tmp_path: Path):
     assert "ERROR: --xsim-session: check: one process follows the calls of all ranks" in session.text
 
 
+DIES = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+def test_stalls():
+    comm.recv()
+def test_goes_on():
+    try:
+        comm.barrier()
+    except MPI.Exception:
+        pass
+"""
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 1), (("-k", "goes"), 0), (("-k", "goes", "-W", "error"), 1)])
+def test_failures_that_have_come_in_no_start_of_the_ranks_are_told(tmp_path: Path, words: tuple[str, ...], status: int):
+    (tmp_path / "test_it.py").write_text(DIES)
+    failures = ("--xsim-fail", "rank=1 before its 1st recv", "--xsim-fail", "rank=2 before its 9th barrier")
+    session = run(tmp_path, "--xsim-session", "3", *failures, *words)
+    first = "" if not words else "rank=1 before its 1st recv; "
+    said = f"never came, for the ranks had ended or made no such call: {first}rank=2 before its 9th barrier"
+    assert (said in session.text, session.status) == (True, status), session.text
+
+
 LEFT = """
 import pytest
 from mpi4py import MPI

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -29,6 +29,7 @@ from _pytest._code.code import ReprExceptionInfo, ReprFileLocation, ReprTracebac
 
 from xsim_py.errors import ConfigError
 from xsim_py.findings import by_place
+from xsim_py.outcome import never_came_warnings
 from xsim_py.process.programs.called_functions import FoundInRanks
 from xsim_py.process.python.watchers import let_coverage_tell_ranks_apart
 from xsim_py.process.ranks import current
@@ -392,6 +393,7 @@ class Controller:
         """Run the ranks' sessions, and start them anew as long as tests are left."""
         self._session = session
         done: set[str] = set()
+        never_came: list[str] | None = None
         let_coverage_tell_ranks_apart()
         while True:
             job = SessionJob(self, self._ranks, done)
@@ -403,12 +405,15 @@ class Controller:
                 raise pytest.UsageError(f"--xsim-session: {error}") from None
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
+            never_came = [each for each in result.never_came if never_came is None or each in never_came]
             found = job.found(getattr(result, "findings", ()))
             stopped = self.stops
             culprit = None if stopped else job.end("" if result.ended == "finished" else result.report, found)
             self._tell_found(job, found)
             if culprit is None or self.stops:
                 break
+        if not self.stops:
+            self._warn_of(never_came)
         gc.freeze()  # at its end pytest, and then Python, would look through all that ranks have left, again and again
         if self.left is not None:
             raise pytest.exit.Exception(self.left.msg, self.left.returncode)
@@ -477,6 +482,14 @@ class Controller:
             terminalreporter.write_sep("=", "xsim check findings")
             for text in self._found_outside:
                 terminalreporter.write_line(text)
+
+    def _warn_of(self, never_came: Sequence[str]) -> None:
+        """Warn of injected failures that came in no start of the ranks; where warnings are errors, it is a failure."""
+        for text in never_came_warnings(never_came):
+            try:
+                self._config.issue_config_time_warning(pytest.PytestWarning(text), stacklevel=2)
+            except pytest.PytestWarning:
+                self._session.shouldfail = text
 
     def tell_collected(self, reports: Iterable[Any]) -> None:
         """Tell this session of what could not be collected."""
