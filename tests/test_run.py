@@ -485,3 +485,4 @@ def test_what_is_written_for_a_time_before_the_clock_is_over_and_said():
     assert over.startswith("over before this run begins, at 2 ms: rank=1@1ms; ")
     assert over.count(";") == 2
     assert never == "never came, for the ranks had ended or made no such call: rank=0@9s"
+    assert second.never_came == ("rank=0@9s",)

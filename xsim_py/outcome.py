@@ -104,6 +104,7 @@ def assemble(
         "failures": [failure_entry(rank, time_ps, cause) for time_ps, rank, cause in failures],
         **{key: value for key, value in facts.items() if key not in ("machine", "program")},
     }
+    never_came = tuple(dict.fromkeys(missed))
     result = Result(
         summary,
         tables=[
@@ -120,10 +121,17 @@ def assemble(
             *_profile_table(parts),
         ],
         report=report,
-        warnings=[*found, *_warnings(parts, ended, compute), *_never_came(missed, ended), *unwritten],
+        # What never came is said where a run without any failure would pass for one that survived.
+        warnings=[
+            *found,
+            *_warnings(parts, ended, compute),
+            *never_came_warnings(never_came if ended == "finished" else ()),
+            *unwritten,
+        ],
         machine=facts["machine"],
         program=facts["program"],
     )
+    result.never_came = never_came
     result.values = _flat(part.values for part in parts)
     result.take_trace(_trace(attempts))
     result.choices = _flat(part.choices for part in parts)
@@ -363,10 +371,9 @@ def _shared(parts: Sequence[ShardResult]) -> list[str]:
     return [*lines, f"shared by ranks: {rest:,} more names of packages"] if rest else lines
 
 
-def _never_came(missed: Iterable[str], ended: str) -> list[str]:
-    """Return a warning of failures that did not come: a run without any would else pass for one that survived."""
-    statements = list(dict.fromkeys(missed))
-    if not statements or ended != "finished":
+def never_came_warnings(statements: Sequence[str]) -> list[str]:
+    """Return the warning of injected failures that did not come, as they were written; none if there are none."""
+    if not statements:
         return []
     more = f"; and {len(statements) - _MOST_LISTED:,} more" if len(statements) > _MOST_LISTED else ""
     said = "; ".join(statements[:_MOST_LISTED])

@@ -97,6 +97,7 @@ def test_marks_and_fixtures_of_other_plugins_are_honoured(tmp_path: Path):
     session = run(tmp_path, "--with-mpi", "--xsim-ranks", "5", suites=("marks",))
     assert session.outcomes.pop("test_isolated_for_too_long[2]") == "FAILED"
     assert session.outcomes.pop("test_mpi_xfail") == "XFAIL"
+    assert session.outcomes.pop("test_mpi_xfail_alone") == "XFAIL"
     assert Counter(session.outcomes.values())["PASSED"] == 9, session.text
     assert "3 skipped" in session.text
     assert session.text.count("test does not work under mpi") == 2
@@ -104,7 +105,32 @@ def test_marks_and_fixtures_of_other_plugins_are_honoured(tmp_path: Path):
     assert "Test requires 6 MPI processes, only 5 MPI processes specified" in session.text
 
 
-MARKED = {"test_mpi_skip": "PASSED", "test_mpi_break": "PASSED", "test_without_a_mark": "PASSED"}
+XFAIL = """
+import pytest
+from mpi4py import MPI
+
+@pytest.mark.mpi_xfail
+def test_passes_on_ranks():
+    assert MPI.COMM_WORLD.size == 2
+"""
+
+
+@pytest.mark.parametrize(("strict", "outcome"), [("false", "XPASS"), ("true", "FAILED")])
+@pytest.mark.parametrize("words", [("--with-mpi",), ("--xsim-session", "2")])
+def test_who_passes_though_expected_to_fail_fails_if_pytest_is_strict(
+    tmp_path: Path, words: tuple[str, ...], strict: str, outcome: str
+):
+    (tmp_path / "test_it.py").write_text(XFAIL)
+    session = run(tmp_path, *words, "-o", f"xfail_strict={strict}")
+    assert session.outcomes == {"test_passes_on_ranks": outcome}, session.text
+
+
+MARKED = {
+    "test_mpi_skip": "PASSED",
+    "test_mpi_break": "PASSED",
+    "test_mpi_xfail_alone": "PASSED",
+    "test_without_a_mark": "PASSED",
+}
 
 
 def test_without_its_option_marks_of_pytest_mpi_are_not_heeded(tmp_path: Path):
@@ -135,3 +161,40 @@ def test_a_plugin_that_is_there_keeps_its_options_and_fixtures_and_skips_nothing
     assert asked.outcomes == {"test_at_least": "PASSED", "test_any": "PASSED"}, asked.text
     quiet = run(tmp_path, *words, suites=("marks",), **variables)
     assert quiet.text.count("by another plugin") == 2
+
+
+ISOLATING = """
+import pytest
+
+class Starter:
+    def pytest_runtest_protocol(self, item):
+        if item.get_closest_marker("mpi"):
+            pytest.exit("there is no mpiexec")
+
+def pytest_configure(config):
+    config.pluginmanager.register(Starter())
+
+@pytest.fixture
+def comm():
+    return "of another plugin"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "outcomes"),
+    [
+        ((), {}),
+        (("--xsim",), {"test_isolated[2]": "PASSED", "test_isolated[4]": "PASSED"}),
+        (("--xsim-session", "2"), {"test_isolated[2]": "PASSED"}),
+    ],
+)
+def test_a_plugin_that_starts_mpiexec_does_so_unless_an_option_of_ours_is_given(
+    tmp_path: Path, words: tuple[str, ...], outcomes: dict[str, str]
+):
+    (tmp_path / "pytest_isolate_mpi").mkdir()
+    (tmp_path / "pytest_isolate_mpi" / "_plugin.py").write_text(ISOLATING)
+    variables = {"PYTHONPATH": f"{Path.cwd()}:{tmp_path}"}
+    options = ("-p", "pytest_isolate_mpi._plugin", "-k", "test_isolated and not long", *words)
+    session = run(tmp_path, *options, suites=("marks",), **variables)
+    assert {name: what for name, what in session.outcomes.items() if what != "SKIPPED"} == outcomes, session.text
+    assert ("there is no mpiexec" in session.text) == (not words), session.text

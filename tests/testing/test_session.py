@@ -125,6 +125,32 @@ def test_pytest_itself_as_the_program_prints_what_each_rank_says(tmp_path: Path,
     assert result.warnings == []
 
 
+FIXTURES = """
+import pytest
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+@pytest.fixture
+def ends():
+    yield
+    if comm.rank == 1:
+        comm.recv(source=0)
+@pytest.fixture
+def fails(ends):
+    if comm.rank == 1:
+        raise ValueError("alone")
+
+def test_raises(fails):
+    comm.barrier()
+
+@pytest.fixture
+def late():
+    if comm.rank != 2:
+        comm.barrier()
+def test_is_not_set_up(late):
+    raise ValueError("before it")
+"""
+
+
 def report(when: str, outcome: str, text: str | None = None) -> pytest.TestReport:
     return pytest.TestReport("test", ("file", 1, "test"), {}, outcome, text, when)  # type: ignore[arg-type]
 
@@ -142,6 +168,30 @@ def test_where_a_rank_has_not_been_set_up_the_others_have_not_passed():
     made = merged({0: passed, 1: failed}, 2)
     assert [(each.when, each.outcome) for each in made] == [("setup", "failed"), ("teardown", "passed")]
     assert made[0].longrepr == "rank 1 of 2: error"
+
+
+def test_what_others_have_failed_with_after_the_setup_of_one_is_in_its_report():
+    alone = [report("setup", "failed", "error"), report("teardown", "passed")]
+    waits = [report("setup", "passed"), report("call", "failed", "roll-call")]
+    made = merged({0: waits, 1: alone, 2: waits}, 3)
+    assert [(each.when, each.outcome) for each in made] == [("setup", "failed"), ("teardown", "passed")]
+    assert made[0].longrepr == "rank 1 of 3: error"
+    assert made[0].sections == [("on ranks 0, 2 of 3", "roll-call")]
+
+
+def test_who_waits_for_a_rank_whose_fixture_has_raised_is_in_the_roll_call(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text(FIXTURES)
+    session = run(tmp_path, "--xsim-session", "3")
+    said = session.of("ERROR at setup of test_raises")
+    assert "ValueError: alone" in said
+    assert "on ranks 0, 2 of 3" in said
+    assert "  ranks 0, 2, test_it.py:16 in test_raises: comm.barrier()" in said, session.text
+    said = session.of("ERROR at teardown of test_raises")
+    assert "  rank 1, test_it.py:9 in ends: comm.recv(source=0)" in said
+    said = session.of("test_is_not_set_up")
+    assert 'raise ValueError("before it")' in said
+    assert "  ranks 0-1, test_it.py:21 in late: comm.barrier()" in said
+    assert "1 failed, 2 errors" in session.text
 
 
 def test_findings_belong_to_the_test_in_which_the_call_was(tmp_path: Path):
@@ -210,6 +260,29 @@ def test_options_that_do_not_go_together_are_bad_usage(tmp_path: Path):
     session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "--xsim-shards", "2")
     assert session.status == pytest.ExitCode.USAGE_ERROR
     assert "ERROR: --xsim-session: check: one process follows the calls of all ranks" in session.text
+
+
+DIES = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+def test_stalls():
+    comm.recv()
+def test_goes_on():
+    try:
+        comm.barrier()
+    except MPI.Exception:
+        pass
+"""
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 1), (("-k", "goes"), 0), (("-k", "goes", "-W", "error"), 1)])
+def test_failures_that_have_come_in_no_start_of_the_ranks_are_told(tmp_path: Path, words: tuple[str, ...], status: int):
+    (tmp_path / "test_it.py").write_text(DIES)
+    failures = ("--xsim-fail", "rank=1 before its 1st recv", "--xsim-fail", "rank=2 before its 9th barrier")
+    session = run(tmp_path, "--xsim-session", "3", *failures, *words)
+    first = "" if not words else "rank=1 before its 1st recv; "
+    said = f"never came, for the ranks had ended or made no such call: {first}rank=2 before its 9th barrier"
+    assert (said in session.text, session.status) == (True, status), session.text
 
 
 LEFT = """

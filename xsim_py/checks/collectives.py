@@ -70,9 +70,10 @@ def enter(monitor: Monitor, call: MpiCall, comm: Any, said: CollectiveCall) -> N
 def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall, request: int | None = None) -> None:
     """Compare what a rank says of its next collective on its side of a communicator with what others have said.
 
-    What starts a persistent one has its own order, with the other starts of that request: the n-th of its communicator.
+    What starts a persistent one has its own order, with the other starts of that request: of the n-th call of its
+    communicator.
     """
-    group = (core.cid, core.ranks[0]) if request is None else (core.cid, core.ranks[0], request)
+    group = core.cid, core.ranks[0], request
     number = call.rank.collectives.get(group, 0)
     call.rank.collectives[group] = number + 1
     key = group, number
@@ -540,7 +541,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
             record = of_request(monitor, call, request)
             if record is not None:
                 record.comm = comm._comm()
-                number = call.rank.collectives[record.comm.cid, record.comm.ranks[0]]
+                number = call.rank.collectives[record.comm.cid, record.comm.ranks[0], None] - 1
                 record.restart = partial(start, number)
 
         return prepared

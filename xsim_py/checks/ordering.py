@@ -92,16 +92,16 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
 
 def _on_other_communicators(monitor: Monitor) -> bool:
     """Find ranks that have come to one collective on different communicators, at each of which others are missing."""
-    by_name: dict[str, list[CollectiveCall]] = {}
-    for meeting in monitor.members.values():
+    by_name: dict[str, list[tuple[int, CollectiveCall]]] = {}
+    for ((cid, _, _), _), meeting in monitor.members.items():
         for said in meeting.calls.values():
-            by_name.setdefault(said.name, []).append(said)
+            by_name.setdefault(said.name, []).append((cid, said))
     found = False
     for name, group in by_name.items():
-        first = group[0]
-        for said in group[1:]:
+        there, first = group[0]
+        for cid, said in group[1:]:
             mine, theirs = said.meeting, first.meeting
-            if mine is not theirs and said.rank in theirs.members and first.rank in mine.members:
+            if cid != there and said.rank in theirs.members and first.rank in mine.members:
                 text = f"{name} is called on different communicators"
                 other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
                 monitor.note(PARAMETER_MATCHING, said.place, text, said.rank, other)
@@ -125,13 +125,17 @@ def _otherwise_said(monitor: Monitor, calls: list[MpiCall]) -> bool:
 
 def incomplete(monitor: Monitor) -> None:
     """Find the collectives to which not all members have come, though nobody waits for them."""
-    for meeting in monitor.members.values():
+    for ((*comm, number), _), meeting in monitor.members.items():
+        is_start = number is not None
+        if is_start and ((*comm, None), number) in monitor.members:
+            continue  # who has not made the request cannot start it
+        verb = "start" if is_start else "call"
         here = {said.rank for said in meeting.calls.values()}
         missing = [rank for rank in meeting.members if rank not in here]
         if missing:
-            others = f"rank{'s' * (len(missing) > 1)} {spans(missing)} did not call it"
+            others = f"rank{'s' * (len(missing) > 1)} {spans(missing)} did not {verb} it"
             for said in meeting.calls.values():
-                monitor.note(CALL_ORDERING, said.place, f"{said.name} is not called by all", said.rank, others)
+                monitor.note(CALL_ORDERING, said.place, f"{said.name} is not {verb}ed by all", said.rank, others)
 
 
 def unreceived(monitor: Monitor, *, before: bool = False) -> None:

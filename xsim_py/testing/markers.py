@@ -5,6 +5,7 @@
 ``parallel``, ``parallel([2, 3])``     mpi-pytest's: three ranks, or each of these numbers
 ``mpi(ranks=[2, 4], timeout=10)``      pytest-isolate-mpi's: each of these numbers, and so long on the wall clock
 ``mpi``, ``mpi(min_size=2)``           pytest-mpi's: with ``--with-mpi`` on as many as it asks for, else skipped
+``mpi_xfail``                          pytest-mpi's: with ``--with-mpi`` on ranks, where it fails; else in one process
 =====================================  ==============================================================================
 
 The two plugins that have a mark `mpi` are told apart by its arguments.
@@ -83,6 +84,8 @@ def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_
             return _isolated(mark)
         if mark.name == "mpi" and "ranks" not in mark.kwargs and "mpi" in foreign:
             return _at_least(mark, usual, with_mpi)
+    if with_mpi and "mpi" in foreign and any(mark.name == "mpi_xfail" for mark in node.iter_markers()):
+        return Wish(usual or (DEFAULT_RANKS,), {}, least=1)
     return None
 
 

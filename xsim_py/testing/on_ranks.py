@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from xsim_py.errors import ConfigError
+from xsim_py.outcome import never_came_warnings
 from xsim_py.process.python.watchers import let_coverage_tell_ranks_apart
 from xsim_py.run import simulate
 from xsim_py.units import format_time, spans
@@ -79,9 +80,6 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
         result = simulate(body, ranks=ranks, label=ranks > 1, **options)
     except ConfigError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    for text in result.warnings:
-        if text.startswith("never came"):  # a test of a failure that has not come tests nothing
-            item.warn(pytest.PytestWarning(text))
     try:
         if result.ended == "interrupted":
             raise KeyboardInterrupt
@@ -91,6 +89,11 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
             failure = pytest.fail.Exception("\n".join(findings), pytrace=False)
         elif findings and failure is not None and not isinstance(failure, NO_FAILURES):
             _add(failure, "\n".join(findings))
+        for text in never_came_warnings(result.never_came):  # a test of a failure that has not come tests nothing
+            try:
+                item.warn(pytest.PytestWarning(text))
+            except pytest.PytestWarning as error:  # as all warnings, if it is so wanted
+                failure = error if failure is None else failure
         if failure is not None:
             raise failure
     finally:

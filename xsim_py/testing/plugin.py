@@ -25,6 +25,7 @@ _UNDER_MPI = {
     "mpi_break": pytest.mark.skip(reason="test does not work under mpi"),
     "mpi_xfail": pytest.mark.xfail(reason="test fails under mpi"),
 }
+_STARTS_PROCESSES = ("pytest_isolate_mpi", "pytest_isolate_mpi._plugin")  # as an installed one, and by `-p`
 _LAUNCHED = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE")
 _ON_RANKS = pytest.StashKey[bool]()
 _STATE = pytest.StashKey["_State"]()
@@ -44,43 +45,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--xsim-shards", metavar="K", help="in how many parts to simulate; the results are the same")
     add("--xsim-fail", metavar="SPEC", action="append", help="a process that dies: 'rank=1 before its 2nd Allreduce'")
     add("--xsim-check", action="store_true", help="a finding of the checks is a failure of the test")
-    if not _others().speaks_with_mpi:
+    if not _has_pytest_mpi():
         add("--with-mpi", action="store_true", help="run tests that are marked mpi, as pytest-mpi does")
         add("--only-mpi", action="store_true", help="run nothing but tests that are marked mpi, as pytest-mpi does")
 
 
-class _Others:
-    """The other plugins for MPI that are installed."""
-
-    def __init__(self) -> None:
-        spec = find_spec("pytest_mpi")
-        folder = next(iter(spec.submodule_search_locations or ()), None) if spec is not None else None
-        # The packages of mpi-pytest and of pytest-mpi have one name.
-        is_mpi_pytest = folder is not None and Path(folder, "parallel_assert.py").exists()
-        self.marks = frozenset(
-            (["parallel"] if is_mpi_pytest else ["mpi"] if folder is not None else [])
-            + (["mpi(ranks)"] if find_spec("pytest_isolate_mpi") is not None else [])
-        )
-
-    @property
-    def speaks_with_mpi(self) -> bool:
-        """True if another plugin has ``--with-mpi`` and the fixtures that belong to it."""
-        return "mpi" in self.marks
-
-    @property
-    def has_comm(self) -> bool:
-        """True if another plugin has the fixture `comm`."""
-        return "mpi(ranks)" in self.marks
+def _has_pytest_mpi() -> bool:
+    """Return whether pytest-mpi is installed, which brings the options; it may be loaded after this plugin."""
+    spec = find_spec("pytest_mpi")
+    folder = next(iter(spec.submodule_search_locations or ()), None) if spec is not None else None
+    # The packages of mpi-pytest and of pytest-mpi have one name.
+    return folder is not None and not Path(folder, "parallel_assert.py").exists()
 
 
-_known: _Others | None = None
+def _asked(options: Any) -> bool:
+    """Return whether an option of ours is given."""
+    return any(value for name, value in vars(options).items() if name.startswith("xsim"))
 
 
-def _others() -> _Others:
-    global _known
-    if _known is None:
-        _known = _Others()
-    return _known
+def _marks_of_others(manager: Any) -> frozenset[str]:
+    """Return the marks of the other plugins for MPI that are loaded."""
+    marks = set()
+    for plugin in manager.get_plugins():
+        package, _, module = getattr(plugin, "__name__", "").partition(".")
+        if package == "pytest_mpi":
+            marks.add("parallel" if module else "mpi")
+        elif package == "pytest_isolate_mpi":
+            marks.add("mpi(ranks)")
+    return frozenset(marks)
 
 
 class _State:
@@ -88,12 +80,13 @@ class _State:
 
     def __init__(self, config: pytest.Config) -> None:
         get = config.getoption
-        others = _others()
-        asked = any(value for name, value in vars(config.option).items() if name.startswith("xsim"))
-        self.foreign = frozenset(("parallel", "mpi", "mpi(ranks)")) - (frozenset() if asked else others.marks)
-        if (get("xsim") or get("xsim_session")) and not get("--only-mpi"):
+        self.others = _marks_of_others(config.pluginmanager)
+        known = frozenset() if _asked(config.option) else self.others
+        self.foreign = frozenset(("parallel", "mpi", "mpi(ranks)")) - known
+        self.only_mpi = bool(get("only_mpi", False))  # there is none where pytest-mpi is installed and left out
+        if (get("xsim") or get("xsim_session")) and not self.only_mpi:
             config.option.with_mpi = True  # also where it is another plugin that looks at it
-        self.with_mpi = bool(get("--with-mpi") or get("--only-mpi"))
+        self.with_mpi = bool(get("with_mpi", False))
         try:
             self.usual = tuple(int(word) for word in (get("xsim_ranks") or "").split(",") if word)
             if any(number < 1 for number in self.usual):
@@ -109,7 +102,7 @@ class _State:
     def wish(self, node: Any, fixturedefs: Any) -> Wish | None:
         """Return what a test says of ranks, also by asking for our `comm`."""
         try:
-            wish = wish_of(node, usual=self.usual, foreign=self.foreign, with_mpi=self.with_mpi)
+            wish = wish_of(node, usual=self.usual, foreign=self.foreign, with_mpi=self.with_mpi or self.only_mpi)
         except pytest.UsageError as error:
             file, line, name = node.location
             said = f"{file}:{(line or 0) + 1}: {name}: {error}"
@@ -121,6 +114,14 @@ class _State:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Leave out the plugin that would start mpiexec for the tests that are run here."""
+    if _asked(early_config.known_args_namespace):
+        for name in _STARTS_PROCESSES:
+            early_config.pluginmanager.set_blocked(name)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks, and bring the fixtures that no other plugin has."""
     config.stash[_STATE] = _State(config)
@@ -128,23 +129,23 @@ def pytest_configure(config: pytest.Config) -> None:
         from .kept_once import own_state
 
         own_state()
-    others = _others()
+    others = config.stash[_STATE].others
     config.addinivalue_line("markers", "ranks(n, ..., **options): run the test's body on n virtual ranks (xsim_py)")
-    if "parallel" not in others.marks:
+    if "parallel" not in others:
         config.addinivalue_line("markers", "parallel(nprocs): run on so many ranks, as mpi-pytest does (default: 3)")
-    if not others.marks & {"mpi", "mpi(ranks)"}:
+    if not others & {"mpi", "mpi(ranks)"}:
         config.addinivalue_line("markers", "mpi(ranks=, timeout=, min_size=): run on ranks, as other plugins do")
-    if not others.speaks_with_mpi:
+    if "mpi" not in others:
         for name in _UNDER_MPI:
             config.addinivalue_line("markers", f"{name}: with --with-mpi, as in pytest-mpi")
     from .fixtures import plugin_of
 
     register = config.pluginmanager.register
-    if not others.has_comm:
+    if "mpi(ranks)" not in others:
         register(plugin_of("comm", "mpi_ranks"), "xsim_comm")
-    if not others.has_comm and not others.speaks_with_mpi:
+    if not others & {"mpi", "mpi(ranks)"}:
         register(plugin_of("mpi_tmp_path", "mpi_tmpdir"), "xsim_folders")
-    if not others.speaks_with_mpi:
+    if "mpi" not in others:
         register(plugin_of("mpi_file_name"), "xsim_file_name")
     ranks = config.getoption("xsim_session")
     if ranks is not None and not is_in_rank():
@@ -159,11 +160,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a test of each number of ranks."""
-    wish = metafunc.config.stash[_STATE].wish(metafunc.definition, metafunc._arg2fixturedefs)
+    state = metafunc.config.stash[_STATE]
+    wish = state.wish(metafunc.definition, metafunc._arg2fixturedefs)
     if wish is None or (len(wish.ranks) == 1 and wish.parameter != "mpi_ranks"):
         return
     owned = {"_nprocs": "parallel", "mpi_ranks": "mpi(ranks)"}.get(wish.parameter)
-    if owned not in _others().marks:  # else that plugin does the same
+    if owned not in state.others:  # else that plugin does the same
         if wish.parameter not in metafunc.fixturenames:
             metafunc.fixturenames.append(wish.parameter)
         metafunc.parametrize(wish.parameter, wish.ranks, ids=[f"{wish.label}{number}" for number in wish.ranks])
@@ -175,8 +177,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     state = config.stash[_STATE]
     size = _world_size()
     for item in items:
-        if not _others().speaks_with_mpi:
-            _mark_as_pytest_mpi_does(item)
+        if "mpi" not in state.others:
+            _mark_as_pytest_mpi_does(item, state)
         if not isinstance(item, pytest.Function):
             continue
         wish = state.wish(item, item._fixtureinfo.name2fixturedefs)
@@ -195,13 +197,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"for {said} ranks, and there are {size}"))
 
 
-def _mark_as_pytest_mpi_does(item: pytest.Item) -> None:
-    get = item.config.getoption
-    if get("--with-mpi"):
+def _mark_as_pytest_mpi_does(item: pytest.Item, state: _State) -> None:
+    if state.with_mpi:
         for name, mark in _UNDER_MPI.items():
             if name in item.keywords:
                 item.add_marker(mark)
-    elif get("--only-mpi") and "mpi" not in item.keywords:
+    elif state.only_mpi and "mpi" not in item.keywords:
         item.add_marker(pytest.mark.skip(reason="test does not use mpi"))
 
 
@@ -222,20 +223,19 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if on_ranks and not session.config.getoption("collectonly"):
         from .on_ranks import prepare
 
-        for item, _ in on_ranks:
+        for item, _ in on_ranks if state.others else ():
             _hide_marks(item)
         prepare(on_ranks, state.options)
 
 
 def _hide_marks(item: Any) -> None:
     """Let other plugins find none of their marks at a test that is ours to run; they would skip it, or run mpiexec."""
-    if _others().marks:
-        shown = item.iter_markers
+    shown = item.iter_markers
 
-        def iter_markers(name: str | None = None) -> Iterator[pytest.Mark]:
-            return (mark for mark in shown(name) if mark.name not in ("parallel", "mpi"))
+    def iter_markers(name: str | None = None) -> Iterator[pytest.Mark]:
+        return (mark for mark in shown(name) if mark.name not in ("parallel", "mpi"))
 
-        item.iter_markers = iter_markers
+    item.iter_markers = iter_markers
 
 
 @pytest.hookimpl(tryfirst=True)

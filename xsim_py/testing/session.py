@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -29,6 +29,7 @@ from _pytest._code.code import ReprExceptionInfo, ReprFileLocation, ReprTracebac
 
 from xsim_py.errors import ConfigError
 from xsim_py.findings import by_place
+from xsim_py.outcome import never_came_warnings
 from xsim_py.process.programs.called_functions import FoundInRanks
 from xsim_py.process.python.watchers import let_coverage_tell_ranks_apart
 from xsim_py.process.ranks import current
@@ -204,8 +205,9 @@ class SessionJob:
             known = self._tests.setdefault(name, _Test())
             if self.at.get(rank) != name and (name == test or known.reports):
                 continue  # it is done with it, or others have it under the same name
-            done = {each.when for each in known.reports.get(rank, ())}
-            when = next((phase for phase in _PHASES if phase not in done), "teardown")
+            done = {each.when: each for each in known.reports.get(rank, ())}
+            left = [phase for phase in _PHASES if phase not in done]
+            when = left[0] if left and all(each.passed for each in done.values()) else "teardown"
             made = pytest.TestReport(name, location, {}, "failed", report, when)  # type: ignore[arg-type]
             known.location = location
             known.reports.setdefault(rank, []).append(made)
@@ -261,12 +263,15 @@ def merged(reports: dict[int, list[Any]], ranks: int) -> list[Any]:
     if not failed:
         best = min(reports, key=lambda rank: (_standing(reports[rank]), rank))
         return reports[best]
-    found: list[Any] = []
-    for phase in _PHASES:
-        phases = {rank: each for rank, mine in reports.items() for each in mine if each.when == phase}
-        if phases and not (found and found[0].failed and phase == "call"):
-            found.append(_one_of(phases, ranks))
-    return found
+    phases = {
+        phase: {rank: each for rank, mine in reports.items() for each in mine if each.when == phase}
+        for phase in _PHASES
+    }
+    if any(each.failed for each in phases["setup"].values()):
+        # pytest has no call after a setup that has failed, but ranks that were set up may have failed there, or wait.
+        calls = phases.pop("call")
+        phases["setup"] |= {rank: each for rank, each in calls.items() if each.failed}
+    return [_one_of(each, ranks) for each in phases.values() if each]
 
 
 def _standing(reports: list[Any]) -> int:
@@ -284,8 +289,11 @@ def _one_of(reports: dict[int, Any], ranks: int) -> Any:
     groups: dict[str, list[int]] = {}
     for rank, each in failed.items():
         groups.setdefault(alike(str(each.longrepr)), []).append(rank)
-    # What was raised stands before a roll-call, which is a text.
-    shown = sorted(groups.values(), key=lambda group: isinstance(failed[group[0]].longrepr, str))
+    # What was raised stands before a roll-call, which is a text; and in a setup before what was raised later elsewhere.
+    keys = {
+        rank: (isinstance(each.longrepr, str), getattr(each, "when", "") == "call") for rank, each in failed.items()
+    }
+    shown = sorted(groups.values(), key=lambda group: keys[group[0]])
     report = copy(failed[shown[0][0]])
     named = f"{_named(shown[0])} of {ranks}"
     if hasattr(report.longrepr, "addsection"):
@@ -385,6 +393,7 @@ class Controller:
         """Run the ranks' sessions, and start them anew as long as tests are left."""
         self._session = session
         done: set[str] = set()
+        never_came: list[str] | None = None
         let_coverage_tell_ranks_apart()
         while True:
             job = SessionJob(self, self._ranks, done)
@@ -396,12 +405,15 @@ class Controller:
                 raise pytest.UsageError(f"--xsim-session: {error}") from None
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
+            never_came = [each for each in result.never_came if never_came is None or each in never_came]
             found = job.found(getattr(result, "findings", ()))
             stopped = self.stops
             culprit = None if stopped else job.end("" if result.ended == "finished" else result.report, found)
             self._tell_found(job, found)
             if culprit is None or self.stops:
                 break
+        if not self.stops:
+            self._warn_of(never_came)
         gc.freeze()  # at its end pytest, and then Python, would look through all that ranks have left, again and again
         if self.left is not None:
             raise pytest.exit.Exception(self.left.msg, self.left.returncode)
@@ -470,6 +482,14 @@ class Controller:
             terminalreporter.write_sep("=", "xsim check findings")
             for text in self._found_outside:
                 terminalreporter.write_line(text)
+
+    def _warn_of(self, never_came: Sequence[str]) -> None:
+        """Warn of injected failures that came in no start of the ranks; where warnings are errors, it is a failure."""
+        for text in never_came_warnings(never_came):
+            try:
+                self._config.issue_config_time_warning(pytest.PytestWarning(text), stacklevel=2)
+            except pytest.PytestWarning:
+                self._session.shouldfail = text
 
     def tell_collected(self, reports: Iterable[Any]) -> None:
         """Tell this session of what could not be collected."""

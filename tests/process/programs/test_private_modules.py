@@ -5,11 +5,13 @@ import py_compile
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.process.launch import launch, simulated, write
+from xsim_py.process.programs import private_modules
 
 COUNTING = """
     calls = []
@@ -407,6 +409,19 @@ def test_installed_packages_that_import_mpi4py_are_private_and_others_where_it_i
         del sys.modules[name]
     assert [list(map(int, line.split()[1:])) for line in done.lines] == [counts] * 2
     assert [line.split()[0] for line in done.lines] == (["True"] * 2 if counts[0] == 1 else ["True", "False"])
+
+
+class Touchy:
+    def __getattr__(self, name: str) -> None:
+        raise RuntimeError(name)
+
+
+def test_what_is_in_packages_is_not_asked_whether_it_is_of_mpi4py():
+    package = ModuleType("package")
+    vars(package)["touchy"] = Touchy()
+    assert not private_modules._holds_mpi(package)
+    vars(package)["MPI"] = ModuleType("mpi4py.MPI")
+    assert private_modules._holds_mpi(package)
 
 
 @pytest.mark.parametrize("form", ["zip", "pyc"])

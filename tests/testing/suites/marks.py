@@ -51,6 +51,11 @@ def test_mpi_xfail():
     assert MPI.COMM_WORLD.size == 1
 
 
+@pytest.mark.mpi_xfail
+def test_mpi_xfail_alone():
+    assert MPI.COMM_WORLD.size == 1
+
+
 @pytest.mark.mpi_skip
 def test_mpi_skip():
     assert MPI.COMM_WORLD.size == 1

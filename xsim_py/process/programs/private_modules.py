@@ -241,10 +241,11 @@ def _holds_mpi(module: Any) -> bool:
     names = getattr(module, "__dict__", {})
     if _without_mpi.get(id(module)) == (module, len(names)):
         return False
+    # No other object is asked for its name: it may do anything then, as warn.
     found = any(
-        getattr(value, "__name__", "").partition(".")[0] == _MPI or type(value).__module__ == f"{_MPI}.MPI"
+        (isinstance(value, ModuleType) and value.__name__.partition(".")[0] == _MPI)
+        or type(value).__module__ == f"{_MPI}.MPI"
         for value in list(names.values())
-        if isinstance(value, ModuleType) or not isinstance(value, type)
     )
     if not found:
         _without_mpi[id(module)] = module, len(names)
