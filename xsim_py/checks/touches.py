@@ -21,6 +21,7 @@ import numpy as np
 
 from xsim_py.code_origin import of_program
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import give_control_by
 
 from .ahead import Ahead, ahead_of
 from .elements import bounds, covers, overlap, shared, shares
@@ -36,6 +37,7 @@ from .sources import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType, FrameType
 
     from .monitor import Monitor, RankState
@@ -146,6 +148,7 @@ class LineWatch:
             return
         if _gettrace() not in (None, self._opener):  # the program may trace itself
             return
+        give_control_by(self._wait)
         _settrace(self._opener)
         frame.f_trace_opcodes = bool(code.lines)  # for the rest of the line that has made the call
         outer: FrameType | None = frame
@@ -153,6 +156,26 @@ class LineWatch:
             if of_program(outer.f_code.co_filename):
                 outer.f_trace = self._tracer
             outer = outer.f_back
+
+    def end(self) -> None:
+        """Stop for good."""
+        self.pause()
+        give_control_by(None)
+
+    def _wait(self, switch: Callable[[Any], Any], hub: Any) -> Any:
+        """Give control to the simulator, and be told of what comes when it is given back, as before.
+
+        There is one tracer for all ranks: while this one sleeps, or waits for a thread, it belongs to others.
+        """
+        if _gettrace() is not self._opener:
+            return switch(hub)
+        fiber = current.fiber
+        _settrace(None)
+        try:
+            return switch(hub)
+        finally:
+            if self._usable and fiber is not None and fiber.greenlet is not None:  # else another rank begins here
+                _settrace(self._opener)
 
     def _in(self, code: CodeType) -> InCode:
         found = self._by_address.get(id(code))
