@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import of_program
+from xsim_py.process.python.threads import begin_by
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import give_control_by
 
@@ -40,6 +41,8 @@ class Told:
         Returns what is known of a function's instructions.
     look : callable
         Takes this, the offset of an instruction, and its frame, before it is executed.
+    is_silent : callable
+        Returns whether a fiber is to be told of what it does although it has made no MPI call.
 
     Attributes
     ----------
@@ -47,9 +50,15 @@ class Told:
         Whether Python can tell of more.
     """
 
-    def __init__(self, in_code: Callable[[CodeType], InCode], look: Callable[[InCode, int, FrameType], None]) -> None:
+    def __init__(
+        self,
+        in_code: Callable[[CodeType], InCode],
+        look: Callable[[InCode, int, FrameType], None],
+        is_silent: Callable[[Fiber], bool],
+    ) -> None:
         self._in = in_code
         self._look = look
+        self._is_silent = is_silent
         self._events = 0
         self.is_usable = _gettrace() is None
 
@@ -73,8 +82,8 @@ class Told:
 class ByTracing(Told):
     """Tells of them by a tracer."""
 
-    def __init__(self, in_code: Callable[[CodeType], InCode], look: Callable[[InCode, int, FrameType], None]) -> None:
-        super().__init__(in_code, look)
+    def __init__(self, *told: Any) -> None:
+        super().__init__(*told)
         self._tracer, self._opener = self._line, self._entered  # one object each, not a new method each time
 
     def go_on(self, frame: FrameType) -> None:
@@ -82,13 +91,16 @@ class ByTracing(Told):
         if _gettrace() not in (None, self._opener):  # the program may trace itself
             return
         give_control_by(self._wait)
-        _settrace(self._opener)
+        begin_by(self._begin)
         frame.f_trace_opcodes = bool(self._in(frame.f_code).lines)  # for the rest of the line that has made the call
-        outer: FrameType | None = frame
-        while outer is not None and outer.f_trace is not self._tracer:  # whoever has called that one has it, too
-            if of_program(outer.f_code.co_filename):
-                outer.f_trace = self._tracer
-            outer = outer.f_back
+        self._trace(frame)
+
+    def _trace(self, frame: FrameType | None) -> None:
+        _settrace(self._opener)
+        while frame is not None and frame.f_trace is not self._tracer:  # whoever has called that one has it, too
+            if of_program(frame.f_code.co_filename):
+                frame.f_trace = self._tracer
+            frame = frame.f_back
 
     def pause(self) -> None:
         """Tell the running fiber no more, for an MPI call has begun."""
@@ -100,18 +112,25 @@ class ByTracing(Told):
         if _gettrace() is self._opener:
             _settrace(None)
         give_control_by(None)
+        begin_by(None)
 
     def _wait(self, switch: Callable[[Any], Any], hub: Any) -> Any:
         """Give control to the simulator, and be told of what comes when it is given back, as before."""
-        if _gettrace() is not self._opener:
-            return switch(hub)
-        fiber = current.fiber
-        _settrace(None)
+        fiber, is_told = current.fiber, _gettrace() is self._opener
+        if is_told:
+            _settrace(None)
         try:
             return switch(hub)
         finally:
-            if self.is_usable and fiber is not None and fiber.greenlet is not None:  # else another rank begins here
-                _settrace(self._opener)
+            if fiber is not None and fiber.greenlet is not None and self.is_usable:  # else another rank begins here
+                if is_told:
+                    _settrace(self._opener)
+                else:
+                    self._begin(fiber)
+
+    def _begin(self, fiber: Fiber) -> None:
+        if self._is_silent(fiber) and _gettrace() is None:
+            self._trace(_frame(1))
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
         if not self._in(frame.f_code).lines:
@@ -138,8 +157,8 @@ class ByMonitoring(Told):
     _TOOLS = (4, 3)
     """The numbers of tools that no kind of them is to have."""
 
-    def __init__(self, in_code: Callable[[CodeType], InCode], look: Callable[[InCode, int, FrameType], None]) -> None:
-        super().__init__(in_code, look)
+    def __init__(self, *told: Any) -> None:
+        super().__init__(*told)
         self._tool = next((tool for tool in self._TOOLS if _real["get_tool"](tool) is None), None)
         self.is_usable = self.is_usable and self._tool is not None
         self._opened: dict[int, CodeType] = {}

@@ -38,6 +38,8 @@ from .told import TOLD
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
+    from xsim_py.process.ranks.fiber import Fiber
+
     from .monitor import Monitor, RankState
     from .sides import Place
 
@@ -124,7 +126,7 @@ class LineWatch:
         self._known: dict[tuple[CodeType, str], InCode] = {}  # by the file, too: code may be equal in two of them
         # By the addresses of code objects, of which each rank may have its own: to hash one takes microseconds.
         self._by_address: dict[int, tuple[InCode, CodeType]] = {}
-        self._told = TOLD(self._in, self._look)
+        self._told = TOLD(self._in, self._look, self._is_silent)
         self.pause, self.end = self._told.pause, self._told.end
 
     def go_on(self, frame: FrameType, state: RankState, *, raised: bool = False) -> None:
@@ -144,6 +146,10 @@ class LineWatch:
                 self._known[key] = InCode(code)
             found = self._by_address[id(code)] = self._known[key], code
         return found[0]
+
+    def _is_silent(self, fiber: Fiber) -> bool:
+        state = self._monitor.ranks.get(fiber.rank.number)
+        return state is not None and bool(state.buffers or state.exposed) and fiber not in self._monitor.calls
 
     def _look(self, code: InCode, offset: int, frame: FrameType) -> None:
         """Look at the arrays of an instruction that comes next in a frame, perhaps."""
