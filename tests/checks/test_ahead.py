@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from xsim_py import simulate
-from xsim_py.checks.touches import LineWatch
+from xsim_py.checks.touches import InCode
 
 PROGRAM = """
 import numpy as np
@@ -61,14 +61,14 @@ WATCHED = [
 def test_lines_are_told_of_where_they_must_be(tmp_path: Path, monkeypatch, line: str, is_known: bool):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM.replace("LINE", line))
-    here = 1 + PROGRAM[: PROGRAM.index("LINE")].count("\n")
-    told = set()
+    before = PROGRAM[: PROGRAM.index("LINE")].count("\n")
+    known = {}
 
-    class Watch(LineWatch):
-        def _line(self, frame, event, argument):
-            told.add(frame.f_lineno)
-            return super()._line(frame, event, argument)
+    def needs_no_watch(code, frame, *told):
+        known[frame.f_lineno] = needs_none(code, frame, *told)
+        return known[frame.f_lineno]
 
-    monkeypatch.setattr("xsim_py.checks.monitor.LineWatch", Watch)
+    needs_none = InCode.needs_no_watch
+    monkeypatch.setattr(InCode, "needs_no_watch", needs_no_watch)
     simulate(path, ranks=2, check=True)
-    assert (here in told) == (not is_known)
+    assert known[before] == is_known

@@ -89,6 +89,39 @@ def again():
     total = m[0] + m[1]
     return look()
 """,
+    "a function that is given to itself": """
+def wait(me):
+    other = m[1]
+    if m[0] == 0:  # decides
+        me(me)
+
+wait(wait)
+""",
+    "a function that is kept": """
+def wait():
+    seen = m[0]  # decides
+    other = m[1]
+    return seen or kept["wait"]()  # decides
+
+kept["wait"] = wait
+""",
+    "a function that has itself called later": """
+def wait():
+    if not m[0]:  # decides
+        Timer(1e-6, wait).start()
+""",
+    "a function that calls what it is given": """
+def call(function, flag):
+    if flag and m[0]:
+        function()
+
+def main():
+    call(print, m[1])
+    call(walk, 1)
+
+def walk():
+    print(m[0])
+""",
     "a method that calls another one of its name": """
 class A:
     def Wait(self):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -124,26 +124,70 @@ def _conditions(block: ast.AST) -> Iterator[ast.expr]:
 
 def _recursive(file: str) -> list[tuple[str, _Function, list[ast.Call]]]:
     """Return the functions of a file that may call themselves, also through others, each with the calls that do so."""
-    functions: list[tuple[str, _Function]] = []
-    for node in nodes_of(file):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            functions.append((node.name, node))
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            functions += [(name, node.value) for name in _roots(node.targets)]
-    calls = [[each for each in ast.walk(node) if isinstance(each, ast.Call)] for _, node in functions]
+    functions = list(_functions(file))
     reached: dict[str, set[str]] = {name: set() for name, _ in functions}
+    callees = _callees(file, reached.keys())
+    calls = [[(each, callees(each)) for each in ast.walk(node) if isinstance(each, ast.Call)] for _, node in functions]
     for (name, _), inside in zip(functions, calls, strict=True):
-        reached[name] |= {_called(call) for call in inside} & reached.keys()
+        reached[name].update(*(called for _, called in inside))
     for middle in reached:
         for others in reached.values():
             if middle in others:
                 others |= reached[middle]
     found = []
     for (name, node), inside in zip(functions, calls, strict=True):
-        again = [call for call in inside if name in reached.get(_called(call), ()) or name == _called(call)]
+        again = [call for call, called in inside if name in called.union(*(reached[each] for each in called))]
         if again:
             found.append((name, node, again))
     return found
+
+
+def _functions(file: str) -> Iterator[tuple[str, _Function]]:
+    """Yield the functions of a file, each with its name, or with its place where it is given to no variable."""
+    for node in nodes_of(file):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.Lambda):
+            yield ast.dump(node, include_attributes=True), node
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            yield from ((name, node.value) for name in _roots(node.targets))
+
+
+def _callees(file: str, functions: Collection[str]) -> Callable[[ast.Call], set[str]]:
+    """Return what finds the functions of a file that a call may call, or gives to who may do so.
+
+    A function that is named without being called is a value, which may be called by any name that something is given.
+    """
+    nodes = nodes_of(file)
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    given = {name for node in nodes for name in _given_names(node)}
+
+    def named(node: ast.AST) -> set[str]:
+        name = ast.dump(node, include_attributes=True) if isinstance(node, ast.Lambda) else _last_name(node)
+        return {name}.intersection(functions)
+
+    values = {name for node in nodes if id(node) not in called for name in named(node)} | ({"__call__"} & {*functions})
+
+    def find(call: ast.Call) -> set[str]:
+        function, arguments = call.func, [*call.args, *(keyword.value for keyword in call.keywords)]
+        found = {_called(call)}.intersection(functions).union(*map(named, arguments))
+        is_plain = isinstance(function, ast.Name | ast.Attribute)
+        return found if is_plain and _last_name(function) not in given else found | values
+
+    return find
+
+
+def _last_name(node: ast.AST) -> str:
+    """Return the name of a variable or of an attribute."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _given_names(node: ast.AST) -> Iterator[str]:
+    """Yield the variable, the attribute or the parameter to which something is given here."""
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield _last_name(node)
+    elif isinstance(node, ast.arg | ast.keyword) and node.arg:
+        yield node.arg
 
 
 def _called(call: ast.Call) -> str:

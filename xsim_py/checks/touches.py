@@ -1,11 +1,11 @@
 """Instructions of the program that touch memory which a request or a window uses.
 
-While a rank has such memory, Python tells of each line of the program between two MPI calls (`sys.settrace`), and on
-lines that may touch an array of each instruction. The source says which arrays an instruction works on, and by which
-index; whether that is the memory in question is found by evaluating just the name and the index, which have no calls
-in them. Loading means that elements are looked at: to name, slice or pass on an array is none. Where a debugger or a
-coverage tool traces already, nothing is watched; nor after `MOST_EVENTS`, for that would take too long, nor an
-instruction that has been looked at `MOST_LOOKS` times.
+While a rank has such memory, Python tells of each instruction of the program between two MPI calls that may touch an
+array (`told`). The source says which arrays an instruction works on, and by which index; whether that is the memory in
+question is found by evaluating just the name and the index, which have no calls in them. Loading means that elements
+are looked at: to name, slice or pass on an array is none. Where a debugger or a coverage tool traces already, nothing
+is watched; nor after many events, for that would take too long, nor an instruction that has been looked at `MOST_LOOKS`
+times.
 
 Python is told to do so only where it has to be. What comes after a call up to the next ones is read once from the code
 (`ahead`): where it touches nothing but arrays that are far from such memory, or certainly touches just what a window
@@ -14,7 +14,6 @@ shows, all is known before it comes.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -34,16 +33,16 @@ from .sources import (
     touches_of,
     touching,
 )
+from .told import TOLD
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
+    from xsim_py.process.ranks.fiber import Fiber
+
     from .monitor import Monitor, RankState
     from .sides import Place
 
-_settrace, _gettrace = sys.settrace, sys.gettrace  # while a run lasts, there are others, of each rank
-
-MOST_EVENTS = 100_000
 MOST_LOOKS = 1_000
 
 
@@ -124,35 +123,20 @@ class LineWatch:
     def __init__(self, monitor: Monitor) -> None:
         forget_rewritten()
         self._monitor = monitor
-        self._usable = _gettrace() is None
-        self._events = 0
-        self._tracer, self._opener = self._line, self._entered  # one object each, not a new method each time
         self._known: dict[tuple[CodeType, str], InCode] = {}  # by the file, too: code may be equal in two of them
         # By the addresses of code objects, of which each rank may have its own: to hash one takes microseconds.
         self._by_address: dict[int, tuple[InCode, CodeType]] = {}
-
-    def pause(self) -> None:
-        """Stop, for an MPI call has begun."""
-        if self._usable and _gettrace() is self._opener:
-            _settrace(None)
+        self._told = TOLD(self._in, self._look, self._is_silent)
+        self.pause, self.end = self._told.pause, self._told.end
 
     def go_on(self, frame: FrameType, state: RankState, *, raised: bool = False) -> None:
         """Watch what comes after an MPI call of a rank, which `frame` has made, perhaps after an exception."""
-        if not self._usable:
+        told = self._told
+        if not told.is_usable:
             return
-        code = self._in(frame.f_code)
         # What catches an exception may be anywhere.
-        if not raised and code.needs_no_watch(frame, state, self._monitor.doing.get(state.number, "")):
-            return
-        if _gettrace() not in (None, self._opener):  # the program may trace itself
-            return
-        _settrace(self._opener)
-        frame.f_trace_opcodes = bool(code.lines)  # for the rest of the line that has made the call
-        outer: FrameType | None = frame
-        while outer is not None and outer.f_trace is not self._tracer:  # whoever has called that one has it, too
-            if of_program(outer.f_code.co_filename):
-                outer.f_trace = self._tracer
-            outer = outer.f_back
+        if raised or not self._in(frame.f_code).needs_no_watch(frame, state, self._monitor.doing.get(state.number, "")):
+            told.go_on(frame)
 
     def _in(self, code: CodeType) -> InCode:
         found = self._by_address.get(id(code))
@@ -163,29 +147,12 @@ class LineWatch:
             found = self._by_address[id(code)] = self._known[key], code
         return found[0]
 
-    def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not self._in(frame.f_code).lines:
-            return None
-        return self._tracer if of_program(frame.f_code.co_filename) else None
+    def _is_silent(self, fiber: Fiber) -> bool:
+        state = self._monitor.ranks.get(fiber.rank.number)
+        return state is not None and bool(state.buffers or state.exposed) and fiber not in self._monitor.calls
 
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self._events += 1
-        code = self._in(frame.f_code)
-        if event == "line":
-            frame.f_trace_opcodes = frame.f_lineno in code.lines
-            if not code.lines:
-                frame.f_trace_lines = False
-            if self._events > MOST_EVENTS:
-                self._usable = False
-                _settrace(None)
-        elif event == "opcode":
-            found = code.touching.get(frame.f_lasti)
-            if found:
-                self._look(found[1], frame)
-                code.looked(frame.f_lasti)
-        return self._tracer
-
-    def _look(self, touches: tuple[Touch, ...], frame: FrameType) -> None:
+    def _look(self, code: InCode, offset: int, frame: FrameType) -> None:
+        """Look at the arrays of an instruction that comes next in a frame, perhaps."""
         fiber = current.here()
         call = self._monitor.calls.get(fiber)
         if fiber is None or (call is not None and call.is_open):
@@ -194,14 +161,12 @@ class LineWatch:
         guards = [*state.buffers, *state.exposed]
         if not guards:
             return
-        _settrace(None)  # what is evaluated here is no part of the program
-        try:
-            scope = frame.f_locals, frame.f_globals
-            place = frame.f_code.co_filename, frame.f_lineno, self._monitor.doing.get(state.number, "")
-            for touch in touches:
-                _look_at(touch, scope, place, guards, frame)
-        finally:
-            _settrace(self._opener)
+        line, touches = code.touching[offset]
+        code.looked(offset)
+        scope = frame.f_locals, frame.f_globals
+        place = frame.f_code.co_filename, line, self._monitor.doing.get(state.number, "")
+        for touch in touches:
+            _look_at(touch, scope, place, guards, frame)
 
 
 def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame: FrameType) -> None:

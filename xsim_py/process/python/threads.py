@@ -165,8 +165,19 @@ def _launch(entry: tuple[Fiber, Callable[[Fiber], None]]) -> None:
         fiber.start(body)
 
 
+def begin_by(before: Callable[[Fiber], object] | None) -> None:
+    """Have ``before(fiber)`` called in each thread that begins; None takes it out."""
+    global _before
+    _before = before
+
+
+_before: Callable[[Fiber], object] | None = None
+
+
 def _body(handle: ThreadHandle, work: Callable[[], object], fiber: Fiber) -> None:
     begin_thread(fiber)
+    if _before is not None:
+        _before(fiber)
     work()
     end_thread(fiber)
     rank = fiber.rank

@@ -21,6 +21,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenlet import error as GreenletError  # noqa: N812
@@ -319,7 +320,7 @@ def _serve(given: list[Any]) -> None:
         worker.gr_context = None  # what the body has put into context variables
         _idle.append(worker)
         del worker
-        given = _hub.switch()
+        given = _switch(_hub)
 
 
 def swap_by(swap: Callable[[Rank], None] | None) -> None:
@@ -333,6 +334,12 @@ def _note_turn(rank: Rank) -> None:
 
 
 _swap: Callable[[Rank], None] = _note_turn
+
+
+def give_control_by(around: Callable[[Callable[[Any], Any], Any], Any] | None) -> None:
+    """Have ``around(switch, hub)`` called where a fiber gives control back by ``switch(hub)``; None takes it out."""
+    global _switch
+    _switch = greenlet.switch if around is None else partial(around, greenlet.switch)
 
 
 def show_turns() -> None:

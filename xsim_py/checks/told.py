@@ -1,0 +1,225 @@
+"""Python tells of the instructions of a program that may touch an array, before each of them is executed.
+
+Until Python 3.11 only a tracer is told of instructions, and it is told of all in a line (`sys.settrace`). There is one
+for all ranks, so it is stopped in each MPI call, and wherever a rank gives control to the simulator. Later ones have
+`sys.monitoring`, which forgets every instruction that is not worth telling of, and goes on meanwhile for all ranks. It
+takes a quarter of the time; and a tracer of Python 3.12 that looks at variables gives comprehensions others.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import of_program
+from xsim_py.process.python.threads import begin_by
+from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import give_control_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+
+    from xsim_py.process.ranks.fiber import Fiber
+
+    from .touches import InCode
+
+# While a run lasts, there are others, of each rank.
+_settrace, _gettrace, _frame = sys.settrace, sys.gettrace, sys._getframe
+_monitoring: Any = getattr(sys, "monitoring", None)
+_real: Any = {name: getattr(_monitoring, name) for name in dir(_monitoring) if not name.startswith("_")}
+
+MOST_EVENTS = 100_000
+
+
+class Told:
+    """How Python tells of instructions: one for a run.
+
+    Parameters
+    ----------
+    in_code : callable
+        Returns what is known of a function's instructions.
+    look : callable
+        Takes this, the offset of an instruction, and its frame, before it is executed.
+    is_silent : callable
+        Returns whether a fiber is to be told of what it does although it has made no MPI call.
+
+    Attributes
+    ----------
+    is_usable : bool
+        Whether Python can tell of more.
+    """
+
+    def __init__(
+        self,
+        in_code: Callable[[CodeType], InCode],
+        look: Callable[[InCode, int, FrameType], None],
+        is_silent: Callable[[Fiber], bool],
+    ) -> None:
+        self._in = in_code
+        self._look = look
+        self._is_silent = is_silent
+        self._events = 0
+        self.is_usable = _gettrace() is None
+
+    def go_on(self, frame: FrameType) -> None:
+        """Tell of the rest of a frame of the running fiber, of what has called it, and of what they call."""
+        raise NotImplementedError
+
+    def pause(self) -> None:
+        """Tell the running fiber no more, for an MPI call has begun."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Tell of nothing any more."""
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        self.is_usable = False
+        self.end()
+
+
+class ByTracing(Told):
+    """Tells of them by a tracer."""
+
+    def __init__(self, *told: Any) -> None:
+        super().__init__(*told)
+        self._tracer, self._opener = self._line, self._entered  # one object each, not a new method each time
+
+    def go_on(self, frame: FrameType) -> None:
+        """Tell of the rest of a frame of the running fiber, of what has called it, and of what they call."""
+        if _gettrace() not in (None, self._opener):  # the program may trace itself
+            return
+        give_control_by(self._wait)
+        begin_by(self._begin)
+        frame.f_trace_opcodes = bool(self._in(frame.f_code).lines)  # for the rest of the line that has made the call
+        self._trace(frame)
+
+    def _trace(self, frame: FrameType | None) -> None:
+        _settrace(self._opener)
+        while frame is not None and frame.f_trace is not self._tracer:  # whoever has called that one has it, too
+            if of_program(frame.f_code.co_filename):
+                frame.f_trace = self._tracer
+            frame = frame.f_back
+
+    def pause(self) -> None:
+        """Tell the running fiber no more, for an MPI call has begun."""
+        if self.is_usable and _gettrace() is self._opener:
+            _settrace(None)
+
+    def end(self) -> None:
+        """Tell of nothing any more."""
+        if _gettrace() is self._opener:
+            _settrace(None)
+        give_control_by(None)
+        begin_by(None)
+
+    def _wait(self, switch: Callable[[Any], Any], hub: Any) -> Any:
+        """Give control to the simulator, and be told of what comes when it is given back, as before."""
+        fiber, is_told = current.fiber, _gettrace() is self._opener
+        if is_told:
+            _settrace(None)
+        try:
+            return switch(hub)
+        finally:
+            if fiber is not None and fiber.greenlet is not None and self.is_usable:  # else another rank begins here
+                if is_told:
+                    _settrace(self._opener)
+                else:
+                    self._begin(fiber)
+
+    def _begin(self, fiber: Fiber) -> None:
+        if self._is_silent(fiber) and _gettrace() is None:
+            self._trace(_frame(1))
+
+    def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if not self._in(frame.f_code).lines:
+            return None
+        return self._tracer if of_program(frame.f_code.co_filename) else None
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        code = self._in(frame.f_code)
+        if event == "line":
+            frame.f_trace_opcodes = frame.f_lineno in code.lines
+            if not code.lines:
+                frame.f_trace_lines = False
+        elif event == "opcode" and frame.f_lasti in code.touching:
+            self._look(code, frame.f_lasti, frame)
+        self._events += 1
+        if self._events > MOST_EVENTS:
+            self._stop()
+        return self._tracer
+
+
+class ByMonitoring(Told):
+    """Tells of them by `sys.monitoring`: of each function from its first instruction on, in whatever thread."""
+
+    _TOOLS = (4, 3)
+    """The numbers of tools that no kind of them is to have."""
+
+    def __init__(self, *told: Any) -> None:
+        super().__init__(*told)
+        self._tool = next((tool for tool in self._TOOLS if _real["get_tool"](tool) is None), None)
+        self.is_usable = self.is_usable and self._tool is not None
+        self._opened: dict[int, CodeType] = {}
+        self._known: set[Fiber | None] = set()
+        self._paused: set[Fiber | None] = set()
+
+    def go_on(self, frame: FrameType) -> None:
+        """Tell of the rest of a frame of the running fiber, of what has called it, and of what they call."""
+        fiber = current.fiber
+        self._paused.discard(fiber)
+        if fiber in self._known:
+            return
+        if not self._known:
+            self._begin()
+        self._known.add(fiber)
+        outer: FrameType | None = frame
+        while outer is not None:
+            self._open(outer.f_code)
+            outer = outer.f_back
+
+    def pause(self) -> None:
+        """Tell the running fiber no more, for an MPI call has begun."""
+        self._paused.add(current.fiber)
+
+    def end(self) -> None:
+        """Tell of nothing any more."""
+        if self._known:
+            self._known.clear()
+            _real["set_events"](self._tool, 0)
+            for code in self._opened.values():
+                _real["set_local_events"](self._tool, code, 0)
+            self._opened.clear()
+            _real["free_tool_id"](self._tool)
+
+    def _begin(self) -> None:
+        events = _real["events"]
+        _real["use_tool_id"](self._tool, "xsim_py checks")
+        for event in (events.PY_START, events.PY_RESUME):
+            _real["register_callback"](self._tool, event, self._entered)
+        _real["register_callback"](self._tool, events.INSTRUCTION, self._comes)
+        _real["set_events"](self._tool, events.PY_START | events.PY_RESUME)
+
+    def _open(self, code: CodeType) -> None:
+        if id(code) not in self._opened and of_program(code.co_filename) and self._in(code).touching:
+            self._opened[id(code)] = code
+            _real["set_local_events"](self._tool, code, _real["events"].INSTRUCTION)
+
+    def _entered(self, code: CodeType, offset: int) -> Any:
+        self._open(code)
+        return _real["DISABLE"]
+
+    def _comes(self, code: CodeType, offset: int) -> Any:
+        in_code = self._in(code)
+        if offset not in in_code.touching:
+            return _real["DISABLE"]
+        if current.fiber not in self._paused:
+            self._events += 1
+            self._look(in_code, offset, _frame(1))
+            if self._events > MOST_EVENTS:
+                self._stop()
+        return None
+
+
+TOLD = ByTracing if _monitoring is None else ByMonitoring
