@@ -1,6 +1,7 @@
 """Plugins that have nothing to do with MPI, and the ranks."""
 
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -39,11 +40,22 @@ def test_coverage_counts_what_any_rank_of_a_session_has_run(tmp_path: Path):
     assert re.search(r"^library.py +10 +2 +80% +11, 15$", session.text, re.M), session.text
 
 
-@pytest.mark.parametrize("words", [(), ("--xsim-session", "2"), ("-p", "xdist", "-n", "1")])
-def test_coverage_counts_what_comes_after_a_wait(tmp_path: Path, words: tuple[str, ...]):
+CORES = ["ctrace", "pytrace", *(["sysmon"] if sys.version_info >= (3, 12) else [])]
+
+
+@pytest.mark.parametrize(
+    ("words", "core"),
+    [
+        *(((), core) for core in CORES),
+        *((("--xsim-session", "2"), core) for core in CORES),
+        (("-p", "xdist", "-n", "1"), ""),
+    ],
+)
+def test_coverage_counts_what_comes_after_a_wait(tmp_path: Path, words: tuple[str, ...], core: str):
     (tmp_path / "waits.py").write_text(WAITS)
     (tmp_path / "test_waits.py").write_text(TEST_WAITS)
-    session = run(tmp_path, *words, "-p", "pytest_cov", "--cov=waits", "--cov-report=term-missing")
+    variables = {"COVERAGE_CORE": core} if core else {}
+    session = run(tmp_path, *words, "-p", "pytest_cov", "--cov=waits", "--cov-report=term-missing", **variables)
     assert re.search(r"^waits.py +5 +0 +100%$", session.text, re.M), session.text
 
 

@@ -1,6 +1,7 @@
 """What ranks change for each other in packages that are there once for all of them is told, and caches are not."""
 
 import argparse
+import gc
 import json
 import pickle
 import sys
@@ -13,7 +14,7 @@ import pytest
 from mpi4py import MPI
 
 from tests.process.launch import Launched, launch, simulated
-from xsim_py.process.programs.writing_lines import line_in_package, line_in_program
+from xsim_py.process.programs.writing_lines import is_flag, line_in_package, line_in_program
 
 PACKAGE = """\
 import json
@@ -22,6 +23,8 @@ registry = []
 settings = {}
 _cache = {}
 made = None
+enabled = False
+chosen = "nothing"
 
 class Config:
     rank = None
@@ -39,6 +42,14 @@ options = Settings()
 def bump():
     global count
     count += 1
+
+def enable():
+    global enabled
+    enabled = True
+
+def choose(what):
+    global chosen
+    chosen = what
 
 def use(key):
     global made
@@ -81,6 +92,7 @@ def names(launched: Launched) -> list[str]:
         ("comm.Barrier(); pkg.Config.rank = rank", "common_to_all.Config.rank"),
         ("comm.Barrier(); pkg.settings['rank'] = rank", "common_to_all.settings"),
         ("pkg.count = 5; comm.Barrier(); pkg.count = 0", "common_to_all.count"),
+        ("comm.Barrier(); pkg.choose('it')", "common_to_all.chosen"),
     ],
 )
 def test_what_each_rank_changes_is_told_once(tmp_path: Path, statement: str, name: str):
@@ -98,6 +110,7 @@ def test_what_each_rank_changes_is_told_once(tmp_path: Path, statement: str, nam
         "before = pkg.count; pkg.count = rank; pkg.count = before",
         "import json.tool, numpy.ma",
         "comm.Barrier(); pkg.use(rank)",
+        "comm.Barrier(); pkg.enable()",
     ],
 )
 def test_what_is_the_same_for_all_ranks_is_not_told(tmp_path: Path, statement: str):
@@ -115,7 +128,7 @@ def test_a_warning_names_ranks_line_and_what_to_do(tmp_path: Path):
 
 def test_the_line_of_a_package_that_changes_its_own_global_is_told(tmp_path: Path):
     (said,) = run(tmp_path, "comm.Barrier()\npkg.bump()\ncomm.Barrier()").result.warnings
-    assert f"common_to_all.count, changed at {tmp_path / 'site-packages' / 'common_to_all.py'}:23" in said
+    assert f"common_to_all.count, changed at {tmp_path / 'site-packages' / 'common_to_all.py'}:25" in said
 
 
 def test_a_package_of_extension_modules_cannot_be_private(tmp_path: Path):
@@ -213,6 +226,44 @@ def test_the_line_of_a_package_that_changes_a_name_is_found(tmp_path: Path, text
     file = tmp_path / "owner.py"
     file.write_text(text)
     assert line_in_package("n", str(file)) == (None if line is None else (str(file), line))
+
+
+@pytest.mark.parametrize(
+    ("texts", "yes"),
+    [
+        (["n = 0\ndef f():\n    global n\n    n = 3  # owner's\n"], True),
+        (["n = 0\n", "import owner\ndef f(self):\n    self.n = 4\n    owner.n = 3\n"], True),
+        (["n = 0\n", "import owner\ndef f(m):\n    owner.n = m\n"], False),
+        (["n = 0\ndef f():\n    global n\n    n = 3\n", "def f():\n    m.n = 4\n"], True),
+        (["n = 0\ndef f():\n    global n\n    n = 3\n    n += 3\n"], False),
+        (["def f(m):\n    global n\n    n = m\n"], False),
+        (["n = 0\n"], False),
+    ],
+)
+def test_a_flag_is_what_all_lines_set_to_the_same(tmp_path: Path, texts: list[str], yes: bool):
+    files = [tmp_path / f"{number}.py" for number, _ in enumerate(texts)]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    files[0].write_text(f"# of the owner\n{texts[0]}")
+    assert is_flag("package.owner", "n", 3, map(str, [*files, tmp_path / "none.py"])) == yes
+
+
+def test_what_the_collector_calls_is_in_no_rank(tmp_path: Path):
+    text = """
+    import gc
+    def called(phase, info):
+        pkg.bump()
+    called.__module__ = pkg.__name__
+    if rank == 0:
+        gc.callbacks.append(called)
+    comm.Barrier()
+    gc.collect()
+    """
+    before = list(gc.callbacks)
+    try:
+        assert names(run(tmp_path, text)) == []
+    finally:
+        gc.callbacks[:] = before
 
 
 @pytest.mark.parametrize(

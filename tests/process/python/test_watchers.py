@@ -4,6 +4,7 @@ import cProfile
 import pstats
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -203,3 +204,45 @@ def test_what_keeps_who_is_watching_is_private_to_each_rank(tmp_path: Path, monk
         """
     (tmp_path / "program").mkdir()
     assert sorted(launch(tmp_path / "program", text, ranks=2, files=files).lines) == ["0 [0]", "1 [1]"]
+
+
+def test_who_watches_the_run_is_there_again_after_what_has_taken_it_out(tmp_path: Path):
+    def trace(frame: Any, event: str, arg: Any) -> None:
+        if frame.f_code.co_name == "called":
+            raise TimeoutError  # as at a signal; Python has no trace function then
+
+    text = """
+        from helper import called
+        try:
+            called()
+        except TimeoutError:
+            print(rank)
+        """
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        done = launch(tmp_path, text, ranks=RANKS, files={"helper.py": HELPER})
+        after = sys.gettrace()
+    finally:
+        sys.settrace(before)
+    assert (after, done.lines) == (trace, ["0"])
+
+
+def test_who_watches_the_run_sees_what_comes_after_a_wall_limit_at_which_it_was_at_work(tmp_path: Path):
+    seen = []
+
+    def trace(frame: Any, event: str, arg: Any) -> None:
+        seen.append(frame.f_code.co_name)
+        while frame.f_code.co_name == "traced_for_ever":
+            pass
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        text = "def traced_for_ever(): pass\ntraced_for_ever()"
+        done = launch(tmp_path, text, ranks=RANKS, wall_limit=0.5)
+        (lambda: None)()
+    finally:
+        sys.settrace(before)
+    assert done.result.ended == "wall limit"
+    assert (seen.count("traced_for_ever"), seen[-1]) == (1, "<lambda>")

@@ -5,7 +5,8 @@ To watch every read and every write would slow all programs down. What is cheap 
 * Ranks start one after the other, each up to its first wait. What the packages hold that the program imports is
   compared after each of the first few ranks: what two of them change is no cache that the first one has filled.
 * At the end all is compared once more. Nobody knows then who has changed what: plain values that have become others
-  (a counter, a setting) are told, and what has only been made at first use is not.
+  (a counter, a setting) are told, and what has only been made at first use is not, nor a flag to which all code gives
+  one value.
 * Whether a program may set attributes of modules (``np.name = ...``, ``setattr``, monkeypatch) is seen in its code. In
   its runs these modules have a class that takes down who sets what, and where. What all ranks set to the same they
   would find in processes of their own, too, and nothing is said of it.
@@ -279,10 +280,11 @@ def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator
 class _Change:
     """The changes of one name that have been seen."""
 
-    __slots__ = ("is_late", "ranks", "table", "was_set")
+    __slots__ = ("is_late", "now", "ranks", "table", "was_set")
 
     def __init__(self, table: _Table) -> None:
         self.table = table
+        self.now: Any = None
         self.ranks: list[int] = []  # which have changed it before they first waited
         self.is_late = False  # whether it has changed after that
         self.was_set = False  # whether one plain value has become another then
@@ -361,8 +363,6 @@ class _Sharing:
         name = getattr(module, "__name__", None)
         if not isinstance(module, ModuleType) or not isinstance(name, str) or name in self._tables:
             return
-        if any(getattr(each, "__module__", None) == name for each in gc.callbacks):
-            return  # the collector calls it, in whichever rank it comes by
         file = getattr(module, "__file__", None)
         if (name in sys.builtin_module_names and file is None) or (isinstance(file, str) and is_installed(file)):
             self._tables[name] = list(_tables(module))
@@ -417,7 +417,8 @@ class _Sharing:
 
     def _found(self) -> Iterator[tuple[_Change, Any, Any]]:
         """Yield each change since the last call, with the values before and now."""
-        for table in chain.from_iterable(self._tables.values()):
+        collected = {getattr(each, "__module__", None) for each in gc.callbacks}  # in whichever rank the collector runs
+        for table in chain.from_iterable(each for name, each in self._tables.items() if name not in collected):
             for name, old, new in table.changes():
                 if not _is_made_once(name, new):
                     yield self._changes.setdefault(name, _Change(table)), old, new
@@ -425,7 +426,7 @@ class _Sharing:
     def findings(self, ranks: int) -> dict[str, str]:
         """Return a sentence about each name that ranks have changed for each other."""
         for change, old, new in self._found():
-            change.is_late = True
+            change.is_late, change.now = True, new
             change.was_set |= isinstance(old, _PLAIN) and isinstance(new, _PLAIN) and old != _GONE
         found = {
             name: self._sentence(name, list(write.values), write.place)
@@ -439,13 +440,15 @@ class _Sharing:
 
     def _judged(self, name: str, change: _Change) -> Iterator[tuple[str, str]]:
         """Yield a name that has changed and the sentence about it, if the change matters."""
-        from .writing_lines import line_in_package, line_in_program  # not above: few programs change one
+        from .writing_lines import is_flag, line_in_package, line_in_program  # not above: few programs change one
 
         module, last = change.table.module, name.rpartition(".")[2]
         owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
         files = dict.fromkeys(code.co_filename for code in self.codes.values())
         found = line_in_program(owner, last, files, whole=change.table.whole)
         if change.matters(by_program=found is not None):
+            if found is None and not change.ranks and is_flag(module.__name__, last, change.now, _files()):
+                return
             found = found or line_in_package(last, str(getattr(module, "__file__", "")))
             place = "" if found is None else f"{shown(found[0], self._start)}:{found[1]}"
             yield name, self._sentence(name, change.ranks, place)
@@ -458,6 +461,12 @@ class _Sharing:
         who = f" by rank{'s' * (len(ranks) > 1)} {spans(ranks)}" if ranks else ""
         where = f" at {place}" if place else ""
         return f"changed{who}{where}; use {way}"
+
+
+def _files() -> list[str]:
+    """Return the sources of all modules that ranks share."""
+    files = [getattr(each, "__file__", None) for each in list(sys.modules.values())]
+    return [file for file in files if isinstance(file, str) and file.endswith(".py")]
 
 
 def _is_partly_compiled(package: str) -> bool:

@@ -18,7 +18,9 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from types import MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import greenlet
 
@@ -41,7 +43,7 @@ def let_coverage_tell_ranks_apart() -> None:
     """Have coverage of this process keep a stack of calls for each greenlet, as with ``concurrency = greenlet``.
 
     It has one for each thread: functions of ranks that wait for each other return in another order than they were
-    called, and what comes after the wait would be counted for another file. Only its tracer in C can do so.
+    called, and what comes after the wait would be counted for another file. What counts by ``sys.monitoring`` has none.
     """
     coverage: Any = sys.modules.get("coverage")
     collector = getattr(coverage and coverage.Coverage.current(), "_collector", None)
@@ -49,6 +51,39 @@ def let_coverage_tell_ranks_apart() -> None:
         for tracer in collector.tracers:
             if hasattr(tracer, "concur_id_func"):
                 tracer.concur_id_func = greenlet.getcurrent
+            elif hasattr(tracer, "data_stack"):
+                _keep_stacks_apart(tracer)
+
+
+_STACK: dict[str, Callable[[], Any]] = {
+    "cur_file_data": lambda: None,
+    "cur_file_name": lambda: None,
+    "data_stack": list,
+    "last_line": int,
+    "started_context": bool,
+}
+"""What coverage's tracer in Python has of the calls that are under way, and how that begins."""
+
+
+def _keep_stacks_apart(tracer: Any) -> None:
+    """Let coverage's tracer in Python do for itself what that in C can."""
+    trace = tracer._cached_bound_method_trace
+    if not isinstance(trace, MethodType) or sys.gettrace() != trace:
+        return  # it does already, or follows another thread
+    stacks: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+    running = greenlet.getcurrent()
+
+    def trace_apart(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal running
+        now = greenlet.getcurrent()
+        if now is not running:
+            stacks[running] = [getattr(tracer, name) for name in _STACK]
+            vars(tracer).update(zip(_STACK, stacks.get(now) or [begin() for begin in _STACK.values()], strict=True))
+            running = now
+        return trace(frame, event, arg)
+
+    tracer._cached_bound_method_trace = trace_apart
+    sys.settrace(trace_apart)
 
 
 class _Tool:
@@ -92,6 +127,11 @@ class _Watchers:
         if sys.version_info >= (3, 12):
             self._restart = sys.monitoring.restart_events
             self._real = {name: getattr(sys.monitoring, name) for name in _OF_MONITORING}
+
+    def put_back(self) -> None:
+        """Let who watches the simulator go on: Python takes out whom a signal interrupts, as at a wall limit."""
+        if self._gettrace() is None:
+            self._trace(self._outside[0])
 
     def _watchers_of(self, fiber: Fiber) -> _Watched:
         """Return the rank's watchers, which are put in place whenever it runs from now on."""
@@ -258,4 +298,5 @@ def install(patches: Patches) -> None:
     """Give each rank watchers of its own for the duration of a run."""
     global _watchers
     _watchers = _Watchers()
+    patches.at_end(_watchers.put_back)
     patches.install(PATCHED)
