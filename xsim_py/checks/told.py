@@ -154,8 +154,8 @@ class ByTracing(Told):
 class ByMonitoring(Told):
     """Tells of them by `sys.monitoring`: of each function from its first instruction on, in whatever thread."""
 
-    _TOOLS = (4, 3)
-    """The numbers of tools that no kind of them is to have."""
+    _TOOLS = (5, 4, 3)
+    """The numbers of tools that a program has the least use for: the first one is for optimizers."""
 
     def __init__(self, *told: Any) -> None:
         super().__init__(*told)
