@@ -9,7 +9,7 @@ takes a quarter of the time; and a tracer of Python 3.12 that looks at variables
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xsim_py.code_origin import of_program
 from xsim_py.process.python.threads import begin_by
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from xsim_py.process.ranks.fiber import Fiber
 
-    from .touches import InCode
-
 # While a run lasts, there are others, of each rank.
 _settrace, _gettrace, _frame = sys.settrace, sys.gettrace, sys._getframe
 _monitoring: Any = getattr(sys, "monitoring", None)
@@ -32,7 +30,22 @@ _real: Any = {name: getattr(_monitoring, name) for name in dir(_monitoring) if n
 MOST_EVENTS = 100_000
 
 
-class Told:
+class Watchable(Protocol):
+    """The code of a function has instructions of which Python is to tell.
+
+    Attributes
+    ----------
+    lines : set of int
+        Where they are.
+    touching : dict
+        What is known of them, by their offsets.
+    """
+
+    lines: set[int]
+    touching: dict[int, Any]
+
+
+class InstructionEvents:
     """How Python tells of instructions: one for a run.
 
     Parameters
@@ -52,8 +65,8 @@ class Told:
 
     def __init__(
         self,
-        in_code: Callable[[CodeType], InCode],
-        look: Callable[[InCode, int, FrameType], None],
+        in_code: Callable[[CodeType], Watchable],
+        look: Callable[[Watchable, int, FrameType], None],
         is_silent: Callable[[Fiber], bool],
     ) -> None:
         self._in = in_code
@@ -79,7 +92,7 @@ class Told:
         self.end()
 
 
-class ByTracing(Told):
+class ByTracing(InstructionEvents):
     """Tells of them by a tracer."""
 
     def __init__(self, *told: Any) -> None:
@@ -151,11 +164,11 @@ class ByTracing(Told):
         return self._tracer
 
 
-class ByMonitoring(Told):
+class ByMonitoring(InstructionEvents):
     """Tells of them by `sys.monitoring`: of each function from its first instruction on, in whatever thread."""
 
-    _TOOLS = (4, 3)
-    """The numbers of tools that no kind of them is to have."""
+    _TOOLS = (5, 4, 3)
+    """The numbers of tools that a program has the least use for: the first one is for optimizers."""
 
     def __init__(self, *told: Any) -> None:
         super().__init__(*told)

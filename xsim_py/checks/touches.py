@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from xsim_py.code_origin import of_program
+from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
 from .ahead import Ahead, ahead_of
@@ -148,8 +149,11 @@ class LineWatch:
         return found[0]
 
     def _is_silent(self, fiber: Fiber) -> bool:
+        """Return whether a thread that has made no MPI call may come to memory in use."""
+        if fiber in self._monitor.calls or not is_program(fiber):
+            return False
         state = self._monitor.ranks.get(fiber.rank.number)
-        return state is not None and bool(state.buffers or state.exposed) and fiber not in self._monitor.calls
+        return state is not None and bool(state.buffers or state.exposed)
 
     def _look(self, code: InCode, offset: int, frame: FrameType) -> None:
         """Look at the arrays of an instruction that comes next in a frame, perhaps."""
