@@ -14,6 +14,7 @@ shows, all is known before it comes.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -107,7 +108,7 @@ class InCode:
         near = ahead.near(scope, guards)
         if near is None or (near and state.buffers):  # a store to a buffer is to fail where it is
             return False
-        near.sort()
+        near.sort(key=attrgetter("order"))  # one instruction may have several
         for sight in near:
             _look_at(sight.touch, scope, (self.code.co_filename, sight.line, doing), guards, frame)
         for offset in {sight.offset for sight in near}:
