@@ -182,3 +182,20 @@ def test_a_window_is_locked_by_a_thread_of_each_rank():
         return total, int(memory[0])
 
     assert values_of(program, ranks=3)[0] == (3, 9)
+
+
+def test_a_thread_completes_what_another_one_waits_for_before_any_communicator_is_used():
+    def program():
+        import threading
+
+        from mpi4py import MPI
+
+        ended = []
+        request = MPI.Grequest.Start(lambda status: None, lambda: ended.append("freed"), lambda done: None)
+        thread = threading.Thread(target=request.Complete)
+        thread.start()
+        request.Wait()
+        thread.join()
+        return ended
+
+    assert values_of(program, ranks=2) == [["freed"], ["freed"]]

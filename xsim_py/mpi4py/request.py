@@ -18,6 +18,7 @@ from xsim_py.mpi.transport.message import Operation, Receive
 from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process.ranks import current
 
+from .commhandle import mailbox
 from .handle import Handle, Null, int_list
 from .request_tasks import GeneralizedOperation, PartitionedTask, Task, empty
 from .status import Status
@@ -565,6 +566,7 @@ class Grequest(Request):
         args: tuple[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
     ) -> Grequest:
+        mailbox()  # a program may wait for it before it has used any communicator
         return cls._make(Task(GeneralizedOperation(query_fn, free_fn, cancel_fn, args, kwargs)))
 
     def Complete(self) -> None:
