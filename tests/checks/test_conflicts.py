@@ -190,9 +190,11 @@ from mpi4py import MPI
 comm = MPI.COMM_WORLD
 shown, one = np.zeros(2), np.ones(1)
 win = MPI.Win.Create(shown, 8, comm=comm)
-under_way = []
+under_way, begun = [], []
 
 def take_all():
+    MPI.Request.Waitall(begun)
+    begun.clear()
     for source, dest in under_way:
         if dest == comm.rank:
             comm.recv(source=source)
@@ -203,6 +205,8 @@ for kind, rank, other, place in json.loads(sys.argv[1]):
         comm.allreduce(1)
     elif kind == "take":
         take_all()
+    elif kind == "begin":
+        begun.append(comm.Ibarrier())
     elif kind == "send":
         under_way.append((rank, other))
         if rank == comm.rank:
@@ -226,7 +230,7 @@ win.Free()
 @st.composite
 def deeds_and_meetings(draw: st.DrawFn) -> tuple[str, int, int, int]:
     """Draw what a rank does, or all of them."""
-    kind = draw(st.sampled_from(("meet", "meet", "take", "send", "store", "put", "put", "fetch")))
+    kind = draw(st.sampled_from(("meet", "meet", "take", "begin", "send", "store", "put", "put", "fetch")))
     rank, other = draw(st.permutations(range(RANKS)))[:2]
     return kind, rank, other, draw(st.integers(0, 1))
 
@@ -282,6 +286,35 @@ if request is not None:
     request.wait()
 win.Free()
 """
+
+
+EARLY_COLLECTIVE = """
+import numpy as np
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+win = MPI.Win.Allocate(8, 8, comm=comm)
+begun = comm.Ibarrier()
+if comm.rank == 0:
+    awaited = comm.Irecv(np.zeros(1), source=1)
+else:
+    if comm.rank == 1:
+        comm.Send(np.zeros(1), dest=0)
+    begun.Wait()
+win.Fence()
+win.Put(np.ones(1), 0)
+win.Fence()
+if comm.rank == 0:
+    begun.Wait()
+    awaited.Wait()
+win.Free()
+"""
+
+
+def test_a_collective_that_is_waited_for_after_an_access_hides_nothing(tmp_path: Path):
+    path = tmp_path / "early.py"
+    path.write_text(EARLY_COLLECTIVE)
+    result = simulate(path, ranks=RANKS, check=True)
+    assert [(finding.category, finding.line) for finding in result.findings] == [("GlobalConcurrency", 14)]
 
 
 def test_a_message_that_is_older_than_the_first_access_hides_nothing(tmp_path: Path):

@@ -52,7 +52,8 @@ class Clocks:
         self._ticks = dict.fromkeys(ranks, 0)
         self._waiters: dict[int, list[int]] = {}
         self._ready = deque(sorted(ranks))
-        self._coming: dict[int, list[Clock]] = {}  # of the members of collectives that not all have begun
+        # How many members of collectives have yet to begin, and the clocks of those that have.
+        self._coming: dict[int, tuple[int, list[Clock]]] = {}
 
     def compute(self) -> None:
         """Compute all clocks."""
@@ -99,10 +100,12 @@ class Clocks:
 
     def _join(self, meeting: MembersCalls, clock: Clock) -> None:
         """Have one more member begin a collective; once all have, it has the clock of who has heard from all."""
-        coming = self._coming.setdefault(id(meeting), [])
-        coming.append(clock)
-        if len(coming) == len(meeting.calls):
-            meeting.clock = _joined(self._coming.pop(id(meeting))), 0, 0
+        missing, begun = self._coming.get(id(meeting)) or (_kept(meeting), [])
+        begun.append(clock)
+        self._coming[id(meeting)] = missing - 1, begun
+        if missing == 1:
+            meeting.clock = _joined(begun), 0, 0
+            del self._coming[id(meeting)]
             self._ready += self._waiters.pop(id(meeting), ())
 
     def _end(self, number: int, waited: list[Any], sources: list[Any]) -> None:
@@ -128,8 +131,16 @@ class Clocks:
             elif kind is Access:
                 found += each.after
             elif kind is CollectiveCall:
-                found += _heard(each)
+                heard = _heard(each)
+                if heard and heard[0] is each.meeting and heard[0].clock is None and not _kept(heard[0]):
+                    heard[0].clock = 0
+                found += heard
         return found
+
+
+def _kept(meeting: MembersCalls) -> int:
+    """Return how many members' calls of a collective are kept: those that were gone through before have no clocks."""
+    return sum(said.clock != 0 for said in meeting.calls.values())
 
 
 def _joined(clocks: list[Clock]) -> NDArray[np.int64]:
