@@ -175,7 +175,7 @@ def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any
 def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tuple[Callable[..., Any], ...]:
     """Return what is called before each call of a method, after it has failed, and after it has returned."""
     calls, lines, own, here = monitor.calls, monitor.lines, monitor.frames, current.here
-    accesses, doing = monitor.accesses, monitor.doing
+    accesses, doing, refused = monitor.accesses, monitor.doing, monitor.refused
 
     # Hot path: each call of a program comes to these.
     def enter(frame: FrameType) -> MpiCall | None:
@@ -213,6 +213,9 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
             calls[here()] = made.outer
         if frame is None:  # it has failed
             return
+        if refused and made in refused:
+            refused.remove(made)
+            after = None
         if (after is None or not after(result)) and result is not None:
             hooks.ended(monitor, made, first, result)
         state = made.rank

@@ -15,6 +15,7 @@ from xsim_py.mpi import errors
 from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py._install import measured_owners
 from xsim_py.mpi4py.commhandle import CommHandle
+from xsim_py.mpi4py.errhandling import BoundHandler
 from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.handle import Handle
 from xsim_py.mpi4py.probes import Message
@@ -80,6 +81,7 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Startall": point_to_point.start_all,
     "Wait": requests.wait,
     "Waitall": requests.wait_all,
+    **dict.fromkeys(("Waitany", "Waitsome", "waitany", "waitsome"), requests.wait_any),
     **partitions.OF_REQUESTS,
 }
 _FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name")
@@ -113,6 +115,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
         patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), Hooks(None, _ended, _failed, _tidy)))
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)
+    _see_handled_errors(patches, monitor)
     completed, calls = Request._completed, monitor.calls
 
     @wraps(completed)
@@ -131,6 +134,21 @@ def install(patches: Patches, monitor: Monitor) -> None:
                     requests.completed(monitor, monitor.rank(fiber.rank.number), task, operation, None)
 
     patches.set(Request, "_completed", complete)
+
+
+def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
+    """Have a monitor told of the errors that go to a handler, which ends the job or lets the call return."""
+    act = BoundHandler.__call__
+
+    @wraps(act)
+    def handle(handler: BoundHandler, comm: Any, error: errors.Exception) -> bool:
+        call = monitor.calls.get(current.here())
+        if call is not None and call.is_open and call.name != "Call_errhandler":
+            _refused(monitor, call, error)
+            monitor.refused.add(call)
+        return act(handler, comm, error)
+
+    patches.set(BoundHandler, "__call__", handle)
 
 
 def _collect_seldom(patches: Patches) -> None:
@@ -193,13 +211,21 @@ def _tidy(monitor: Monitor, state: RankState) -> None:
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
+    """Take note of what a call has raised, but for what comes from a function of the program that it has called back."""
+    if call in monitor.refused:
+        monitor.refused.remove(call)
+    else:
+        _refused(monitor, call, error, is_ours=_is_ours(error.__traceback__))
+
+
+def _refused(monitor: Monitor, call: MpiCall, error: BaseException, *, is_ours: bool = True) -> None:
     """Take note of what a call has refused, unless it was known before that it had to be."""
     if isinstance(error, _OF_PYTHON) or (isinstance(error, errors.Exception) and error.Get_error_class() in _INVALID):
         for exposed in call.rank.exposed:
             exposed.withdraw(call.place)
     if monitor.has_noted(call.place, call.rank.number):
         return
-    if not _is_ours(error.__traceback__):  # a function of the program that was called back
+    if not is_ours:
         return
     if isinstance(error, errors.Exception):
         code = error.Get_error_class()

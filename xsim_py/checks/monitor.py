@@ -203,6 +203,7 @@ class Monitor:
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.signals: dict[Any, Any] = {}
+        self.refused: set[MpiCall] = set()  # those that have not returned, whose errors have gone to a handler
         self.doing: Mapping[int, str] = {}
         self.excused: Collection[str] = ()
         self._noted: dict[tuple[str, str, int, str, str], _Noted] = {}

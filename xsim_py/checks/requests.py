@@ -169,6 +169,14 @@ def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses:
             record.waited_for = True
 
 
+def wait_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any = None) -> None:
+    """Follow ``Waitany`` and ``Waitsome``, which wait like ``Wait`` where one of the requests is active."""
+    records = call.rank.requests
+    found = (records.get(id(request._impl)) for request in requests if isinstance(request, Request))
+    if sum(record is not None and record.active for record in found) == 1:
+        call.name = "Wait"
+
+
 def outlived(monitor: Monitor, call: MpiCall, comm: Any) -> None:
     """Find the requests that are in progress on a communicator which a call is about to free."""
     for record in call.rank.requests.values():
