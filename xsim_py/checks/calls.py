@@ -211,7 +211,7 @@ def _tidy(monitor: Monitor, state: RankState) -> None:
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
-    """Take note of what a call has raised, but for what comes from a function of the program that it has called back."""
+    """Take note of what a call has raised, but for what a function of the program has that it has called back."""
     if call in monitor.refused:
         monitor.refused.remove(call)
     else:

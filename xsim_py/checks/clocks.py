@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .sides import Access, CollectiveCall, MessageSide, Signal
+from .sides import Access, CollectiveCall, MembersCalls, MessageSide, Signal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .collectives import MembersCalls
     from .monitor import RankState
 
 MOST_RANKS = 512

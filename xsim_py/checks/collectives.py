@@ -22,7 +22,7 @@ from xsim_py.mpi4py.op import INSTANCES
 from . import buffers
 from .conflicts import settle
 from .requests import of_request
-from .sides import CollectiveCall
+from .sides import CollectiveCall, MembersCalls
 from .signatures import Signature, described, of_buffer, of_elements, same
 
 if TYPE_CHECKING:
@@ -31,30 +31,6 @@ if TYPE_CHECKING:
 
 SUM = INSTANCES["SUM"]
 _MOST_BLOCKS = 1024
-
-
-class MembersCalls:
-    """One collective of a communicator, as the members that have come so far say.
-
-    Attributes
-    ----------
-    members : sequence of int
-        The ranks in the whole run that are to come.
-    calls : dict of int to CollectiveCall
-        What those have said that have come, by their ranks in the communicator.
-    posted : int
-        How many of them have begun where the calls are gone through again; see `ordering`.
-    clock : array or None
-        What is known once all of them have begun; see `clocks`.
-    """
-
-    __slots__ = ("calls", "clock", "members", "posted")
-
-    def __init__(self, members: Any) -> None:
-        self.members = members
-        self.clock: Any = None
-        self.calls: dict[int, CollectiveCall] = {}
-        self.posted = 0
 
 
 def enter(monitor: Monitor, call: MpiCall, comm: Any, said: CollectiveCall) -> None:

@@ -20,10 +20,9 @@ from .steps import go_through
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .collectives import MembersCalls
     from .monitor import Monitor, MpiCall
     from .rma import OpenWindow
-    from .sides import Access
+    from .sides import Access, MembersCalls
 
 _MOST_COMPARED = 64
 """As many accesses between two fences are compared with each other at once; more are left to the end."""

@@ -178,6 +178,30 @@ class CollectiveCall(Deed):
         self.meeting: Any = None
 
 
+class MembersCalls:
+    """One collective of a communicator, as the members that have come so far say.
+
+    Attributes
+    ----------
+    members : sequence of int
+        The ranks in the whole run that are to come.
+    calls : dict of int to CollectiveCall
+        What those have said that have come, by their ranks in the communicator.
+    posted : int
+        How many of them have begun where the calls are gone through again; see `ordering`.
+    clock : array or None
+        What is known once all of them have begun; see `clocks`.
+    """
+
+    __slots__ = ("calls", "clock", "members", "posted")
+
+    def __init__(self, members: Any) -> None:
+        self.members = members
+        self.clock: Any = None
+        self.calls: dict[int, CollectiveCall] = {}
+        self.posted = 0
+
+
 @final
 class Signal(Deed):
     """A rank tells another one to go on, by a call on a window: Post to Start, or Complete to Wait.
