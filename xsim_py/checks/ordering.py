@@ -13,6 +13,7 @@ from xsim_py.findings import BUFFERING_HAZARD, CALL_ORDERING, PARAMETER_MATCHING
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.units import spans
 
+from . import partitions
 from .sides import CollectiveCall, MessageSide, RequestWait
 from .steps import go_through
 
@@ -35,6 +36,9 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
         for receive in _sides(call):
             if not receive.sends and receive.partner is None:
                 explained |= any(_explains(monitor, send, receive) for send in dict.fromkeys(unmatched))
+    halves = partitions.unmatched(monitor)
+    for receive in (each for each in halves if not each.sends and each.rank in waiting):
+        explained |= any(_explains(monitor, send, receive) for send in halves if send.sends)
     explained |= _on_other_communicators(monitor)
     explained |= _otherwise_said(monitor, calls)
     if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):

@@ -73,6 +73,11 @@ def _meet(monitor: Monitor, core: Any, side: MessageSide) -> None:
     monitor.compare_types(send, receive)
 
 
+def unmatched(monitor: Monitor) -> list[MessageSide]:
+    """Return the halves of partitioned messages whose other half has not been made."""
+    return [side for key, sides in monitor.signals.items() if key[0] == "partitioned" for side in sides]
+
+
 def _use(monitor: Monitor, call: MpiCall, record: RequestRecord, partitions: Iterable[int]) -> None:
     for i in partitions:
         if 0 <= i < len(record.partitions):

@@ -15,7 +15,7 @@ from xsim_py.process.ranks import current
 from . import constants as c
 from . import errors
 from .comm import derive_cid
-from .transport.call_sites import blame_sender
+from .transport.call_sites import ORDINAL, blame_sender
 from .transport.message import Operation
 from .transport.p2p import STANDARD_MODE, receive, start_send
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .comm import Communicator
 
 _HEADER = struct.Struct("<qq")
-_ORDINAL = 1 << 31  # tags are smaller
 
 
 class Stream:
@@ -54,7 +53,7 @@ class Stream:
         counts: dict[tuple[int, int, int, bool], int] = comm.box.of_process("partitioned", dict)
         key = (comm.cid, peer, tag, sends)
         counts[key] = counts.get(key, 0) + 1
-        self.tag = counts[key] * _ORDINAL + tag
+        self.tag = counts[key] * ORDINAL + tag
 
     def check(self, partition: int) -> int:
         """Refuse a partition that there is not."""

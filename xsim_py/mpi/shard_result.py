@@ -26,7 +26,7 @@ from .failures.deaths import Deaths
 from .failures.repair import RepairCall
 from .rma.waits import WindowWait
 from .transport import message as envelopes
-from .transport.call_sites import call_of, sent_at
+from .transport.call_sites import call_of, sent_at, tag_of_program
 from .transport.mailbox import Probe
 from .transport.message import Receive, Send
 
@@ -232,8 +232,8 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
             if message.cid & 1 == 0:
                 part.leftover_count += 1
                 if len(part.leftovers) < _MOST_LEFTOVERS:
-                    place = sent_at(message, program.start)
-                    part.leftovers.append(Leftover(message.origin, rank.number, message.tag, message.size_bytes, place))
+                    tag, place = tag_of_program(message.tag), sent_at(message, program.start)
+                    part.leftovers.append(Leftover(message.origin, rank.number, tag, message.size_bytes, place))
             else:
                 context = fabric.contexts.get((message.cid & ~1, -1))
                 cid = message.cid & ~1 if context is None or context.stands_for is None else context.stands_for.cid
@@ -336,7 +336,7 @@ def _instead(leaf: Receive | Probe, program: Program) -> str:
     if found is None:
         return ""
     place = sent_at(found, program.start)
-    return f"; but here is one from rank {found.source}, tag {found.tag}{place and ', '}{place}"
+    return f"; but here is one from rank {found.source}, tag {tag_of_program(found.tag)}{place and ', '}{place}"
 
 
 def _leaves(reason: Any) -> list[Any]:

@@ -20,6 +20,9 @@ from xsim_py.mpi.constants import ERR_TRUNCATE
 Place = tuple[CodeType, int] | tuple[str, int]
 """A code object and the offset of an instruction, or what has crossed to another shard: a file and a line."""
 
+ORDINAL = 1 << 31
+"""Tags are smaller. Those of the messages of partitioned operations also say which of several operations it is."""
+
 _MOST_KEPT = 4096
 
 
@@ -99,8 +102,13 @@ def sent_at(message: Any, start: str | None = None) -> str:
     return f"sent at {os.path.basename(file) if start is None else shown(file, start)}:{line}"
 
 
+def tag_of_program(tag: int) -> int:
+    """Return what a program has given as the tag of a message."""
+    return tag % ORDINAL if tag > 0 else tag
+
+
 def blame_sender(error: errors.Exception, message: Any) -> None:
     """Say of a message that was longer than the buffer it came into who has sent it, and where."""
     if error.Get_error_class() == ERR_TRUNCATE:
         where = sent_at(message)
-        error._add_detail(f"from rank {message.source}, tag {message.tag}{where and ', '}{where}")
+        error._add_detail(f"from rank {message.source}, tag {tag_of_program(message.tag)}{where and ', '}{where}")

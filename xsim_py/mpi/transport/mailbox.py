@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 
+from .call_sites import tag_of_program
 from .message import Message, Receive, Send
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Probe:
     def describe(self) -> str:
         """Return one line for the deadlock report."""
         source = "any source" if self.source == ANY_SOURCE else f"rank {self.source}"
-        tag = "any tag" if self.tag == ANY_TAG else f"tag {self.tag}"
+        tag = "any tag" if self.tag == ANY_TAG else f"tag {tag_of_program(self.tag)}"
         return f"{self.name} on {self.comm.label()}: a message from {source}, {tag}"
 
     def wants(self, message: Message) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 
-from .call_sites import portable
+from .call_sites import portable, tag_of_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,7 +233,7 @@ class Receive(Operation):
         if self.note is not None:
             return f"{self.note} on {self.comm.shown.label()}, for a message of rank {self.comm.named(self.source)}"
         source = "any source" if self.source == ANY_SOURCE else f"rank {self.source}"
-        tag = "any tag" if self.tag == ANY_TAG else f"tag {self.tag}"
+        tag = "any tag" if self.tag == ANY_TAG else f"tag {tag_of_program(self.tag)}"
         what = "the data of a matched message" if self.message is not None else "a message"
         return f"{self.name} on {self.comm.label()}: {what} from {source}, {tag}"
 
