@@ -77,6 +77,7 @@ _SYNCHRONOUS = {
 _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Free": requests.free,
     "free": requests.free,
+    **dict.fromkeys(("Cancel", "cancel"), requests.cancel),
     "Start": point_to_point.start,
     "Startall": point_to_point.start_all,
     "Wait": requests.wait,

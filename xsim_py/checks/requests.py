@@ -130,6 +130,15 @@ def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
     end_uses(record)
 
 
+def cancel(monitor: Monitor, call: MpiCall, request: Any) -> None:
+    """Follow ``Cancel``, which is for requests of messages that are received or sent (MPI 4.1, 3.8.4 and 6.12)."""
+    record = call.rank.requests.get(id(request._impl))
+    if record is not None and record.collective is not None and record.active:
+        text = f"the request of {record.title} is cancelled, which a collective cannot be"
+        where = f"{monitor.where(call.place)}: cancelled here"
+        monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)
+
+
 def in_progress(monitor: Monitor) -> None:
     """Take note of the messages that have met receives which no call has completed."""
     for record in (*monitor.freed, *(each for state in monitor.ranks.values() for each in state.requests.values())):
