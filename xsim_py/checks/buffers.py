@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from xsim_py.mpi.datatype import Type
 
-    from .around import After
     from .monitor import Monitor, MpiCall, RankState
     from .requests import RequestRecord
     from .sides import Place
@@ -357,7 +356,7 @@ def _look(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
         _check_apart(monitor, call, memory, reads=reads)
 
 
-def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> After | None:
+def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> Callable[[Any], None] | None:
     """Find the requests whose buffers a blocking call would use.
 
     What it returns tells the windows, at its end, of what the call has stored: what others have done to their memory
@@ -387,19 +386,13 @@ def overlapping_object(monitor: Monitor, call: MpiCall, obj: Any) -> None:
 
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
-    if not call.rank.buffers and not call.rank.exposed:
-        mine = sendbuf[0] if type(sendbuf) in _LISTS and sendbuf else sendbuf
-        theirs = recvbuf[0] if type(recvbuf) in _LISTS and recvbuf else recvbuf
-        if type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs):
-            return  # hot path
-    sent, parsed = _memory(sendbuf, reads=True), _parsed(recvbuf, writable=True)
-    if sent is None or parsed is None:
-        return
-    received = PackedMemory(parsed)
-    if overlap(sent.pieces, received.pieces):
+    mine = sendbuf[0] if type(sendbuf) in _LISTS and sendbuf else sendbuf
+    theirs = recvbuf[0] if type(recvbuf) in _LISTS and recvbuf else recvbuf
+    if type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs):
+        return  # hot path
+    sent, received = _memory(sendbuf, reads=True), _memory(recvbuf, reads=True)
+    if sent is not None and received is not None and overlap(sent.pieces, received.pieces):
         note_one_memory(monitor, call)
-    _show(call, sent.pieces, reads=True)
-    _look(monitor, call, received, reads=False)
 
 
 def note_one_memory(monitor: Monitor, call: MpiCall) -> None:
@@ -434,6 +427,7 @@ def _check_apart(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -
         if mine is not None and theirs is not None and _are_apart(mine, theirs):
             continue
         if overlap(memory.pieces, other.pieces):
+            other.is_noted = other.is_noted or not reads
             text = f"{call.title} uses memory that the request of {other.record.title} still uses"
             where = f"{monitor.where(other.record.place)}: {other.record.title}"
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)

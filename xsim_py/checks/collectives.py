@@ -24,7 +24,7 @@ from .point_to_point import core_of
 from .requests import of_request
 from .sides import CollectiveCall
 from .signatures import Signature, described, of_buffer, of_elements, same
-from .significant import guards
+from .significant import guards, looked_at
 
 if TYPE_CHECKING:
     from .around import After
@@ -461,15 +461,20 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
     which = _away_from_root(name)
     meets = name in _MEETING
+    has_buffers = name in _UPPER or name in _LOWER
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> None:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         if which:
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
+        after = None
+        if has_buffers and (call.rank.buffers or call.rank.exposed) and (core := core_of(comm)) is not None:
+            after = looked_at(monitor, call, core, name, said.root, args, kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [said], True)
         if meets and monitor.accesses and said.meeting is not None:
             settle(monitor, call, said.meeting)
+        return after
 
     return follow
 

@@ -18,6 +18,7 @@ from . import buffers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .around import After
     from .monitor import Monitor, MpiCall
 
 _BLOCKS_SENT = ("scatter", "alltoall", "reduce_scatter_block")
@@ -101,3 +102,17 @@ def guards(
     sent, received = significant(core, name, root, args, named)
     found = [buffers.lent(monitor, call, sent), buffers.awaited(monitor, call, received)]
     return [used for used in found if used is not None]
+
+
+def looked_at(
+    monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
+) -> After | None:
+    """Find the requests whose buffers a blocking collective would use."""
+    if name.islower():
+        if _roles(core, name, root)[0]:
+            obj = args[0] if args else next((named[each] for each in ("obj", "sendobj") if each in named), None)
+            buffers.overlapping_object(monitor, call, obj)
+        return None
+    sent, received = significant(core, name, root, args, named)
+    buffers.overlapping(monitor, call, sent, reads=True)
+    return buffers.overlapping(monitor, call, received)
