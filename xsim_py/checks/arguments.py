@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi4py.bufspec import message
+from xsim_py.mpi4py.datatype import INSTANCES
 
-from .buffers import pieces_from
+from . import buffers
 from .signatures import LIKE_BYTES, described, of_elements, same
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .around import After
     from .monitor import Monitor, MpiCall
+
+BYTE = INSTANCES["BYTE"]
 
 
 def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
@@ -33,7 +39,7 @@ def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
     if needed > room:
         text = f"{call.title} is to receive up to {needed:,} bytes, and its buffer has {room:,}"
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
-    if any(end > start for (_, end), (start, _) in pairwise(pieces_from(0, core, count))):
+    if any(end > start for (_, end), (start, _) in pairwise(buffers.pieces_from(0, core, count))):
         text = f"{call.title} is to receive elements that overlap: its datatype has bytes twice"
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
@@ -60,3 +66,43 @@ def of_target(monitor: Monitor, call: MpiCall, origin: Any, core: Any, count: in
     if not same(mine, theirs) and not LIKE_BYTES.issuperset(name for name, _ in mine + theirs):
         text = f"{call.title} has {described(mine)} at the origin, and {described(theirs)} at the target"
         monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number)
+
+
+def _pack(
+    monitor: Monitor, call: MpiCall, datatype: Any, inbuf: Any, outbuf: Any, position: int, comm: Any
+) -> After | None:
+    """Follow ``Pack``."""
+    buffers.overlapping(monitor, call, [inbuf, datatype], reads=True)
+    return buffers.overlapping(monitor, call, _part(outbuf, position, inbuf, datatype))
+
+
+def _unpack(
+    monitor: Monitor, call: MpiCall, datatype: Any, inbuf: Any, position: int, outbuf: Any, comm: Any
+) -> After | None:
+    """Follow ``Unpack``."""
+    buffers.overlapping(monitor, call, _part(inbuf, position, outbuf, datatype), reads=True)
+    return buffers.overlapping(monitor, call, [outbuf, datatype])
+
+
+def _part(packed: Any, position: int, buf: Any, datatype: Any) -> Any:
+    """Return the part of a packed buffer that has the elements of another one; None where there is no such part."""
+    try:
+        size_bytes = message([buf, datatype], writable=False).nbytes
+    except Exception:  # the call itself will say what is wrong
+        return None
+    return [packed, (size_bytes, position), BYTE]
+
+
+def _reduce_local(monitor: Monitor, call: MpiCall, op: Any, inbuf: Any, inoutbuf: Any) -> After | None:
+    """Follow ``Reduce_local``."""
+    buffers.overlapping(monitor, call, inbuf, reads=True)
+    return buffers.overlapping(monitor, call, inoutbuf)
+
+
+ADVICE: dict[str, Callable[..., Any]] = {
+    "Create_subarray": subarray,
+    "Pack": _pack,
+    "Unpack": _unpack,
+    "Reduce_local": _reduce_local,
+}
+"""What follows the methods of a datatype and of an operation."""

@@ -16,10 +16,10 @@ import numpy as np
 
 from xsim_py.findings import LOCAL_CONCURRENCY
 from xsim_py.mpi.checksum import crc32
-from xsim_py.mpi4py.bufspec import filler, message
+from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer, filler, message
 from xsim_py.mpi4py.memory import is_in_place
 
-from .elements import MOST_PIECES, address_of, overlap
+from .elements import MOST_PIECES, address_of, joined, overlap
 from .signatures import KNOWN
 from .sources import LOAD, MAYBE, STORE
 
@@ -88,6 +88,29 @@ class PackedMemory:
     def crc(self) -> int:
         """Return the check sum of what is there now."""
         return crc32(self.pack())
+
+
+class PackedBlocks:
+    """The elements of a buffer that has a block for each rank; collectives store their results there by themselves."""
+
+    __slots__ = ("_parsed", "_pieces")
+    array = None
+
+    def __init__(self, parsed: BlockBuffer) -> None:
+        self._parsed = parsed
+        self._pieces: list[tuple[int, int]] | None = None
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """The addresses between which they lie."""
+        if self._pieces is None:
+            start = _start(self._parsed)
+            self._pieces = joined([(start + low, start + high) for low, high in pieces_of_blocks(self._parsed)])
+        return self._pieces
+
+    def crc(self) -> int:
+        """Return the check sum of what is there now."""
+        return crc32(self._parsed.pack_blocks(len(self._parsed.counts)).whole)
 
 
 @lru_cache(maxsize=64)
@@ -248,8 +271,10 @@ def _parsed(buf: Any, *, writable: bool) -> Any:
     """Return a buffer argument as it is understood, or None."""
     if buf is None or is_in_place(buf):
         return None
+    if type(buf) is BlockBuffer:
+        return buf if any(buf.sizes()) else None
     try:
-        parsed = message(buf, writable=writable)
+        parsed = buf if type(buf) is UserBuffer else message(buf, writable=writable)
         return parsed if parsed.count and parsed.datatype.size else None
     except Exception:  # the call itself will say what is wrong
         return None
@@ -257,9 +282,18 @@ def _parsed(buf: Any, *, writable: bool) -> Any:
 
 def _pieces(parsed: Any) -> list[tuple[int, int]]:
     """Return the addresses between which the elements lie; empty where they are too many to tell."""
-    memory = parsed.memory
-    start = address_of(np.frombuffer(memory, np.uint8)) if len(memory) else 0
-    return pieces_from(start + parsed.offset, parsed.datatype, parsed.count)
+    return pieces_from(_start(parsed) + parsed.offset, parsed.datatype, parsed.count)
+
+
+def _start(parsed: Any) -> int:
+    """Return the address of the memory of a buffer."""
+    return address_of(np.frombuffer(parsed.memory, np.uint8)) if len(parsed.memory) else 0
+
+
+def pieces_of_blocks(parsed: BlockBuffer) -> list[tuple[int, int]]:
+    """Return where in its memory the blocks of a buffer lie, one block after the other."""
+    blocks = zip(parsed.offsets, parsed.datatypes, parsed.counts, strict=True)
+    return [piece for at, core, count in blocks if count * core.size for piece in pieces_from(at, core, count)]
 
 
 def pieces_from(start: int, core: Type, count: int) -> list[tuple[int, int]]:
@@ -309,7 +343,9 @@ def _memory(buf: Any, *, reads: bool) -> Any:
         if flags.c_contiguous and (reads or flags.writeable):
             return _Flat(buf, reads=reads)
     parsed = _parsed(buf, writable=False)
-    return None if parsed is None else PackedMemory(parsed)
+    if parsed is None:
+        return None
+    return PackedBlocks(parsed) if type(parsed) is BlockBuffer else PackedMemory(parsed)
 
 
 def _look(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
@@ -320,29 +356,43 @@ def _look(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
         _check_apart(monitor, call, memory, reads=reads)
 
 
-def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> None:
-    """Find the requests whose buffers a blocking call would use."""
+def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> Callable[[Any], None] | None:
+    """Find the requests whose buffers a blocking call would use.
+
+    What it returns tells the windows, at its end, of what the call has stored: what others have done to their memory
+    may be over by then, and the rank know it by what has come.
+    """
+    if not call.rank.buffers and not call.rank.exposed:
+        return None  # hot path
+    memory = _memory(buf, reads=True)
+    if memory is None:
+        return None
+    if call.rank.buffers:
+        _check_apart(monitor, call, memory, reads=reads)
+    if reads:
+        _show(call, memory.pieces, reads=True)
+        return None
+    return lambda _: _show(call, memory.pieces, reads=False)
+
+
+def overlapping_object(monitor: Monitor, call: MpiCall, obj: Any) -> None:
+    """Find the requests that await an array which a call is about to pickle, or one in a list, a tuple or a dict."""
     if call.rank.buffers or call.rank.exposed:
-        memory = _memory(buf, reads=True)
-        if memory is not None:
-            _look(monitor, call, memory, reads=reads)
+        held = obj.values() if type(obj) is dict else obj if type(obj) in _LISTS else (obj,)
+        for each in held:
+            if type(each) is _ndarray:
+                overlapping(monitor, call, each, reads=True)
 
 
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     """Find a call that receives to where it sends from."""
-    if not call.rank.buffers and not call.rank.exposed:
-        mine = sendbuf[0] if type(sendbuf) in _LISTS and sendbuf else sendbuf
-        theirs = recvbuf[0] if type(recvbuf) in _LISTS and recvbuf else recvbuf
-        if type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs):
-            return  # hot path
-    sent, parsed = _memory(sendbuf, reads=True), _parsed(recvbuf, writable=True)
-    if sent is None or parsed is None:
-        return
-    received = PackedMemory(parsed)
-    if overlap(sent.pieces, received.pieces):
+    mine = sendbuf[0] if type(sendbuf) in _LISTS and sendbuf else sendbuf
+    theirs = recvbuf[0] if type(recvbuf) in _LISTS and recvbuf else recvbuf
+    if type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs):
+        return  # hot path
+    sent, received = _memory(sendbuf, reads=True), _memory(recvbuf, reads=True)
+    if sent is not None and received is not None and overlap(sent.pieces, received.pieces):
         note_one_memory(monitor, call)
-    _show(call, sent.pieces, reads=True)
-    _look(monitor, call, received, reads=False)
 
 
 def note_one_memory(monitor: Monitor, call: MpiCall) -> None:
@@ -377,6 +427,7 @@ def _check_apart(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -
         if mine is not None and theirs is not None and _are_apart(mine, theirs):
             continue
         if overlap(memory.pieces, other.pieces):
+            other.is_noted = other.is_noted or not reads
             text = f"{call.title} uses memory that the request of {other.record.title} still uses"
             where = f"{monitor.where(other.record.place)}: {other.record.title}"
             monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)

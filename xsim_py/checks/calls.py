@@ -15,9 +15,11 @@ from xsim_py.mpi import errors
 from xsim_py.mpi4py import MPI
 from xsim_py.mpi4py._install import measured_owners
 from xsim_py.mpi4py.commhandle import CommHandle
+from xsim_py.mpi4py.datatype import Datatype
 from xsim_py.mpi4py.errhandling import BoundHandler
 from xsim_py.mpi4py.file import File
 from xsim_py.mpi4py.handle import Handle
+from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
@@ -179,8 +181,8 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
         return point_to_point.OF_MESSAGES.get(name)
     if name in resources.ENDS:
         return resources.free
-    if name == "Create_subarray":
-        return arguments.subarray
+    if issubclass(owner, (Datatype, Op)):
+        return arguments.ADVICE.get(name)
     if issubclass(owner, Win):
         return rma.ADVICE.get(name)
     if issubclass(owner, CommHandle):

@@ -19,11 +19,12 @@ from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
 
-from . import buffers
 from .conflicts import settle
+from .point_to_point import core_of
 from .requests import of_request
 from .sides import CollectiveCall, MembersCalls
 from .signatures import Signature, described, of_buffer, of_elements, same
+from .significant import guards, looked_at
 
 if TYPE_CHECKING:
     from .around import After
@@ -35,11 +36,8 @@ _MOST_BLOCKS = 1024
 
 def enter(monitor: Monitor, call: MpiCall, comm: Any, said: CollectiveCall) -> None:
     """Compare what a rank says of its next collective on a communicator with what others have said."""
-    try:
-        core = comm._comm()
-    except Exception:  # null or freed: the call itself will say so
-        return
-    if not is_revoked(core):  # it goes on at none
+    core = core_of(comm)
+    if core is not None and not is_revoked(core):  # it goes on at none
         meet(monitor, call, core, said)
 
 
@@ -439,39 +437,22 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
     which = _away_from_root(name)
     meets = name in _MEETING
+    has_buffers = name in _UPPER or name in _LOWER
 
-    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> None:
+    def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         if which:
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
+        after = None
+        if has_buffers and (call.rank.buffers or call.rank.exposed) and (core := core_of(comm)) is not None:
+            after = looked_at(monitor, call, core, name, said.root, args, kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [said], True)
         if meets and monitor.accesses and said.meeting is not None:
             settle(monitor, call, said.meeting)
+        return after
 
     return follow
-
-
-def _uses(
-    monitor: Monitor,
-    call: MpiCall,
-    comm: Any,
-    name: str,
-    one: Any = None,
-    other: Any = None,
-    *args: Any,
-    **kwargs: Any,
-) -> list[buffers.Used]:
-    """Return the guards of the buffers of a nonblocking collective."""
-    found: list[buffers.Used | None] = []
-    if name == "Ibcast":
-        root = kwargs.get("root", 0 if other is None else other)
-        use = buffers.lent if root == comm.Get_rank() else buffers.awaited
-        found.append(use(monitor, call, kwargs.get("buf", one)))
-    elif name.endswith(("gather", "scatter", "reduce", "alltoall", "scan", "block")):
-        found.append(buffers.lent(monitor, call, kwargs.get("sendbuf", one)))
-        found.append(buffers.awaited(monitor, call, kwargs.get("recvbuf", other)))
-    return [used for used in found if used is not None]
 
 
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
@@ -484,7 +465,8 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [], True)
-        uses = _uses(monitor, call, comm, name, *args, **kwargs)
+        core = core_of(comm)
+        uses = [] if core is None else guards(monitor, call, core, name[1:], said.root, args, kwargs)
 
         def begun(request: Any) -> None:
             record = of_request(monitor, call, request)
@@ -500,6 +482,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
 
 def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a persistent collective, which all members make in one order, and may start in another."""
+    blocking = name.removesuffix("_init")
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
@@ -510,7 +493,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
             meet(monitor, by, record.comm, begun, number)
             record.collective = begun
             by.rank.steps.take([begun], [], True)
-            for used in _uses(monitor, by, comm, f"I{name.removesuffix('_init').lower()}", *args, **kwargs):
+            for used in guards(monitor, by, record.comm, blocking, said.root, args, kwargs):
                 used.begin(record)
 
         def prepared(request: Any) -> None:

@@ -96,6 +96,17 @@ def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
     return False
 
 
+def joined(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the same bytes as pieces that do not meet."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(pieces):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
 def _rows(part: Any, most: int) -> tuple[NDArray[np.int64], int] | None:
     """Return where elements begin that lie one after the other, and how long each such row is; None if too many do."""
     dims = sorted((abs(stride), count) for count, stride in zip(part.shape, part.strides, strict=True) if count > 1)

@@ -8,6 +8,7 @@ from xsim_py.mpi.constants import LOCK_EXCLUSIVE
 from xsim_py.mpi.rma.window import address_of
 from xsim_py.process.ranks import current
 
+from .elements import joined
 from .loops import is_polling, is_repeated
 from .sides import ACCUMULATE, READ, WRITE, Access
 from .sources import LOAD, MAYBE
@@ -84,22 +85,11 @@ class Exposed:
         if frame is None:
             return False
         if is_polling(place[1], frame):
-            self._mine.polled = _joined([*self._mine.polled, *inside])
+            self._mine.polled = joined([*self._mine.polled, *inside])
             return True
         last = self._monitor.calls.get(current.here())
         has_synced = last is not None and last.name == "Sync" and last.place == self._mine.synced
         return has_synced and is_repeated(place[1], frame)
-
-
-def _joined(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the same bytes as pieces that do not meet."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(pieces):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
-        else:
-            found.append((start, end))
-    return found
 
 
 def latest_of(monitor: Monitor, what: str, mine: OpenWindow, target: int) -> dict[int, Access]:

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from .around import After
     from .monitor import Monitor, MpiCall
 
-_TOGETHER = (
-    *("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity"),
-    *(f"{verb}{suffix}" for verb in ("Read", "Write") for suffix in ("_all", "_at_all", "_ordered")),
-)
+_TOGETHER = ("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity")
+_MADE_BY_ALL = ("_all", "_at_all", "_ordered")
 
 
 def _open(
@@ -46,6 +44,22 @@ def _open(
 def _together(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> None:
     """Follow a call that all who have opened the file make."""
     _meet(monitor, call, file)
+
+
+def _moves(name: str) -> Callable[..., After | None]:
+    """Return what follows a call that writes what is in a buffer, or reads into one, before it returns."""
+    reads, together, place = name.startswith("Write"), name.endswith(_MADE_BY_ALL), int("_at" in name)
+
+    def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
+        after = None
+        if call.rank.buffers or call.rank.exposed:
+            buf = args[place] if len(args) > place else kwargs.get("buf")
+            after = buffers.overlapping(monitor, call, buf, reads=reads)
+        if together:
+            _meet(monitor, call, file)
+        return after
+
+    return follow
 
 
 def _meet(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
@@ -102,17 +116,18 @@ def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any)
     return None if used is None else lambda _: used.end()
 
 
-_SPLIT = ("_all", "_at_all", "_ordered")
 _BEGUN = ("", "_at", "_shared", "_all", "_at_all")
+_AT_ONCE = (*_BEGUN, "_ordered")
 
 ADVICE: dict[str, Callable[..., Any]] = {
     "Open": _open,
     "Set_view": _view,
     **dict.fromkeys(_TOGETHER, _together),
+    **{(name := f"{verb}{suffix}"): _moves(name) for verb in ("Read", "Write") for suffix in _AT_ONCE},
     **{f"Iread{suffix}": _begins(reads=False) for suffix in _BEGUN},
     **{f"Iwrite{suffix}": _begins(reads=True) for suffix in _BEGUN},
-    **{f"Read{suffix}_begin": _begins(reads=False) for suffix in _SPLIT},
-    **{f"Write{suffix}_begin": _begins(reads=True) for suffix in _SPLIT},
-    **{f"{verb}{suffix}_end": _ends for verb in ("Read", "Write") for suffix in _SPLIT},
+    **{f"Read{suffix}_begin": _begins(reads=False) for suffix in _MADE_BY_ALL},
+    **{f"Write{suffix}_begin": _begins(reads=True) for suffix in _MADE_BY_ALL},
+    **{f"{verb}{suffix}_end": _ends for verb in ("Read", "Write") for suffix in _MADE_BY_ALL},
 }
 """Each method of a file, with the function that follows it."""

@@ -76,8 +76,7 @@ def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int,
 
 def send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
     """Follow ``send`` and its relatives."""
-    if type(obj) is _ndarray:
-        buffers.overlapping(monitor, call, obj, reads=True)
+    buffers.overlapping_object(monitor, call, obj)
     _wait(call, _send(call, core_of(comm), PICKLE, dest, tag))
 
 
@@ -89,11 +88,12 @@ def receive_buffer(
     source: int = ANY_SOURCE,
     tag: int = ANY_TAG,
     status: Any = None,
-) -> None:
+) -> After | None:
     """Follow ``Recv``."""
-    buffers.overlapping(monitor, call, buf)
+    after = buffers.overlapping(monitor, call, buf)
     arguments.fits(monitor, call, buf)
     _wait(call, _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag))
+    return after
 
 
 def receive_object(
@@ -152,6 +152,7 @@ def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest
 
 def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> After | None:
     """Follow ``isend`` and its relatives."""
+    buffers.overlapping_object(monitor, call, obj)
     return _begun(monitor, call, _send(call, core_of(comm), PICKLE, dest, tag), None)
 
 
@@ -191,7 +192,7 @@ def _begun(monitor: Monitor, call: MpiCall, side: MessageSide | None, used: buff
     return begun
 
 
-def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..., None]:
+def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
     """Return what follows ``Sendrecv`` or ``sendrecv``."""
 
     def follow(
@@ -205,15 +206,22 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
         status: Any = None,
-    ) -> None:
-        core = core_of(comm)
+    ) -> After | None:
+        core, after = core_of(comm), None
         send = _send(call, core, signature_of(sendbuf), dest, sendtag)
         receive = _receive(monitor, call, core, signature_of(recvbuf), source, recvtag)
-        if send is not None and receive is not None and signature_of is not _pickled:
-            buffers.apart(monitor, call, sendbuf, recvbuf)
-        if receive is not None and signature_of is not _pickled:
-            arguments.fits(monitor, call, recvbuf)
+        if signature_of is _pickled:
+            buffers.overlapping_object(monitor, call, sendbuf)
+        else:
+            if send is not None:
+                buffers.overlapping(monitor, call, sendbuf, reads=True)
+            if receive is not None:
+                after = buffers.overlapping(monitor, call, recvbuf)
+                arguments.fits(monitor, call, recvbuf)
+            if send is not None and receive is not None:
+                buffers.apart(monitor, call, sendbuf, recvbuf)
         _wait(call, receive, send)
+        return after
 
     return follow
 
@@ -228,11 +236,16 @@ def send_receive_replace(
     source: int = ANY_SOURCE,
     recvtag: int = ANY_TAG,
     status: Any = None,
-) -> None:
+) -> After | None:
     """Follow ``Sendrecv_replace``."""
     core, signature = core_of(comm), of_buffer(buf)
     send = _send(call, core, signature, dest, sendtag)
-    _wait(call, _receive(monitor, call, core, signature, source, recvtag), send)
+    receive = _receive(monitor, call, core, signature, source, recvtag)
+    after = None
+    if send is not None or receive is not None:
+        after = buffers.overlapping(monitor, call, buf, reads=receive is None)
+    _wait(call, receive, send)
+    return after
 
 
 def _pickled(_: Any) -> Signature:
@@ -313,13 +326,15 @@ def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable
 
     def follow(monitor: Monitor, call: MpiCall, message: Any, *buf: Any, **named: Any) -> After | None:
         envelope = message._impl
-        signature = signature_of(buf[0] if buf else named.get("buf"))
-        receive = call.side(None, ANY_SOURCE, ANY_TAG, signature, False)
+        where = buf[0] if buf else named.get("buf")
+        receive = call.side(None, ANY_SOURCE, ANY_TAG, signature_of(where), False)
         monitor.received(envelope, receive)
+        stores = receive.partner is not None and signature_of is not _pickled
         if not call.name.lower().startswith("i"):
             call.rank.steps.exchange(receive)
-            return None
-        return _begun(monitor, call, receive if receive.partner is not None else None, None)
+            return buffers.overlapping(monitor, call, where) if stores else None
+        used = buffers.awaited(monitor, call, where) if stores else None
+        return _begun(monitor, call, receive if receive.partner is not None else None, used)
 
     return follow
 

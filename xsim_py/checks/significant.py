@@ -1,0 +1,118 @@
+"""The buffers of a collective that a rank reads or writes: not every argument is significant everywhere.
+
+At which ranks an argument counts is said in MPI 4.1, 6.4 to 6.12 and 8.6: the receive buffer of a gather does at the
+root only, that of an exclusive scan does not at rank 0, and the block of a neighbour that does not exist does nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi.constants import PROC_NULL, ROOT
+from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer
+from xsim_py.mpi4py.collective_plans import PARSERS
+from xsim_py.mpi4py.memory import is_in_place
+
+from . import buffers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .around import After
+    from .monitor import Monitor, MpiCall
+
+_BLOCKS_SENT = ("scatter", "alltoall", "reduce_scatter_block")
+_BLOCKS_RECEIVED = ("gather", "allgather", "alltoall")
+
+
+def _roles(core: Any, kind: str, root: Any) -> tuple[bool, bool]:
+    """Return whether a rank sends in a collective, and whether it receives."""
+    is_between = core.local is not None
+    is_root = root == (ROOT if is_between else core.me)
+    if is_between and root == PROC_NULL:
+        return False, False
+    if kind == "bcast":
+        return is_root, not is_root
+    if kind in ("gather", "reduce"):
+        return not (is_root and is_between), is_root
+    if kind == "scatter":
+        return is_root, not (is_root and is_between)
+    return True, kind != "exscan" or core.me > 0
+
+
+def significant(core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    """Return what a rank reads and what it writes in a collective, by its blocking name; None where that is nothing.
+
+    Both are buffers in a form that `buffers` understands, or have been parsed.
+    """
+    kind = name.lower()
+    form = kind[len(kind.rstrip("vw")) :]
+    kind = kind.rstrip("vw")
+    reads, writes = _roles(core, kind, root)
+    if kind == "bcast":
+        buf = named.get("buf", args[0] if args else None)
+        return (buf, None) if reads else (None, buf if writes else None)
+    sources: Sequence[int] = range(len(core.remote))
+    dests = sources
+    if kind.startswith("neighbor_"):
+        sources, dests = core.topology.neighbors(core.me)
+        kind = kind.removeprefix("neighbor_")
+    sent = named.get("sendbuf", args[0] if args else None)
+    received = named.get("recvbuf", args[1] if len(args) > 1 else None)
+    is_in_one = is_in_place(sent) or (kind == "reduce_scatter" and sent is received)
+    if is_in_one and not writes:  # of an exclusive scan
+        sent = received
+    elif is_in_one or not reads:
+        sent = None
+    elif kind in _BLOCKS_SENT:
+        sent = _blocks(sent, form, dests, writable=False)
+    if not writes:
+        received = None
+    elif kind in _BLOCKS_RECEIVED or (is_in_one and kind == "reduce_scatter_block"):
+        received = _blocks(received, form, sources, writable=True)
+    return sent, received
+
+
+def _blocks(spec: Any, form: str, peers: Sequence[int], *, writable: bool) -> Any:
+    """Return the blocks of a buffer that has one for each of some ranks; those of ranks that there are."""
+    if spec is None or is_in_place(spec) or not peers:
+        return None
+    everybody = min(peers) >= 0
+    if not form and everybody and not isinstance(spec, list | tuple):
+        return spec  # hot path: all of it
+    try:
+        parsed = PARSERS[form](spec, writable=writable, blocks=len(peers))
+    except Exception:  # the call itself will say what is wrong
+        return None
+    if type(parsed) is not BlockBuffer:
+        if everybody:
+            return UserBuffer(parsed.memory, parsed.offset, parsed.count * len(peers), parsed.datatype)
+        step = parsed.count * parsed.datatype.extent
+        offsets = [parsed.offset + i * step for i in range(len(peers))]
+        parsed = BlockBuffer(parsed.memory, [parsed.count] * len(peers), offsets, [parsed.datatype] * len(peers))
+    if not everybody:
+        parsed.counts = [count if peer >= 0 else 0 for count, peer in zip(parsed.counts, peers, strict=True)]
+    return parsed
+
+
+def guards(
+    monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
+) -> list[buffers.Used]:
+    """Return the guards of the buffers of a collective that does not block, by the name of the one that does."""
+    sent, received = significant(core, name, root, args, named)
+    found = [buffers.lent(monitor, call, sent), buffers.awaited(monitor, call, received)]
+    return [used for used in found if used is not None]
+
+
+def looked_at(
+    monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
+) -> After | None:
+    """Find the requests whose buffers a blocking collective would use."""
+    if name.islower():
+        if _roles(core, name, root)[0]:
+            obj = args[0] if args else next((named[each] for each in ("obj", "sendobj") if each in named), None)
+            buffers.overlapping_object(monitor, call, obj)
+        return None
+    sent, received = significant(core, name, root, args, named)
+    buffers.overlapping(monitor, call, sent, reads=True)
+    return buffers.overlapping(monitor, call, received)
