@@ -1,4 +1,4 @@
-"""A request that `Get_status` finds complete has its data where they belong (MPI 4.1, 3.7.6), and is not freed by that."""
+"""A request that `Get_status` finds complete has its data where they belong, and is not freed (MPI 4.1, 3.7.6)."""
 
 import numpy as np
 

@@ -15,7 +15,6 @@ from .sides import RequestWait
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .around import After
     from .buffers import Used
     from .monitor import Monitor, MpiCall, RankState
     from .sides import CollectiveCall, MessageSide, Place
@@ -170,22 +169,24 @@ def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses:
             record.waited_for = True
 
 
-def status(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> After:
+def status(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> Callable[[Any], None]:
     """Follow ``Get_status``: a request that it finds complete uses its buffers no more (MPI 4.1, 3.7.6)."""
     return lambda result: _complete(call, [request] if result else [])
 
 
-def status_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> After:
+def status_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> Callable[[Any], None]:
     """Follow ``Get_status_all``."""
     return lambda result: _complete(call, requests if result else [])
 
 
-def status_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any = None) -> After:
+def status_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any = None) -> Callable[[Any], None]:
     """Follow ``Get_status_any``."""
     return lambda result: _complete(call, [requests[result[0]]] if result[1] and result[0] >= 0 else [])
 
 
-def status_some(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> After:
+def status_some(
+    monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None
+) -> Callable[[Any], None]:
     """Follow ``Get_status_some``."""
     return lambda result: _complete(call, [requests[index] for index in result or ()])
 
