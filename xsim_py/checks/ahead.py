@@ -118,9 +118,14 @@ class Ahead(NamedTuple):
             elif _is_plain(value) and value is not None:
                 if any(sight.touch.array.indices for sight in sights) and not self.stored.isdisjoint(names):
                     return None  # what has elements then is something else
-            elif not touch.callee or value is None or runs_code(value) or done_by_callee(touch, scope):
+            elif not touch.callee or value is None or runs_code(value) or _may_look(touch, scope):
                 return None
         return None if near and self.has_parts else near
+
+
+def _may_look(touch: Touch, scope: Scope) -> bool:
+    """Return whether a function looks at an array that it is given, or at arrays in a list."""
+    return bool(done_by_callee(touch, scope) or done_by_callee(touch, scope, list))
 
 
 def _is_plain(value: Any) -> bool:

@@ -85,6 +85,14 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Wait": requests.wait,
     "Waitall": requests.wait_all,
     **dict.fromkeys(("Waitany", "Waitsome", "waitany", "waitsome"), requests.wait_any),
+    "Get_status": requests.status,
+    "get_status": requests.status,
+    "Get_status_all": requests.status_all,
+    "get_status_all": requests.status_all,
+    "Get_status_any": requests.status_any,
+    "get_status_any": requests.status_any,
+    "Get_status_some": requests.status_some,
+    "get_status_some": requests.status_some,
     **partitions.OF_REQUESTS,
 }
 _FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name")

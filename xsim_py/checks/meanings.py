@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Mapping
 from enum import Enum
+from itertools import islice
 from types import GeneratorType, MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from xsim_py.mpi4py.handle import Handle
 
 from .elements import picked
-from .sources import LOAD, MAYBE, STORE, ArrayName, Touch
+from .sources import A_METHOD, A_TEXT, LOAD, MAYBE, STORE, ArrayName, Touch
 
 _LOOKING = frozenset(
     (
@@ -22,19 +22,34 @@ _LOOKING = frozenset(
     )
 )
 """The functions of Python that look at the elements of an array."""
-_NOT_LOOKING = frozenset(
+_SHOWING = frozenset(("print", "sum", "str", "repr", "format"))
+"""Those of them that look also at the elements of arrays in a list or a tuple; in a dict, all but `sum`."""
+_ASKING = frozenset(
     (
-        *("shape", "ndim", "size", "may_share_memory", "shares_memory", "empty_like", "zeros_like"),
-        *("ones_like", "full_like", "asarray", "asanyarray", "ascontiguousarray", "reshape", "ravel"),
-        *("transpose", "swapaxes", "squeeze", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to"),
-        *("expand_dims", "split", "array_split", "hsplit", "vsplit", "frombuffer", "result_type"),
-        *("iscomplexobj", "isrealobj"),
+        *("shape", "ndim", "size", "isscalar", "iterable", "isfortran", "iscomplexobj", "isrealobj"),
+        *("result_type", "common_type", "can_cast", "min_scalar_type", "may_share_memory", "shares_memory"),
+        *("byte_bounds", "empty_like", "zeros_like", "ones_like", "full_like", "diag_indices_from"),
+        *("tril_indices_from", "triu_indices_from", "broadcast", "nditer", "info", "getmask", "getmaskarray"),
+        *("is_masked", "isMaskedArray"),
     )
 )
-"""The functions of numpy that do not."""
+"""The functions of numpy that ask for no more than types, shapes and addresses."""
+_SHARING = frozenset(
+    (
+        *("asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "asmatrix", "require", "reshape"),
+        *("ravel", "transpose", "permute_dims", "matrix_transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze"),
+        *("expand_dims", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "broadcast_arrays", "flip"),
+        *("flipud", "fliplr", "rot90", "split", "array_split", "hsplit", "vsplit", "dsplit"),
+        *("diagonal", "real", "imag", "real_if_close", "isreal", "iscomplex", "frombuffer", "from_dlpack"),
+        *("ndarray", "as_strided", "sliding_window_view", "ix_", "ndenumerate", "Arrayterator", "MaskedArray"),
+        *("filled", "getdata"),
+    )
+)
+"""Those whose results have the memory of the arrays that they are given, most often; a list they copy."""
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20
+_MOST_HELD = 1000
 _WITHOUT_CODE = (Handle, Enum)
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 _VIEWS = ("T", "real", "imag", "flat")
@@ -145,33 +160,65 @@ def _of_class(owner: Any, name: str) -> Any:
     return None if hasattr(type(found), "__get__") else found
 
 
+def done_with_held(touch: Touch, holder: Any, scope: Scope) -> str:
+    """Return what an instruction does with the arrays in a list, a tuple or a dict; "" where it does nothing."""
+    if touch.target is not None:
+        into = part_of(touch.target, scope).array
+        takes = type(into) is np.ndarray and not into.dtype.hasobject and type(holder) is not dict
+        return LOAD if takes else ""
+    return done_by_callee(touch, scope, type(holder)) if touch.callee not in ((), A_METHOD) else ""
+
+
+def held(holder: Any) -> list[Any]:
+    """Return the arrays in a list, a tuple or a dict."""
+    values = holder.values() if type(holder) is dict else holder
+    return [each for each in islice(values, _MOST_HELD) if type(each) is np.ndarray]
+
+
 def is_defined(name: str, scope: Scope) -> bool:
     """Return whether the program has a variable of a name, which then is no function of Python."""
     return name in scope[0] or name in scope[1]
 
 
-def done_by_callee(touch: Touch, scope: Scope) -> str:
-    """Return what a function of Python or of numpy does with an array that it is given; "" where it does nothing."""
+def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> str:
+    """Return what a function of Python or of numpy does with an array that it is given; "" where it does nothing.
+
+    Parameters
+    ----------
+    holder : type, optional
+        It is given a list, a tuple or a dict of arrays: this type.
+    """
     callee = touch.callee
-    if callee == ("a method",):
+    if callee in (A_METHOD, A_TEXT):
         return touch.how
     if callee[0] == "an iterator":
-        return LOAD if not any(is_defined(name, scope) for name in callee[1:]) else ""
-    is_in_list = callee[0] == "in a list"
-    callee = callee[is_in_list:]
+        return LOAD if holder is None and not any(is_defined(name, scope) for name in callee[1:]) else ""
+    if callee[0] == "in a list":
+        callee, holder = callee[1:], list
+    elif touch.is_spread:
+        holder = None  # the function is given the arrays themselves
     if len(callee) == 1 and not is_defined(callee[0], scope):
-        return LOAD if callee[0] in _LOOKING and hasattr(builtins, callee[0]) and not is_in_list else ""
-    if callee[-1] == "at" and isinstance(value_of(callee[:-1], scope), np.ufunc):
-        return STORE if touch.position == 0 else LOAD
+        looking = _LOOKING if holder is None else _SHOWING
+        return LOAD if callee[0] in looking and (callee[0], holder) != ("sum", dict) else ""
+    if holder is dict:
+        return ""
+    owner = value_of(callee[:-1], scope)
+    if isinstance(owner, np.ufunc):
+        return STORE if callee[-1] == "at" and touch.position == 0 else touch.how
     function = value_of(callee, scope)
     if isinstance(function, np.ufunc):
         return STORE if touch.position >= function.nin else touch.how
-    if (getattr(function, "__module__", None) or "").partition(".")[0] != "numpy":
+    # A method of what is numpy's is no attribute without running code; the program may call a function otherwise.
+    name = callee[-1] if function is None else getattr(function, "__name__", callee[-1])
+    defined = type(owner) if function is None else function
+    module = getattr(defined, "__module__", None) or type(getattr(defined, "__self__", None)).__module__
+    if module.partition(".")[0] not in ("numpy", "math"):
         return ""
-    name = getattr(function, "__name__", callee[-1])  # the program may call it otherwise
-    if name in _STORING and touch.position == 0:
-        return STORE if name in ("copyto", "fill_diagonal", "shuffle") else MAYBE
-    return touch.how if name not in _NOT_LOOKING else ""
+    if name in _STORING and touch.position == 0 and type(owner) is not np.ndarray:
+        return "" if holder else STORE if name in ("copyto", "fill_diagonal", "shuffle") else MAYBE
+    if name in _ASKING or (name in _SHARING and not holder) or (name == "array" and module.startswith("numpy.ma")):
+        return ""
+    return touch.how
 
 
 def runs_code(value: Any) -> bool:

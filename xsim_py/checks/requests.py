@@ -186,6 +186,36 @@ def wait_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: A
         call.name = "Wait"
 
 
+def status(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> Callable[[Any], None]:
+    """Follow ``Get_status``: a request that it finds complete uses its buffers no more (MPI 4.1, 3.7.6)."""
+    return lambda result: _complete(call, [request] if result else [])
+
+
+def status_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> Callable[[Any], None]:
+    """Follow ``Get_status_all``."""
+    return lambda result: _complete(call, requests if result else [])
+
+
+def status_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any = None) -> Callable[[Any], None]:
+    """Follow ``Get_status_any``."""
+    return lambda result: _complete(call, [requests[result[0]]] if result[1] and result[0] >= 0 else [])
+
+
+def status_some(
+    monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None
+) -> Callable[[Any], None]:
+    """Follow ``Get_status_some``."""
+    return lambda result: _complete(call, [requests[index] for index in result or ()])
+
+
+def _complete(call: MpiCall, requests: Sequence[Any]) -> None:
+    """Leave the buffers of requests to the program that a call has found complete, and has not completed."""
+    for request in requests:
+        record = call.rank.requests.get(id(request._impl))
+        if record is not None and record.active:
+            end_uses(record)
+
+
 def outlived(monitor: Monitor, call: MpiCall, comm: Any) -> None:
     """Find the requests that are in progress on a communicator which a call is about to free."""
     for record in call.rank.requests.values():

@@ -18,6 +18,9 @@ _Cached = TypeVar("_Cached")
 LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
 """An instruction loads from an array or stores to it; `MAYBE` stores to some elements, or to none."""
 
+A_METHOD, A_TEXT = ("a method",), ("a text",)
+"""Where no function is named: a method of the array has been called, or a text is made of the array."""
+
 _LOOKING_METHODS = frozenset(
     (
         *("sum", "min", "max", "mean", "std", "var", "prod", "any", "all", "copy", "astype", "tolist"),
@@ -27,8 +30,24 @@ _LOOKING_METHODS = frozenset(
     )
 )
 _STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
+_PICKING = frozenset(("item", "take", "compress", "extract", "choice", "trace", "put", "itemset"))
+"""The functions and methods that look at some elements of what they are given, or store to some."""
 _VIEWING_METHODS = frozenset(("reshape", "ravel", "transpose", "swapaxes", "squeeze", "view"))
 """The methods that return an array of the same elements."""
+_KEEPING = frozenset(
+    (
+        *("asarray", "asanyarray", "ascontiguousarray", "reshape", "ravel", "transpose", "swapaxes", "moveaxis"),
+        *("rollaxis", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d", "flip", "flipud"),
+        *("fliplr", "rot90", "matrix_transpose"),
+    )
+)
+"""The functions of numpy that do so, too, where they are called `np.something`."""
+_NUMPY = ("np", "numpy")
+_ADDING = frozenset(("reshape", "expand_dims", "atleast_2d", "atleast_3d"))
+"""Those of them that may add dimensions: who iterates over the result has parts that are arrays."""
+_BY_ELEMENT = frozenset(("nditer", "ndenumerate"))
+_ROWS = frozenset(("list", "tuple", "diag", "unstack"))
+"""The functions that look at no element of an array with two dimensions."""
 _GIVEN_ON = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
 """The functions of Python whose result looks at the elements of what they are given when it is iterated over."""
 _TAKING_ALL = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "min", "max", "any", "all"))
@@ -47,7 +66,7 @@ _GROUPS = {
     **dict.fromkeys(("CALL", "CALL_KW", "CALL_FUNCTION_EX"), "call"),
     **dict.fromkeys(("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE"), "unpack"),
     **dict.fromkeys(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"), "format"),
-    "GET_ITER": "iterate",
+    **dict.fromkeys(("GET_ITER", "GET_YIELD_FROM_ITER"), "iterate"),
     "STORE_ATTR": "attribute",
 }
 """This file says with these words what instructions do."""
@@ -83,6 +102,8 @@ class Touch(NamedTuple):
     """How many dimensions the array may have, if with more of them the instruction takes just parts of it."""
     target: ArrayName | None = None
     """Where the instruction puts it, if so: only an array there takes its elements, and all else the array itself."""
+    is_spread: bool = False
+    """True if the function is given what it has, each as an argument of its own."""
 
 
 def names_in(touch: Touch) -> set[str]:
@@ -189,7 +210,9 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     """Yield what an instruction of a node does: its group, the node where it ends, and what it touches."""
     if isinstance(node, ast.Subscript):
         array = _array(node.value)
-        if array is not None and isinstance(node.ctx, ast.Store):
+        if array is not None and array.names[-1] in ("r_", "c_") and array.names[0] in _NUMPY:
+            yield from _looked_at("get", node, *_given(node.slice))
+        elif array is not None and isinstance(node.ctx, ast.Store):
             yield "set", node, Touch(STORE, array._replace(indices=(*array.indices, _index(node.slice))))
         elif array is not None and isinstance(node.ctx, ast.Load):
             whole = array._replace(indices=(*array.indices, _index(node.slice)))
@@ -202,6 +225,10 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
         elif array is not None:
             yield "binary", node, Touch(STORE, array)
         yield from _looked_at("binary", node, node.value)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_text(node.left):
+        for each in _given(node.right):
+            yield from _looked_at("binary", node, each, callee=A_TEXT)
+            yield from _looked_at("format", each, each, callee=A_TEXT)  # which Python may make of it
     elif isinstance(node, ast.BinOp):
         yield from _looked_at("binary", node, node.left, node.right)
     elif isinstance(node, ast.Compare):
@@ -211,6 +238,8 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
         yield from _looked_at("unary", node, node.operand)
     elif isinstance(node, ast.For):
         yield from _iterated(node, node.iter)
+    elif isinstance(node, ast.YieldFrom):
+        yield from _iterated(node, node.value)
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
         yield from _iterated(node, node.generators[0].iter)
         for generator in node.generators[1:]:
@@ -223,23 +252,29 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
             if isinstance(element, ast.Starred):
                 yield from _looked_at("unpack", node, element.value, most_dims=1)
     elif isinstance(node, ast.FormattedValue):
-        yield from _looked_at("format", node, node.value)
+        yield from _looked_at("format", node, node.value, callee=A_TEXT)
     elif isinstance(node, ast.Call):
         yield from _of_call(node)
 
 
 def _looked_at(
-    group: str, end: ast.AST, *operands: ast.AST, most_dims: int | None = None
+    group: str, end: ast.AST, *operands: ast.AST, most_dims: int | None = None, callee: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, Any, Touch]]:
     for operand in operands:
-        array = _elements(operand)
+        array = _elements(operand) if most_dims is None else _iterable(operand)
         if array is not None:
-            yield group, end, Touch(LOAD, array, most_dims=most_dims)
+            yield group, end, Touch(LOAD, array, callee, most_dims=most_dims)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     """Yield what begins an iteration: before Python 3.13 it has the place of the whole statement or comprehension."""
     for place in dict.fromkeys((node, iterated)):
+        if isinstance(iterated, ast.Call) and iterated.args and _function(iterated) in _BY_ELEMENT:
+            yield from _looked_at("iterate", place, *_given(iterated.args[0]))
         yield from _looked_at("iterate", place, iterated, most_dims=1)
         for touch in _given_on(iterated):
             yield "iterate", place, touch
@@ -250,7 +285,7 @@ def _given_on(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
     if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _GIVEN_ON:
         callee = (*(callees or ("an iterator",)), iterated.func.id)
         for argument in iterated.args:
-            array = _elements(argument)
+            array = _iterable(argument)
             if array is not None:
                 yield Touch(LOAD, array, callee=callee, most_dims=1)
             yield from _given_on(argument, *callee)
@@ -284,40 +319,84 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
     callee = _names(node.func)
     if isinstance(node.func, ast.Attribute):
         method, owner = node.func.attr, node.func.value
-        if method in _LOOKING_METHODS | _STORING_METHODS:
+        if method in _LOOKING_METHODS | _STORING_METHODS and not (method == "astype" and _shares(node)):
             how = STORE if method in _STORING_METHODS else LOAD
             array = _array(owner) if how == STORE else _elements(owner)
             if array is not None:
-                yield "call", node, Touch(how, array, callee=("a method",))
+                yield "call", node, Touch(how, _picked(array, method, node), callee=A_METHOD)
+        if method == "format" and _is_text(owner):
+            yield from _looked_at("call", node, *node.args, callee=A_TEXT)
     if callee:
-        stores = MAYBE if any(keyword.arg == "where" for keyword in node.keywords) else STORE
-        for i, argument in enumerate(node.args):
-            whose = ("in a list", *callee) if isinstance(argument, ast.List | ast.Tuple) else callee
-            for each in _given(argument):
-                array = _elements(each)
-                if array is not None:
-                    yield "call", node, Touch(LOAD, array, callee=whose, position=i)
-            if len(callee) == 1 and callee[0] in _TAKING_ALL:
-                for touch in _given_on(argument, "an iterator", *callee):
-                    yield "call", node, touch
-        for keyword in node.keywords:
-            array = _elements(keyword.value)
+        for touch in _of_arguments(node, callee):
+            yield "call", node, touch
+
+
+def _of_arguments(node: ast.Call, callee: tuple[str, ...]) -> Iterator[Touch]:
+    """Yield the arrays that a call gives to a function which has names."""
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    given = [] if _shares(node) and callee[-1] != "nan_to_num" else node.args
+    most_dims = 1 if callee[-1] in _ROWS else None
+    for i, argument in enumerate(given):
+        is_list = isinstance(argument, ast.List | ast.Tuple)
+        for each in _given(argument):
+            array = _elements(each)
             if array is not None:
-                yield "call", node, Touch(stores if keyword.arg == "out" else LOAD, array, callee=callee)
+                whose, spread = ("in a list", *callee) if is_list else callee, isinstance(argument, ast.Starred)
+                array = _picked(array, callee[-1], node)
+                yield Touch(LOAD, array, whose, i, None if is_list else most_dims, is_spread=spread)
+        if len(callee) == 1 and callee[0] in _TAKING_ALL:
+            yield from _given_on(argument, "an iterator", *callee)
+    for name, value in named.items():
+        for each in _given(value) if name == "out" else [value]:
+            array = _elements(each)
+            if array is not None:
+                how = LOAD if name != "out" else MAYBE if "where" in named else STORE
+                yield Touch(how, array, callee)
+
+
+def _picked(array: ArrayName, function: str, call: ast.Call) -> ArrayName:
+    """Return an array, or elements of it that are not known where a function picks some."""
+    return array._replace(indices=(*array.indices, None)) if function in _PICKING and call.args else array
+
+
+def _shares(call: ast.Call) -> bool:
+    """Return whether what a call makes of arrays has their memory, perhaps, or holds these themselves."""
+    named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg in ("copy", "dtype")}
+    return named.get("copy", "True") != "True" or named.get("dtype") == "object"
 
 
 def _given(argument: ast.AST) -> list[ast.expr]:
     """Return what a function is given by an argument: a function of numpy looks also at the arrays in a list."""
     if isinstance(argument, ast.List | ast.Tuple):
-        return argument.elts
+        return [each for element in argument.elts for each in _given(element)]
     return [cast(ast.expr, argument.value if isinstance(argument, ast.Starred) else argument)]
 
 
 def _elements(node: ast.AST) -> ArrayName | None:
     """Return how an expression names an array, or has all elements of one in another shape."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWING_METHODS:
-        node = node.func.value
+    while isinstance(node, ast.Call):
+        if _function(node) in _KEEPING and len(node.args) > 0:
+            node = node.args[0]
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWING_METHODS:
+            node = node.func.value
+        else:
+            break
     return _array(node)
+
+
+def _iterable(node: ast.AST) -> ArrayName | None:
+    """Return the same of what is iterated over, unless it may have more dimensions than the array."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
+        shape = node.args[-1:]
+        if not shape or not isinstance(shape[0], ast.Constant | ast.UnaryOp) or _function(node) or len(node.args) > 1:
+            return None
+    return _elements(node)
+
+
+def _function(call: ast.Call) -> str:
+    """Return the name of a function that is called as one of numpy's."""
+    names = _names(call.func)
+    return names[1] if len(names) == 2 and names[0] in _NUMPY else ""
 
 
 def _array(node: ast.AST) -> ArrayName | None:

@@ -25,7 +25,7 @@ from xsim_py.process.ranks import current
 
 from .ahead import Ahead, ahead_of
 from .elements import bounds, covers, overlap, shared, shares
-from .meanings import Scope, done_by_callee, part_of, takes_parts
+from .meanings import Part, Scope, done_by_callee, done_with_held, held, part_of, takes_parts
 from .sources import (
     LOAD,
     MAYBE,
@@ -179,13 +179,23 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
     try:
         found = part_of(touch.array, scope)
         part = found.array
+        if type(part) in (list, tuple, dict) and part:
+            how = done_with_held(touch, part, scope)
+            for each in held(part) if how else ():
+                _tell(how, Part(each, each), place, guards, frame)
+            return
         if type(part) is not np.ndarray or not part.size or takes_parts(touch, found, scope):
             return
     except Exception:  # the instruction itself will say what is wrong
         return
     how = done_by_callee(touch, scope) if touch.callee else touch.how
-    if not how or (how != LOAD and touch.callee and found.pieces is not None):  # a copy is stored to
-        return
+    if how and (how == LOAD or not touch.callee or found.pieces is None):  # else a copy is stored to
+        _tell(how, found, place, guards, frame)
+
+
+def _tell(how: str, found: Part, place: Place, guards: list[Any], frame: FrameType) -> None:
+    """Tell the guards of an array whose memory is guarded, perhaps."""
+    part = found.array
     low, high = bounds(part)
     for guard in guards:
         pieces = [(max(start, low), min(end, high)) for start, end in guard.pieces if start < high and low < end]

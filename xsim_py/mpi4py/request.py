@@ -302,8 +302,8 @@ class Request(Handle):
             _poll(tasks[0])
             return False
         _found()
-        for task, status in zip(tasks, room or (), strict=False):
-            _peek(task, status)
+        for i, task in enumerate(tasks):
+            _peek(task, room[i] if room else None)
         return True
 
     @classmethod
@@ -363,8 +363,9 @@ class Request(Handle):
             _found()
         else:
             _poll(requests[active[0]]._task())
-        for index, status in zip(done, _room(statuses, len(done)) or (), strict=False):
-            _peek(requests[index]._task(), status)
+        room = _room(statuses, len(done))
+        for i, index in enumerate(done):
+            _peek(requests[index]._task(), room[i] if room else None)
         return done
 
     @classmethod
@@ -443,8 +444,9 @@ def _room(statuses: Sequence[Status] | None, count: int) -> Sequence[Status] | N
 
 
 def _peek(task: Task, status: Status | None) -> None:
-    """The status of a complete task, which stays as it is."""
+    """The status of a complete task, which stays active, although its data are there (MPI 4.1, 3.7.6)."""
     operation = task.operation
+    task.look_at()
     if status is None:
         return
     if task.active and isinstance(operation, Receive) and operation.message is not None:

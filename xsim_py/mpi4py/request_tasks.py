@@ -81,6 +81,24 @@ class Task:
             status._set(c.PROC_NULL, c.ANY_TAG, 0)
         return None
 
+    def look_at(self) -> None:
+        """After a look that found it complete: deliver the data, which its completion then does not do again."""
+        operation, finish = self.operation, self.finish
+        if not self.active or operation is None or operation.error is not None or finish is None:
+            return
+        if isinstance(operation, GeneralizedOperation) or isinstance(finish, _Delivered):
+            return
+        data = operation.result if isinstance(operation, Background) else None
+        message = operation.message if isinstance(operation, Receive) else data
+        if isinstance(message, Message):
+            data = message.data
+        elif isinstance(operation, Receive):
+            return  # which was cancelled
+        try:
+            self.finish = _Delivered(self, finish, finish(data))
+        except errors.Exception:
+            return  # the completion says so
+
     def _received(self, operation: Receive, status: Status | None) -> Any:
         message = operation.message
         if message is None:
@@ -116,6 +134,19 @@ class Task:
             assert self.finish is not None
             return deliver(self.comm, self.finish, message)
         return self.finish(operation.result) if self.finish is not None else operation.result
+
+
+class _Delivered:
+    """Stands for what delivers the data of a task where that is done already, until the task is completed."""
+
+    def __init__(self, task: Task, finish: Callable[[Any], Any], value: Any) -> None:
+        self.task = task
+        self.finish = finish
+        self.value = value
+
+    def __call__(self, data: Any) -> Any:
+        self.task.finish = self.finish  # a persistent one is started again
+        return self.value
 
 
 class PartitionedTask(Task):

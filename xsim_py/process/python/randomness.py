@@ -76,6 +76,7 @@ def _dispatch(real: Any, name: str, key: str, make: Callable[[], Any]) -> Callab
         return getattr(fiber.rank.private(key, make), name)(*args, **kwargs)
 
     function.__name__ = name
+    function.__module__ = key
     function.__doc__ = real.__doc__
     return function
 
