@@ -105,7 +105,7 @@ class PackedBlocks:
         """The addresses between which they lie."""
         if self._pieces is None:
             start = _start(self._parsed)
-            self._pieces = joined([(start + low, start + high) for low, high in pieces_of_blocks(self._parsed)])
+            self._pieces = joined([(start + low, start + high) for low, high, _ in pieces_of_blocks(self._parsed)])
         return self._pieces
 
     def crc(self) -> int:
@@ -290,10 +290,22 @@ def _start(parsed: Any) -> int:
     return address_of(np.frombuffer(parsed.memory, np.uint8)) if len(parsed.memory) else 0
 
 
-def pieces_of_blocks(parsed: BlockBuffer) -> list[tuple[int, int]]:
-    """Return where in its memory the blocks of a buffer lie, one block after the other."""
-    blocks = zip(parsed.offsets, parsed.datatypes, parsed.counts, strict=True)
-    return [piece for at, core, count in blocks if count * core.size for piece in pieces_from(at, core, count)]
+def pieces_of_blocks(parsed: BlockBuffer) -> list[tuple[int, int, int]]:
+    """Return where in its memory the blocks of a buffer lie, and of which block each piece is; empty as `pieces_from`.
+
+    Blocks that lie one after the other are one piece, of the first.
+    """
+    sizes = parsed.sizes()
+    if parsed.is_run(sizes):
+        return [(parsed.offsets[0], parsed.offsets[0] + sum(sizes), 0)]
+    found: list[tuple[int, int, int]] = []
+    for i, size_bytes in enumerate(sizes):
+        if size_bytes:
+            pieces = pieces_from(parsed.offsets[i], parsed.datatypes[i], parsed.counts[i])
+            found += [(low, high, i) for low, high in pieces if low < high]
+        if len(found) > MOST_PIECES:
+            return []
+    return found
 
 
 def pieces_from(start: int, core: Type, count: int) -> list[tuple[int, int]]:

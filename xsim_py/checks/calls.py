@@ -252,6 +252,8 @@ def _refused(monitor: Monitor, call: MpiCall, error: BaseException, *, is_ours: 
     elif isinstance(error, _NO_PICKLE):
         text = f"{call.title} expects a pickled object, and the message is none: {error}"
         monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number)
+    elif isinstance(error, ValueError) and monitor.has(PARAMETER_MATCHING):
+        return  # as of numpy, from blocks that do not fit: what is wrong is known
     elif isinstance(error, _OF_PYTHON) and not (isinstance(error, KeyError) and call.title in _LOOKUPS):
         said = str(error).strip("'\"")
         monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {type(error).__name__}: {said}", call.rank.number)

@@ -24,7 +24,7 @@ from .point_to_point import core_of
 from .requests import of_request
 from .sides import CollectiveCall, MembersCalls
 from .signatures import Signature, described, of_buffer, of_elements, same
-from .significant import guards, looked_at
+from .significant import check_blocks, guards, kind_of, looked_at
 
 if TYPE_CHECKING:
     from .around import After
@@ -76,7 +76,7 @@ def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: Collectiv
         _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.name} of rank {first.rank} {kinds[1]}", kinds[0])
     elif first.name != said.name:
         _differ(monitor, CALL_ORDERING, first, said, f"{first.name} at rank {first.rank}", "while others are in")
-    elif first.same != said.same:
+    elif first.same != said.same and first.same and said.same:
         _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.same} at rank {first.rank}", said.same)
     elif core.local is not None and first.op == said.op:
         return  # the other group has the root, or the blocks
@@ -268,7 +268,9 @@ def _allreduce(comm: Any, sendbuf: Any, recvbuf: Any, op: Any = SUM) -> Said:
 
 
 def _reduce_scatter(comm: Any, sendbuf: Any, recvbuf: Any, recvcounts: Any = None, op: Any = SUM) -> Said:
-    return {"op": _op(op), "signatures": (of_buffer(recvbuf if is_in_place(sendbuf) else sendbuf),)}
+    counts = _integers(recvcounts)
+    same = "" if counts is None else f"recvcounts {counts}"
+    return {"op": _op(op), "signatures": (of_buffer(recvbuf if is_in_place(sendbuf) else sendbuf),), "same": same}
 
 
 def _rooted_object(comm: Any, obj: Any = None, root: int = 0) -> Said:
@@ -400,6 +402,8 @@ _MANAGEMENT: dict[str, Callable[..., Said]] = {
 
 _MEETING = frozenset(name for name in (*_UPPER, *_LOWER) if name.lower().startswith(("all", "barrier", "reduce_")))
 """The blocking collectives in which each member hears from all."""
+_WITH_BLOCKS = frozenset(name for name in _UPPER if kind_of(name)[1])
+"""Those with a count for each rank."""
 _AWAY_FROM_ROOT = {
     **dict.fromkeys(("Gather", "Gatherv", "Reduce"), "sendbuf"),
     **dict.fromkeys(("Scatter", "Scatterv"), "recvbuf"),
@@ -437,14 +441,16 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
     which = _away_from_root(name)
     meets = name in _MEETING
-    has_buffers = name in _UPPER or name in _LOWER
+    has_buffers, has_blocks = name in _UPPER or name in _LOWER, name in _WITH_BLOCKS
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
         if which:
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
-        after = None
-        if has_buffers and (call.rank.buffers or call.rank.exposed) and (core := core_of(comm)) is not None:
+        after, core = None, core_of(comm)
+        if has_blocks and core is not None:
+            check_blocks(monitor, call, core, name, said.root, args, kwargs)
+        if has_buffers and (call.rank.buffers or call.rank.exposed) and core is not None:
             after = looked_at(monitor, call, core, name, said.root, args, kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [said], True)
@@ -458,14 +464,17 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
     """Return what follows a nonblocking collective."""
     which = _away_from_root(name)
+    has_blocks = name[1:].capitalize() in _WITH_BLOCKS
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         if which:
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
+        core = core_of(comm)
+        if has_blocks and core is not None:
+            check_blocks(monitor, call, core, name[1:], said.root, args, kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [], True)
-        core = core_of(comm)
         uses = [] if core is None else guards(monitor, call, core, name[1:], said.root, args, kwargs)
 
         def begun(request: Any) -> None:
@@ -486,6 +495,9 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
+        core = core_of(comm)
+        if blocking in _WITH_BLOCKS and core is not None:
+            check_blocks(monitor, call, core, blocking, said.root, args, kwargs)
         enter(monitor, call, comm, said)
 
         def start(number: int, record: Any, by: MpiCall) -> None:

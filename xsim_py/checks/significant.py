@@ -6,8 +6,11 @@ root only, that of an exclusive scan does not at rank 0, and the block of a neig
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from xsim_py.findings import INVALID_PARAMETER
 from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer
 from xsim_py.mpi4py.collective_plans import PARSERS
@@ -40,14 +43,19 @@ def _roles(core: Any, kind: str, root: Any) -> tuple[bool, bool]:
     return True, kind != "exscan" or core.me > 0
 
 
+@cache
+def kind_of(name: str) -> tuple[str, str]:
+    """Return what a collective does, and how its blocks are given: with a count each ("v"), or a type, too ("w")."""
+    kind = name.lower().rstrip("vw")
+    return kind, name[len(kind) :]
+
+
 def significant(core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
     """Return what a rank reads and what it writes in a collective, by its blocking name; None where that is nothing.
 
     Both are buffers in a form that `buffers` understands, or have been parsed.
     """
-    kind = name.lower()
-    form = kind[len(kind.rstrip("vw")) :]
-    kind = kind.rstrip("vw")
+    kind, form = kind_of(name)
     reads, writes = _roles(core, kind, root)
     if kind == "bcast":
         buf = named.get("buf", args[0] if args else None)
@@ -93,6 +101,22 @@ def _blocks(spec: Any, form: str, peers: Sequence[int], *, writable: bool) -> An
     if not everybody:
         parsed.counts = [count if peer >= 0 else 0 for count, peer in zip(parsed.counts, peers, strict=True)]
     return parsed
+
+
+def check_blocks(
+    monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    """Find a byte that a collective would write more than once (MPI 4.1, 6.5 and 6.8)."""
+    received = significant(core, name, root, args, named)[1]
+    if type(received) is not BlockBuffer:
+        return
+    pieces = sorted(buffers.pieces_of_blocks(received))
+    for (_, end, one), (start, _, other) in pairwise(pieces):
+        if end > start:
+            why = "its datatype has bytes twice" if one == other else f"blocks {one} and {other} have bytes in common"
+            text = f"{call.title} is to receive {'elements' if one == other else 'blocks'} that overlap: {why}"
+            monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
+            return
 
 
 def guards(

@@ -205,13 +205,13 @@ class BlockBuffer:
     def pack_blocks(self, blocks: int) -> VariedBlocks:
         """Return all blocks as one run of bytes; packed at once, where it is that in memory, too."""
         sizes = self.sizes()
-        if self._is_run(sizes):
+        if self.is_run(sizes):
             return VariedBlocks(self.datatypes[0].pack(self.memory, self.offsets[0], sum(self.counts)), sizes)
         return VariedBlocks(b"".join(self.pack_parts(blocks)), sizes)
 
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
         """Put what has come from each rank, as in a Gather or an Alltoall, into its block of the buffer."""
-        if type(parts) is VariedBlocks and parts.sizes == (sizes := self.sizes()) and self._is_run(sizes):
+        if type(parts) is VariedBlocks and parts.sizes == (sizes := self.sizes()) and self.is_run(sizes):
             self.datatypes[0].unpack(parts.whole, self.memory, self.offsets[0], sum(self.counts))
             return
         unpack_each(self, parts, "rank")
@@ -228,8 +228,8 @@ class BlockBuffer:
             return self.counts if size == 1 else [count * size for count in self.counts]
         return [count * datatype.size for count, datatype in zip(self.counts, self.datatypes, strict=True)]
 
-    def _is_run(self, sizes: list[int]) -> bool:
-        """Return whether the blocks are of one type and lie one after the other, in memory that there is."""
+    def is_run(self, sizes: list[int]) -> bool:
+        """Return whether the blocks, of such sizes, are of one type and lie one after the other, in memory there is."""
         first = self.datatypes[0]
         if self.datatypes.count(first) != len(sizes) or not first.is_contiguous:
             return False
