@@ -99,7 +99,7 @@ class Ahead(NamedTuple):
         for names in self.aliases:
             value = value_of(names, scope)
             is_array = type(value) is np.ndarray and not value.dtype.hasobject
-            if (value.size and _is_near(value, guards)) if is_array else not _is_plain(value):
+            if (value.size and is_near(value, guards)) if is_array else not _is_plain(value):
                 return None
         for sights, are_certain, indices in self.arrays:
             touch = sights[0].touch
@@ -108,7 +108,7 @@ class Ahead(NamedTuple):
             if type(value) is np.ndarray and not value.dtype.hasobject:
                 if not are_certain and not self.stored.isdisjoint(names):
                     return None
-                if value.size and _is_near(value, guards):
+                if value.size and is_near(value, guards):
                     if not are_certain:
                         return None
                     for index in indices:
@@ -133,7 +133,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or (isinstance(value, _NO_ARRAYS) and not runs_code(value))
 
 
-def _is_near(array: Any, guards: list[Any]) -> bool:
+def is_near(array: Any, guards: list[Any]) -> bool:
     """Return whether guarded memory lies between the addresses where an array has its elements."""
     low, high = bounds(array)
     for guard in guards:

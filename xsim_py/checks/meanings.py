@@ -202,12 +202,12 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
         return LOAD if callee[0] in looking and (callee[0], holder) != ("sum", dict) else ""
     if holder is dict:
         return ""
-    owner = value_of(callee[:-1], scope)
-    if isinstance(owner, np.ufunc):
-        return STORE if callee[-1] == "at" and touch.position == 0 else touch.how
     function = value_of(callee, scope)
+    owner = value_of(callee[:-1], scope) if function is None else None
     if isinstance(function, np.ufunc):
         return STORE if touch.position >= function.nin else touch.how
+    if isinstance(owner, np.ufunc):
+        return STORE if callee[-1] == "at" and touch.position == 0 else touch.how
     # A method of what is numpy's is no attribute without running code; the program may call a function otherwise.
     name = callee[-1] if function is None else getattr(function, "__name__", callee[-1])
     defined = type(owner) if function is None else function

@@ -23,7 +23,7 @@ from xsim_py.code_origin import of_program
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
-from .ahead import Ahead, ahead_of
+from .ahead import Ahead, ahead_of, is_near
 from .elements import bounds, covers, overlap, shared, shares
 from .meanings import Part, Scope, done_by_callee, done_with_held, held, part_of, takes_parts
 from .sources import (
@@ -180,16 +180,21 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
         found = part_of(touch.array, scope)
         part = found.array
         if type(part) in (list, tuple, dict) and part:
-            how = done_with_held(touch, part, scope)
-            for each in held(part) if how else ():
+            near = [each for each in held(part) if each.size and is_near(each, guards)]
+            how = done_with_held(touch, part, scope) if near else ""
+            for each in near if how else ():
                 _tell(how, Part(each, each), place, guards, frame)
             return
         if type(part) is not np.ndarray or not part.size or takes_parts(touch, found, scope):
             return
     except Exception:  # the instruction itself will say what is wrong
         return
-    how = done_by_callee(touch, scope) if touch.callee else touch.how
-    if how and (how == LOAD or not touch.callee or found.pieces is None):  # else a copy is stored to
+    how = touch.how
+    if touch.callee:
+        how = done_by_callee(touch, scope) if is_near(part, guards) else ""
+        if how != LOAD and found.pieces is not None:  # a copy is stored to
+            return
+    if how:
         _tell(how, found, place, guards, frame)
 
 
