@@ -124,6 +124,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
     )
     for name in _FUNCTIONS:
         patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), Hooks(None, _ended, _failed, _tidy)))
+    monitor.lines.begin()
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)
     _see_handled_errors(patches, monitor)

@@ -3,7 +3,7 @@
 Until Python 3.11 only a tracer is told of instructions, and it is told of all in a line (`sys.settrace`). There is one
 for all ranks, so it is stopped in each MPI call, and wherever a rank gives control to the simulator. Later ones have
 `sys.monitoring`, which forgets every instruction that is not worth telling of, and goes on meanwhile for all ranks. It
-takes a quarter of the time; and a tracer of Python 3.12 that looks at variables gives comprehensions others.
+takes half of the time; and a tracer of Python 3.12 that looks at variables gives comprehensions others.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ class InstructionEvents:
         self._events = 0
         self.is_usable = _gettrace() is None
 
+    def begin(self) -> None:
+        """Get ready, before the program begins."""
+
     def go_on(self, frame: FrameType) -> None:
         """Tell of the rest of a frame of the running fiber, of what has called it, and of what they call."""
         raise NotImplementedError
@@ -98,27 +101,36 @@ class ByTracing(InstructionEvents):
     def __init__(self, *told: Any) -> None:
         super().__init__(*told)
         self._tracer, self._opener = self._line, self._entered  # one object each, not a new method each time
+        self._has_threads = False
+
+    def begin(self) -> None:
+        """Get ready, before the program begins."""
+        begin_by(self._began)
 
     def go_on(self, frame: FrameType) -> None:
         """Tell of the rest of a frame of the running fiber, of what has called it, and of what they call."""
         if _gettrace() not in (None, self._opener):  # the program may trace itself
             return
-        give_control_by(self._wait)
-        begin_by(self._begin)
         frame.f_trace_opcodes = bool(self._in(frame.f_code).lines)  # for the rest of the line that has made the call
         self._trace(frame)
 
     def _trace(self, frame: FrameType | None) -> None:
-        _settrace(self._opener)
+        self._start()
         while frame is not None and frame.f_trace is not self._tracer:  # whoever has called that one has it, too
             if of_program(frame.f_code.co_filename):
                 frame.f_trace = self._tracer
             frame = frame.f_back
 
+    def _start(self) -> None:
+        give_control_by(self._wait)
+        _settrace(self._opener)
+
     def pause(self) -> None:
         """Tell the running fiber no more, for an MPI call has begun."""
         if self.is_usable and _gettrace() is self._opener:
             _settrace(None)
+            if not self._has_threads:
+                give_control_by(None)  # most waits are those of calls, and cost less so
 
     def end(self) -> None:
         """Tell of nothing any more."""
@@ -137,11 +149,18 @@ class ByTracing(InstructionEvents):
         finally:
             if fiber is not None and fiber.greenlet is not None and self.is_usable:  # else another rank begins here
                 if is_told:
-                    _settrace(self._opener)
-                else:
-                    self._begin(fiber)
+                    self._start()
+                elif self._has_threads:
+                    self._watch(fiber)
 
-    def _begin(self, fiber: Fiber) -> None:
+    def _began(self, fiber: Fiber) -> None:
+        """Watch a thread that begins, and from now on all that wait: some may do so before there is memory in use."""
+        if self.is_usable:
+            self._has_threads = True
+            give_control_by(self._wait)
+            self._watch(fiber)
+
+    def _watch(self, fiber: Fiber) -> None:
         if self._is_silent(fiber) and _gettrace() is None:
             self._trace(_frame(1))
 
@@ -151,16 +170,16 @@ class ByTracing(InstructionEvents):
         return self._tracer if of_program(frame.f_code.co_filename) else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self._events += 1
         code = self._in(frame.f_code)
         if event == "line":
             frame.f_trace_opcodes = frame.f_lineno in code.lines
             if not code.lines:
                 frame.f_trace_lines = False
+            if self._events > MOST_EVENTS:
+                self._stop()
         elif event == "opcode" and frame.f_lasti in code.touching:
             self._look(code, frame.f_lasti, frame)
-        self._events += 1
-        if self._events > MOST_EVENTS:
-            self._stop()
         return self._tracer
 
 

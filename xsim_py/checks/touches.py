@@ -129,7 +129,7 @@ class LineWatch:
         # By the addresses of code objects, of which each rank may have its own: to hash one takes microseconds.
         self._by_address: dict[int, tuple[InCode, CodeType]] = {}
         self._told = TOLD(self._in, self._look, self._is_silent)
-        self.pause, self.end = self._told.pause, self._told.end
+        self.begin, self.pause, self.end = self._told.begin, self._told.pause, self._told.end
 
     def go_on(self, frame: FrameType, state: RankState, *, raised: bool = False) -> None:
         """Watch what comes after an MPI call of a rank, which `frame` has made, perhaps after an exception."""
