@@ -9,7 +9,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import PACKAGE
-from xsim_py.findings import EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
+from xsim_py.findings import CALL_ORDERING, EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi4py import MPI
@@ -44,6 +44,7 @@ _INVALID = frozenset(
         c.ERR_COUNT,
         c.ERR_DIMS,
         c.ERR_DISP,
+        c.ERR_ERRHANDLER,
         c.ERR_FILE,
         c.ERR_GROUP,
         c.ERR_INFO,
@@ -52,6 +53,7 @@ _INVALID = frozenset(
         c.ERR_RANK,
         c.ERR_REQUEST,
         c.ERR_ROOT,
+        c.ERR_SESSION,
         c.ERR_SIZE,
         c.ERR_TAG,
         c.ERR_TOPOLOGY,
@@ -95,7 +97,8 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "get_status_some": requests.status_some,
     **partitions.OF_REQUESTS,
 }
-_FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name")
+_LIFE = ("Init", "Init_thread", "Finalize")
+_FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name", *_LIFE)
 """Those of the module that may be called wrongly."""
 _LOOKUPS = frozenset(("Info.pop", "Info.popitem"))
 """Methods of which a `KeyError` is an answer, as it is of a dictionary's."""
@@ -246,6 +249,8 @@ def _refused(monitor: Monitor, call: MpiCall, error: BaseException, *, is_ours: 
             monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
         elif code in (c.ERR_RMA_SYNC, c.ERR_RMA_CONFLICT):
             monitor.note(EPOCH_LIFECYCLE, call.place, f"{call.title}: {said}", call.rank.number)
+        elif call.name in _LIFE:
+            monitor.note(CALL_ORDERING, call.place, f"{call.title}: {said}", call.rank.number)
         elif code == c.ERR_NOT_SAME:
             monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
         elif code in _INVALID or (code in (c.ERR_READ_ONLY, c.ERR_ACCESS) and call.name != "Open"):
