@@ -180,6 +180,8 @@ class Used:
             self.kept = self.memory.pack()
             poison, self.check = _poison(len(self.kept))
             self.memory.unpack(poison)
+            if type(self.memory) is PackedMemory:  # which leaves padding out
+                self.check = self.memory.crc()
             if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
                 task.finish = _Restoring(record, task.finish)
 
@@ -403,7 +405,9 @@ def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
     if type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs):
         return  # hot path
     sent, received = _memory(sendbuf, reads=True), _memory(recvbuf, reads=True)
-    if sent is not None and received is not None and overlap(sent.pieces, received.pieces):
+    if sent is None or received is None or _parsed(recvbuf, writable=True) is None:
+        return
+    if overlap(sent.pieces, received.pieces):
         note_one_memory(monitor, call)
 
 
