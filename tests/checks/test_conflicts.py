@@ -14,21 +14,29 @@ from xsim_py.checks import again, conflicts, monitor
 from xsim_py.checks.monitor import Monitor
 
 RANKS = 3
-PROGRAM = """
+PRELUDE = """
 import json, sys
 import numpy as np
 from mpi4py import MPI
 comm = MPI.COMM_WORLD
-shown = np.zeros(6)
+
+def send(source, dest):
+    if source == comm.rank:
+        comm.send(None, dest)
+    elif dest == comm.rank:
+        comm.recv(source=source)
+
+"""
+PROGRAM = (
+    PRELUDE
+    + """shown = np.zeros(6)
 win = MPI.Win.Create(shown, 8, comm=comm)
 win.Fence()
 for epoch in json.loads(sys.argv[1]):
     for kind, rank, other, start, count in epoch:
         one, many = np.ones(1), np.ones(count)
-        if kind == "send" and rank == comm.rank:
-            comm.send(None, other)
-        elif kind == "send" and other == comm.rank:
-            comm.recv(source=rank)
+        if kind == "send":
+            send(rank, other)
         elif rank != comm.rank:
             pass
         elif kind == "put":
@@ -44,6 +52,7 @@ for epoch in json.loads(sys.argv[1]):
     win.Fence()
 win.Free()
 """
+)
 KINDS = ("put", "get", "accumulate", "load", "store", "send")
 
 
@@ -324,12 +333,9 @@ def test_a_message_that_is_older_than_the_first_access_hides_nothing(tmp_path: P
     assert [(finding.category, finding.line) for finding in result.findings] == [("GlobalConcurrency", 11)]
 
 
-READS = """
-import json, sys
-import numpy as np
-from mpi4py import MPI
-comm = MPI.COMM_WORLD
-shown, got, one = np.zeros(3), np.zeros(1), np.ones(1)
+READS = (
+    PRELUDE
+    + """shown, got, one = np.zeros(3), np.zeros(1), np.ones(1)
 win = MPI.Win.Create(shown, 8, comm=comm)
 win.Lock_all()
 comm.Barrier()
@@ -337,10 +343,8 @@ complete = {"flush": win.Flush, "flush locally": win.Flush_local, "wait": lambda
 for kind, rank, other, place in json.loads(sys.argv[2]):
     if kind == "barrier":
         comm.Barrier()
-    elif kind == "send" and rank == comm.rank:
-        comm.send(None, other)
-    elif kind == "send" and other == comm.rank:
-        comm.recv(source=rank)
+    elif kind == "send":
+        send(rank, other)
     elif rank != comm.rank:
         pass
     elif kind == "put":
@@ -355,6 +359,7 @@ for kind, rank, other, place in json.loads(sys.argv[2]):
 win.Unlock_all()
 win.Free()
 """
+)
 
 
 @st.composite

@@ -105,4 +105,4 @@ ADVICE: dict[str, Callable[..., Any]] = {
     "Unpack": _unpack,
     "Reduce_local": _reduce_local,
 }
-"""What follows the methods of a datatype and of an operation."""
+"""Each method of a datatype or of an operation, with the function that follows it."""

@@ -24,7 +24,7 @@ from .point_to_point import core_of
 from .requests import of_request
 from .sides import CollectiveCall, MembersCalls
 from .signatures import Signature, described, of_buffer, of_elements, same
-from .significant import check_blocks, guards, kind_of, looked_at
+from .significant import check_blocks, guards, kind_of, looked_at, significant
 
 if TYPE_CHECKING:
     from .around import After
@@ -403,7 +403,7 @@ _MANAGEMENT: dict[str, Callable[..., Said]] = {
 _MEETING = frozenset(name for name in (*_UPPER, *_LOWER) if name.lower().startswith(("all", "barrier", "reduce_")))
 """The blocking collectives in which each member hears from all."""
 _WITH_BLOCKS = frozenset(name for name in _UPPER if kind_of(name)[1])
-"""Those with a count for each rank."""
+"""The collectives that take a count for each rank."""
 _AWAY_FROM_ROOT = {
     **dict.fromkeys(("Gather", "Gatherv", "Reduce"), "sendbuf"),
     **dict.fromkeys(("Scatter", "Scatterv"), "recvbuf"),
@@ -449,7 +449,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
         after, core = None, core_of(comm)
         if has_blocks and core is not None:
-            check_blocks(monitor, call, core, name, said.root, args, kwargs)
+            check_blocks(monitor, call, significant(core, name, said.root, args, kwargs)[1])
         if has_buffers and (call.rank.buffers or call.rank.exposed) and core is not None:
             after = looked_at(monitor, call, core, name, said.root, args, kwargs)
         enter(monitor, call, comm, said)
@@ -471,11 +471,12 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
         if which:
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
         core = core_of(comm)
-        if has_blocks and core is not None:
-            check_blocks(monitor, call, core, name[1:], said.root, args, kwargs)
+        sent, received = (None, None) if core is None else significant(core, name[1:], said.root, args, kwargs)
+        if has_blocks:
+            check_blocks(monitor, call, received)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [], True)
-        uses = [] if core is None else guards(monitor, call, core, name[1:], said.root, args, kwargs)
+        uses = guards(monitor, call, sent, received)
 
         def begun(request: Any) -> None:
             record = of_request(monitor, call, request)
@@ -497,7 +498,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
         said = CollectiveCall(call.rank.number, name, call.place, **say(comm, *args, **kwargs))
         core = core_of(comm)
         if blocking in _WITH_BLOCKS and core is not None:
-            check_blocks(monitor, call, core, blocking, said.root, args, kwargs)
+            check_blocks(monitor, call, significant(core, blocking, said.root, args, kwargs)[1])
         enter(monitor, call, comm, said)
 
         def start(number: int, record: Any, by: MpiCall) -> None:
@@ -505,7 +506,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
             meet(monitor, by, record.comm, begun, number)
             record.collective = begun
             by.rank.steps.take([begun], [], True)
-            for used in guards(monitor, by, record.comm, blocking, said.root, args, kwargs):
+            for used in guards(monitor, by, *significant(record.comm, blocking, said.root, args, kwargs)):
                 used.begin(record)
 
         def prepared(request: Any) -> None:

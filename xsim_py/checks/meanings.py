@@ -23,7 +23,7 @@ _LOOKING = frozenset(
 )
 """The functions of Python that look at the elements of an array."""
 _SHOWING = frozenset(("print", "sum", "str", "repr", "format"))
-"""Those of them that look also at the elements of arrays in a list or a tuple; in a dict, all but `sum`."""
+"""These functions look at the elements of arrays in a list or a tuple, too; in a dict, all of them do but `sum`."""
 _ASKING = frozenset(
     (
         *("shape", "ndim", "size", "isscalar", "iterable", "isfortran", "iscomplexobj", "isrealobj"),
@@ -45,7 +45,7 @@ _SHARING = frozenset(
         *("filled", "getdata"),
     )
 )
-"""Those whose results have the memory of the arrays that they are given, most often; a list they copy."""
+"""The results of these functions of numpy mostly have the memory of the arrays that are given; a list is copied."""
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
 _MOST_PICKED_BYTES = 1 << 20

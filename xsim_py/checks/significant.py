@@ -103,11 +103,8 @@ def _blocks(spec: Any, form: str, peers: Sequence[int], *, writable: bool) -> An
     return parsed
 
 
-def check_blocks(
-    monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
-) -> None:
+def check_blocks(monitor: Monitor, call: MpiCall, received: Any) -> None:
     """Find a byte that a collective would write more than once (MPI 4.1, 6.5 and 6.8)."""
-    received = significant(core, name, root, args, named)[1]
     if type(received) is not BlockBuffer:
         return
     pieces = sorted(buffers.pieces_of_blocks(received))
@@ -119,11 +116,8 @@ def check_blocks(
             return
 
 
-def guards(
-    monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
-) -> list[buffers.Used]:
-    """Return the guards of the buffers of a collective that does not block, by the name of the one that does."""
-    sent, received = significant(core, name, root, args, named)
+def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> list[buffers.Used]:
+    """Return the guards of the buffers of a collective that does not block; see `significant`."""
     found = [buffers.lent(monitor, call, sent), buffers.awaited(monitor, call, received)]
     return [used for used in found if used is not None]
 

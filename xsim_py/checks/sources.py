@@ -44,7 +44,7 @@ _KEEPING = frozenset(
 """The functions of numpy that do so, too, where they are called `np.something`."""
 _NUMPY = ("np", "numpy")
 _ADDING = frozenset(("reshape", "expand_dims", "atleast_2d", "atleast_3d"))
-"""Those of them that may add dimensions: who iterates over the result has parts that are arrays."""
+"""These functions and methods may add dimensions: who iterates over the result has parts that are arrays."""
 _BY_ELEMENT = frozenset(("nditer", "ndenumerate"))
 _ROWS = frozenset(("list", "tuple", "diag", "unstack"))
 """The functions that look at no element of an array with two dimensions."""
@@ -385,7 +385,7 @@ def _elements(node: ast.AST) -> ArrayName | None:
 
 
 def _iterable(node: ast.AST) -> ArrayName | None:
-    """Return the same of what is iterated over, unless it may have more dimensions than the array."""
+    """Return how an expression names an array, as `_elements` does; None if it may have more dimensions than that."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
         shape = node.args[-1:]
         if not shape or not isinstance(shape[0], ast.Constant | ast.UnaryOp) or _function(node) or len(node.args) > 1:

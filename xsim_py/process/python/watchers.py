@@ -62,7 +62,7 @@ _STACK: dict[str, Callable[[], Any]] = {
     "last_line": int,
     "started_context": bool,
 }
-"""What coverage's tracer in Python has of the calls that are under way, and how that begins."""
+"""Coverage's tracer in Python keeps the calls that are under way in these attributes, which begin with these values."""
 
 
 def _keep_stacks_apart(tracer: Any) -> None:
