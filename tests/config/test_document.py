@@ -66,7 +66,7 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" fo
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[" * 100_000, "f:1:65: nested more than 64 levels deep"),
+        ("[" * 100_000, ": nested more than 64 levels deep"),  # where depends on the version of libyaml
         ("network: " + "{a: " * 20_000 + "1" + "}" * 20_000, "f:1:262: nested more than 64 levels deep"),
         ("- " * 100_000, "f:1:129: nested more than 64 levels deep"),
         ("? " * 100_000, "f:1:129: nested more than 64 levels deep"),

@@ -31,6 +31,8 @@ _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]{1,100}\.[0-9]{0,100}|\.[0-9]{1,100})(
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _BOOLEANS: Final = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
 _ENDS_OF_LINES: Final = "\x85\u2028\u2029\ufeff"  # PyYAML writes them as they are, and reads something else
+_NESTED: Final = f"nested more than {MOST_LEVELS} levels deep"
+_TOO_DEEP: Final = "maximum nesting depth"  # since libyaml 0.2.6, which PyYAML 6.0.4 comes with: 1,000 levels
 _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 
 
@@ -92,7 +94,7 @@ def override(root: Entry, *, path: str, value: object, problems: list[Problem]) 
         return
     *sections, last = path.split(".")
     if len(sections) >= MOST_LEVELS:
-        problems.append(Problem(place, "", f"nested more than {MOST_LEVELS} levels deep"))
+        problems.append(Problem(place, "", _NESTED))
         return
     where = root
     for section in sections:
@@ -165,8 +167,10 @@ class _Reader:
             self.problem(*stop.args)
         except yaml.MarkedYAMLError as error:
             at = error.problem_mark or error.context_mark
-            what = ", ".join(part for part in (error.context, error.problem) if part)
-            self.problem(self.place(at) if at else start, f"not YAML: {what}")
+            what = "not YAML: " + ", ".join(part for part in (error.context, error.problem) if part)
+            if _TOO_DEEP in what:  # libyaml reads on where brackets may be a key, and meets its own limit there
+                what = _NESTED
+            self.problem(self.place(at) if at else start, what)
         except yaml.reader.ReaderError as error:
             place = Location.in_file(self.name, *line_and_column(text, error.position))
             self.problem(place, f"not YAML: {error.reason}")
@@ -222,7 +226,7 @@ class _Reader:
             said = f"there are more than {_MOST_VALUES:,} values up to here, with those that aliases repeat"
             raise _Stop(self.open[-1].place, said)
         if len(self.open) + levels > MOST_LEVELS:
-            raise _Stop(self.open[-1].place, f"nested more than {MOST_LEVELS} levels deep")
+            raise _Stop(self.open[-1].place, _NESTED)
 
     def add(self, made: _Made, anchor: str | None) -> None:
         """Put what is complete into what is open: it is a value, or the key of one."""
