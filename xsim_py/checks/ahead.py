@@ -42,6 +42,8 @@ class ArrayAhead(NamedTuple):
     """True if they come on all ways, and their names mean until then what they mean now."""
     indices: frozenset[Names]
     """The indices of these instructions name these variables and attributes."""
+    has_parts: bool
+    """True if one of them works on a part, by an index."""
 
 
 class Ahead(NamedTuple):
@@ -73,7 +75,9 @@ class Ahead(NamedTuple):
         known = self.known  # hot path
         for owner in self.owners:
             value = value_of(owner, scope)
-            kind = value if isinstance(value, type) else type(value)
+            kind = type(value)
+            if kind is type:
+                kind = value
             if kind not in known:
                 if not _is_of_mpi(kind):
                     return False
@@ -101,11 +105,14 @@ class Ahead(NamedTuple):
             is_array = type(value) is np.ndarray and not value.dtype.hasobject
             if (value.size and is_near(value, guards)) if is_array else not _is_plain(value):
                 return None
-        for sights, are_certain, indices in self.arrays:
+        for sights, are_certain, indices, has_parts in self.arrays:
             touch = sights[0].touch
             names = touch.array.names
             value = value_of(names, scope)
-            if type(value) is np.ndarray and not value.dtype.hasobject:
+            kind = type(value)
+            if kind in _NUMBERS and not has_parts:
+                continue  # hot path
+            if kind is np.ndarray and not value.dtype.hasobject:
                 if not are_certain and not self.stored.isdisjoint(names):
                     return None
                 if value.size and is_near(value, guards):
@@ -116,7 +123,7 @@ class Ahead(NamedTuple):
                             return None  # what that has may change before
                     near += sights
             elif _is_plain(value) and value is not None:
-                if any(sight.touch.array.indices for sight in sights) and not self.stored.isdisjoint(names):
+                if has_parts and not self.stored.isdisjoint(names):
                     return None  # what has elements then is something else
             elif not touch.callee or value is None or runs_code(value) or _may_look(touch, scope):
                 return None
@@ -309,7 +316,10 @@ class _Reader:
             names = [index.code.co_names for index in touch.array.indices if isinstance(index, Index)]
             indices = frozenset(tuple(name.split(".")) for each in names for name in each)
             self._arrays[touch.array.names, touch.callee] = ArrayAhead(
-                (*before.sights, sight), before.are_certain and is_certain, before.indices | indices
+                (*before.sights, sight),
+                before.are_certain and is_certain,
+                before.indices | indices,
+                before.has_parts or bool(touch.array.indices),
             )
             self._use(touch.array.names, touches=True)
             for index in indices:
@@ -326,6 +336,7 @@ _LEAVING = (
 _OF_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
 _OF_TRUTH = ("IF_TRUE", "IF_FALSE", "IF_TRUE_OR_POP", "IF_FALSE_OR_POP")
 _HARMLESS = frozenset(("range", "len", "enumerate", "zip", "isinstance", "int", "float", "min", "max", "abs"))
+_NUMBERS = frozenset((int, float, bool))
 _NO_ARRAYS = (int, float, complex, str, bytes, bool, ModuleType, type, Handle)
 _EMPTY: tuple[Iterable[Any], ...] = ([], (), {}, {}.items(), {}.values(), set(), "", b"", range(0))
 _ITERATED = frozenset(
@@ -336,7 +347,7 @@ _ITERATED = frozenset(
 )
 """Who iterates over these runs no code of the program."""
 _MOST_STATES = 5000
-_NOTHING = ArrayAhead((), True, frozenset())
+_NOTHING = ArrayAhead((), True, frozenset(), False)
 _PICKING = (np.ndarray, list)
 _OF_MPI = "what is not known before it comes"
 

@@ -224,10 +224,12 @@ class Used:
 
     def end(self) -> None:
         """Leave the buffer to the program again."""
-        if self in self.state.buffers:  # not where it is ended twice
-            self.state.buffers.remove(self)
+        in_use = self.state.buffers
+        if self in in_use:  # not where it is ended twice
+            in_use.remove(self)
         if self.reads:
-            self.unlock()
+            if self.locked:
+                self.unlock()
             self._compare()
         else:
             self.restore()

@@ -140,13 +140,11 @@ def install(patches: Patches, monitor: Monitor) -> None:
         try:
             return completed(handle, status)
         finally:
-            fiber = current.here()
-            if fiber is not None:
-                call = calls.get(fiber)
-                if call is not None:
-                    requests.completed(monitor, call.rank, task, operation, call if call.is_open else None)
-                else:
-                    requests.completed(monitor, monitor.rank(fiber.rank.number), task, operation, None)
+            call = calls.get(current.here())
+            if call is not None:
+                requests.completed(monitor, call.rank, task, operation, call if call.is_open else None)
+            elif (fiber := current.here()) is not None:
+                requests.completed(monitor, monitor.rank(fiber.rank.number), task, operation, None)
 
     patches.set(Request, "_completed", complete)
 

@@ -132,6 +132,8 @@ def value_of(names: tuple[str, ...], scope: Scope) -> Any:
         return None
     variables, first = scope[0], names[0]
     value = variables[first] if first in variables else scope[1].get(first)
+    if len(names) == 1:
+        return value  # hot path
     for name in names[1:]:
         own = getattr(value, "__dict__", _NO_ATTRIBUTES)  # hot path
         value = own[name] if name in own else _attribute(value, name)

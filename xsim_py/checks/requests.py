@@ -71,15 +71,16 @@ class RequestRecord:
 
 def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord | None:
     """Return the record of a request that a call has returned, made where it is new; None of a null request."""
-    if not isinstance(request, Request) or request._impl is request._null:
+    if not isinstance(request, Request):
+        return None
+    task = request._impl
+    if task is request._null:
         return None
     requests = call.rank.requests
-    record: RequestRecord | None = requests.get(id(request._impl))
+    record: RequestRecord | None = requests.get(id(task))
     if record is None:
         persistent = isinstance(request, Prequest)
-        record = requests[id(request._impl)] = RequestRecord(
-            request._impl, call.title, call.place, persistent=persistent
-        )
+        record = requests[id(task)] = RequestRecord(task, call.title, call.place, persistent=persistent)
     return record
 
 

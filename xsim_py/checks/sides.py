@@ -164,7 +164,8 @@ class CollectiveCall(Deed):
         same: str = "",
         group: Any = (),
     ) -> None:
-        super().__init__()
+        self.posted = False  # hot path: with one call less than by `super`
+        self.clock = None
         self.same = same
         self.group = group
         self.rank = rank
@@ -172,7 +173,7 @@ class CollectiveCall(Deed):
         self.place = place
         self.root = root
         self.op = op
-        self.signatures = tuple(each for each in signatures if each is not None)
+        self.signatures = tuple([each for each in signatures if each is not None]) if signatures else ()
         self.gives = gives
         self.takes = takes
         self.meeting: Any = None

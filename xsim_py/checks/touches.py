@@ -5,7 +5,7 @@ array (`told`). The source says which arrays an instruction works on, and by whi
 question is found by evaluating just the name and the index, which have no calls in them. Loading means that elements
 are looked at: to name, slice or pass on an array is none. Where a debugger or a coverage tool traces already, nothing
 is watched; nor after many events, for that would take too long, nor an instruction that has been looked at `MOST_LOOKS`
-times.
+times, nor what comes after a call if that has touched nothing so often.
 
 Python is told to do so only where it has to be. What comes after a call up to the next ones is read once from the code
 (`ahead`): where it touches nothing but arrays that are far from such memory, or certainly touches just what a window
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from .sides import Place
 
 MOST_LOOKS = 1_000
+_UNREAD: Any = object()
+_QUIET: Any = object()
 
 
 class GuardedMemory(Protocol):
@@ -83,6 +85,7 @@ class InCode:
         self.touching = dict(touching(code, file)) if of_program(file) and touches_of(file) else {}
         self._looks: dict[int, int] = {}
         self._ahead: dict[int, Ahead | None] = {}
+        self._judged: dict[int, int] = {}
         self.lines = {line for line, _ in self.touching.values()}
 
     def looked(self, offset: int) -> None:
@@ -93,22 +96,30 @@ class InCode:
             self.lines = {line for line, _ in self.touching.values()}
             self._ahead.clear()
 
-    def needs_no_watch(self, frame: FrameType, state: RankState, doing: str) -> bool:
+    def needs_no_watch(self, frame: FrameType, state: RankState, monitor: Monitor) -> bool:
         """Return whether all that the frame touches until its next MPI call is known now, and take note of that."""
-        scope = frame.f_locals, frame.f_globals
         place = frame.f_lasti
-        if place not in self._ahead:
-            self._ahead[place] = ahead_of(self.code, self.touching, place, scope)
-        ahead = self._ahead[place]
+        ahead = self._ahead.get(place, _UNREAD)
+        if ahead is _QUIET:
+            return True  # hot path
+        if ahead is None:
+            return False
+        scope = frame.f_locals, frame.f_globals
+        if ahead is _UNREAD:
+            ahead = self._ahead[place] = ahead_of(self.code, self.touching, place, scope)
         if ahead is None or not ahead.holds(scope):
             return False
-        if not ahead.arrays and not ahead.aliases:
-            return True  # hot path
         guards = [*state.buffers, *state.exposed]
-        near = ahead.near(scope, guards)
+        near = ahead.near(scope, guards) if ahead.arrays or ahead.aliases else ()
         if near is None or (near and state.buffers):  # a store to a buffer is to fail where it is
             return False
+        if not near:
+            self._judged[place] = times = self._judged.get(place, 0) + 1
+            if times >= MOST_LOOKS:
+                self._ahead[place] = _QUIET
+            return True
         near.sort(key=attrgetter("order"))  # one instruction may have several
+        doing = monitor.doing.get(state.number, "")
         for sight in near:
             _look_at(sight.touch, scope, (self.code.co_filename, sight.line, doing), guards, frame)
         for offset in {sight.offset for sight in near}:
@@ -136,9 +147,12 @@ class LineWatch:
         told = self._told
         if not told.is_usable:
             return
-        # What catches an exception may be anywhere.
-        if raised or not self._in(frame.f_code).needs_no_watch(frame, state, self._monitor.doing.get(state.number, "")):
-            told.go_on(frame)
+        if not raised:  # else what catches it may be anywhere
+            known = self._by_address.get(id(frame.f_code))  # hot path: as `_in`, with one call less
+            code = self._in(frame.f_code) if known is None else known[0]
+            if code.needs_no_watch(frame, state, self._monitor):
+                return
+        told.go_on(frame)
 
     def _in(self, code: CodeType) -> InCode:
         found = self._by_address.get(id(code))

@@ -267,14 +267,12 @@ class Request(Handle):
 
     @classmethod
     def Waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        Request.waitall(requests, statuses)
+        _all(requests, statuses)
         return True
 
     @classmethod
     def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
-        tasks = _tasks(requests)
-        wait_all([task.operation for task in tasks if task.active and task.operation is not None])
-        return _collect(requests, range(len(requests)), _room(statuses, len(requests)))
+        return _all(requests, statuses)
 
     @classmethod
     def Testall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
@@ -291,7 +289,7 @@ class Request(Handle):
             _not_yet(tasks)
             return False, None
         _found()
-        return True, Request.waitall(requests, statuses)
+        return True, _all(requests, statuses)
 
     @classmethod
     def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
@@ -402,6 +400,12 @@ def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> Ope
     from .open_waits import OpenWait
 
     return OpenWait(box.chooser, kind, requests, active)
+
+
+def _all(requests: Sequence[Request], statuses: list[Status] | None) -> list[Any]:
+    """Wait for all requests, and return their outcomes."""
+    wait_all([task.operation for task in _tasks(requests) if task.active and task.operation is not None])
+    return _collect(requests, range(len(requests)), _room(statuses, len(requests)))
 
 
 def _some(
