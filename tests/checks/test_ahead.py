@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from xsim_py import simulate
+from xsim_py.checks import touches
+from xsim_py.checks.ahead import Ahead
 from xsim_py.checks.touches import InCode
 
 PROGRAM = """
@@ -72,3 +74,20 @@ def test_lines_are_told_of_where_they_must_be(tmp_path: Path, monkeypatch, line:
     monkeypatch.setattr(InCode, "needs_no_watch", needs_no_watch)
     simulate(path, ranks=2, check=True)
     assert known[before] == is_known
+
+
+def test_what_touches_nothing_a_number_of_times_is_believed(tmp_path: Path, monkeypatch):
+    path = tmp_path / "program.py"
+    body = "    for step in range(9):\n        comm.Get_rank(); total = field[step % 4]\n"
+    path.write_text(PROGRAM.replace("    comm.Get_rank()\n    LINE\n", body))
+    looked = []
+
+    def near(ahead, scope, guards):
+        looked.append(ahead)
+        return find(ahead, scope, guards)
+
+    find = Ahead.near
+    monkeypatch.setattr(Ahead, "near", near)
+    monkeypatch.setattr(touches, "MOST_LOOKS", 5)
+    simulate(path, ranks=2, check=True)
+    assert len(looked) == 5
