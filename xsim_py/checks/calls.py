@@ -300,6 +300,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         if state is not None:
             requests.left(monitor, state)
             rma.left(monitor, number)
+            files.left(monitor, number)
             if ended == "finished":
                 resources.left(monitor, state)
     if ended == "finished":
