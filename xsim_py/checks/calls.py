@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from functools import cache, partial, wraps
 from pickle import UnpicklingError
@@ -12,7 +13,7 @@ from xsim_py.code_origin import PACKAGE
 from xsim_py.findings import CALL_ORDERING, EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi4py import MPI
+from xsim_py.mpi4py import MPI, misplaced_calls
 from xsim_py.mpi4py._install import measured_owners
 from xsim_py.mpi4py.commhandle import CommHandle
 from xsim_py.mpi4py.datatype import Datatype
@@ -131,6 +132,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)
     _see_handled_errors(patches, monitor)
+    _see_misplaced_calls(patches, monitor)
     completed, calls = Request._completed, monitor.calls
 
     @wraps(completed)
@@ -164,6 +166,19 @@ def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
         return act(handler, comm, error)
 
     patches.set(BoundHandler, "__call__", handle)
+
+
+def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
+    """Have a monitor told of the calls that are made before MPI_Init or after MPI_Finalize, which end the job."""
+    refuse = misplaced_calls.refuse
+
+    def told(when: str) -> None:
+        number = current.running().rank.number
+        place = monitor.place_of(sys._getframe(1), number)  # an attribute such as `comm.rank` is no call
+        monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
+        refuse(when)
+
+    patches.set(misplaced_calls, "refuse", told)
 
 
 def _collect_seldom(patches: Patches) -> None:

@@ -125,9 +125,8 @@ def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any)
     """Follow the second half of a split call, after which the buffer is free again."""
     key = call.rank.number, "split", id(file._impl)
     begun = monitor.signals.get(key)
-    title = begun[0].title if begun is not None else "nothing"
-    if title.removesuffix("_begin") != call.title.removesuffix("_end"):
-        text = f"{call.title} is called where {title} has begun"
+    if begun is None or begun[0].title.removesuffix("_begin") != call.title.removesuffix("_end"):
+        text = f"{call.title} is called where {begun[0].title if begun else 'nothing of that kind'} has been called"
         monitor.note(REQUEST_LIFECYCLE, call.place, text, call.rank.number)
         return None
     del monitor.signals[key]
