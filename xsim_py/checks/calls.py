@@ -26,7 +26,19 @@ from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import arguments, collectives, conflicts, files, ordering, partitions, point_to_point, requests, resources, rma
+from . import (
+    arguments,
+    awaiting,
+    collectives,
+    conflicts,
+    files,
+    ordering,
+    partitions,
+    point_to_point,
+    requests,
+    resources,
+    rma,
+)
 from .around import Hooks, watched
 from .monitor import Monitor, MpiCall, RankState
 from .steps import go_through
@@ -87,7 +99,6 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Startall": point_to_point.start_all,
     "Wait": requests.wait,
     "Waitall": requests.wait_all,
-    **dict.fromkeys(("Waitany", "Waitsome", "waitany", "waitsome"), requests.wait_any),
     "Get_status": requests.status,
     "get_status": requests.status,
     "Get_status_all": requests.status_all,
@@ -108,6 +119,8 @@ _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, Buffer
 
 
 _FEW_OBJECTS = 100_000
+_MOST_STEPS = 10_000
+"""More of them are not kept where a rank has perhaps waited for what nobody has begun."""
 
 
 def install(patches: Patches, monitor: Monitor) -> None:
@@ -122,7 +135,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
             monitor,
             _family(owner),
             name,
-            getattr(owner, _SYNCHRONOUS[name]) if monitor.synchronous and name in _SYNCHRONOUS else function,
+            _synchronous(owner, name, function) if monitor.synchronous else function,
             Hooks(_advice(owner, name), _ended, _failed, _tidy),
         ),
     )
@@ -151,6 +164,13 @@ def install(patches: Patches, monitor: Monitor) -> None:
                     requests.completed(monitor, monitor.rank(fiber.rank.number), task, operation, None)
 
     patches.set(Request, "_completed", complete)
+
+
+def _synchronous(owner: type, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method as it is where nothing is buffered, and where loops wait that only test."""
+    if name in awaiting.TESTS and issubclass(owner, Request):
+        return awaiting.waiting(name, function)
+    return getattr(owner, _SYNCHRONOUS[name]) if name in _SYNCHRONOUS else function
 
 
 def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
@@ -236,7 +256,12 @@ def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
 
 def _tidy(monitor: Monitor, state: RankState) -> None:
     """Forget the steps that all ranks have got through."""
-    go_through([other.steps for other in monitor.ranks.values()], is_over=False)
+    every = [other.steps for other in monitor.ranks.values()]
+    go_through(every, is_over=False)
+    if len(state.steps.ahead) > _MOST_STEPS:
+        for steps in every:
+            steps.let_go()
+        go_through(every, is_over=False)
     state.keep_more()
 
 
