@@ -532,7 +532,9 @@ def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: An
             mine.is_of_library = is_of_mpi4py(maker)
             mine.is_shared = call.name == "Allocate_shared"
             if not mine.is_of_library and len(mine.window.memory) and not mine.is_shared:
-                call.rank.exposed.append(Exposed(monitor, call.rank, mine))
+                shown = Exposed(monitor, call.rank, mine)
+                conflicts.entangle(monitor, call.rank, shown)
+                call.rank.exposed.append(shown)
 
     return done
 

@@ -300,8 +300,14 @@ class Access(Deed):
             return self.since, self.until
         return (0, inf) if self.shown_by is None else (self.shown_by.since, self.shown_by.until)
 
-    def conflicts(self, other: Access) -> bool:
-        """Return whether two accesses to the same bytes at the same time would conflict."""
+    def conflicts(self, other: Access, *, through_two: bool = False) -> bool:
+        """Return whether two accesses to the same bytes at the same time would conflict, perhaps `through_two` windows.
+
+        Two windows know nothing of each other: neither do their locks keep apart what goes through them, nor is one
+        accumulation atomic beside another one (MPI 4.1, 12.2.1).
+        """
+        if through_two:
+            return not (self.only_reads and other.only_reads)
         if self.is_local != other.is_local:
             local, remote = (self, other) if self.is_local else (other, self)
             if remote.is_passive and (local.polls if local.how == READ else remote.how == READ):
