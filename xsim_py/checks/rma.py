@@ -142,6 +142,8 @@ def _access(
         epoch=mine.fences,
     )
     access.is_passive = is_passive
+    if op is not None:
+        access.datatype = core
     access.shown_by = None if is_passive else mine.allowed.get(target)
     return access
 
