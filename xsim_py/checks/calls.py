@@ -252,6 +252,9 @@ def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
         requests.of_request(monitor, call, result[-1])
         if isinstance(result[0], Handle):
             resources.made(call, result[0])
+    elif call.name == "Get_contents":
+        for datatype in result[-1]:
+            resources.made(call, datatype)
 
 
 def _tidy(monitor: Monitor, state: RankState) -> None:
