@@ -485,4 +485,16 @@ def test_what_is_written_for_a_time_before_the_clock_is_over_and_said():
     assert over.startswith("over before this run begins, at 2 ms: rank=1@1ms; ")
     assert over.count(";") == 2
     assert never == "never came, for the ranks had ended or made no such call: rank=0@9s"
-    assert second.never_came == ("rank=0@9s",)
+    assert second.never_came == {"rank=0@9s": ""}
+
+
+@pytest.mark.parametrize("isolation", ["greenlets", "process:2"])
+def test_who_names_a_call_in_another_case_is_told_what_was_called(isolation):
+    code = "from mpi4py import MPI\nfor i in range(3): MPI.COMM_WORLD.sendrecv(i, 1 - MPI.COMM_WORLD.rank)"
+    fail = ["rank=1 before its 2nd Sendrecv", "rank=0 before its 9th sendrecv"]
+    result = simulate(code, kind="code", ranks=2, fail=fail, isolation=isolation)
+    said = "rank 1 called sendrecv 3 times; did you mean sendrecv?"
+    assert result.never_came == {fail[0]: said, fail[1]: ""}
+    assert result.warnings == [
+        f"never came, for the ranks had ended or made no such call: {fail[0]} ({said}); {fail[1]}"
+    ]

@@ -126,6 +126,7 @@ class Job:
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
         self.written: Mapping[tuple[int, str], str] = {}  # the failures of this start that were written down
+        self.called: Callable[[], dict[str, str]] = dict  # what was called instead of the calls of these
         self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
         self.host: Isolation | None = None
 
@@ -341,7 +342,7 @@ class Job:
         from xsim_py.mpi4py.call_hooks import install_call_sites
 
         schedule = self.failures.schedule(start_ps, struck=struck)
-        install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
+        self.called = install_call_sites(calls, schedule.sites, lambda _, cause: lifecycle.fail_here(cause))
         self.written = schedule.written
         return schedule
 
@@ -366,7 +367,7 @@ class Job:
             vitals.mine.running = 0
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = shared_state.findings(sum(len(self.blocks[number]) for number in numbers))
-            parts[0].computed = self._computed()
+            parts[0].computed, parts[0].called = self._computed(), self.called()
             pack(parts, self.apart_by)
             if self.profile is not None:
                 for part, shard in zip(parts, self.shards, strict=True):
@@ -449,15 +450,17 @@ class Job:
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
             came_too = set().union(*(part.mishaps for attempt in self.attempts for part in attempt.parts))
-            missed = [what for key, what in self.written.items() if key not in died and key[1] not in came]
+            called = {site: said for part in self.attempts[-1].parts for site, said in part.called.items()}
+            never = [what for key, what in self.written.items() if key not in died and key[1] not in came]
             found = [] if self.host is None else self.host.warnings
             if self.failures is not None:
-                missed += self.failures.never_came(came_too, self.begin_ps)
+                never += self.failures.never_came(came_too, self.begin_ps)
                 if over := self.failures.over_at(self.begin_ps):
                     begin = format_time(self.begin_ps, digits=None)
                     found = [*found, f"over before this run begins, at {begin}: {'; '.join(over)}"]
             unwritten = [*([] if self.files is None else self.files.write_out()), *self._write_recorded()]
-            said = {"missed": missed, "unwritten": unwritten, "found": found}
+            missed = {what: called.get(what, "") for what in never}
+            said: dict[str, Any] = {"missed": missed, "unwritten": unwritten, "found": found}
             compute = "measured" if self.compute.startswith(("measured", RECORD)) else "none"
             result = assemble(self.attempts, facts, left=left, compute=compute, **said)
             if self.links:

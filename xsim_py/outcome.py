@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def assemble(
     *,
     left: str,
     compute: str,
-    missed: Sequence[str] = (),
+    missed: Mapping[str, str] = MappingProxyType({}),
     unwritten: Sequence[str] = (),
     found: Iterable[str] = (),
 ) -> Result:
@@ -74,8 +75,9 @@ def assemble(
         The provenance, and what the run cost; and what computing costs: ``measured``, or not.
     left : str
         Digest of what the program printed, and stored.
-    missed : iterable of str
-        The injected failures that did not come, as they were written: at a call that was not made, say.
+    missed : mapping of str to str
+        The injected failures that did not come, as they were written: at a call that was not made, say. Each has what
+        its rank has called instead, perhaps.
     unwritten : sequence of str
         What of the program's files could not be brought to this computer, which is no matter of the digest.
     found : iterable of str
@@ -104,38 +106,44 @@ def assemble(
         "failures": [failure_entry(rank, time_ps, cause) for time_ps, rank, cause in failures],
         **{key: value for key, value in facts.items() if key not in ("machine", "program")},
     }
-    never_came = tuple(dict.fromkeys(missed))
     result = Result(
         summary,
-        tables=[
-            _ranks_table(parts),
-            _pairs_table(every),
-            _collectives_table(every),
-            _failures_table(attempts),
-            _learned_table(attempts),
-            _starts_table(attempts),
-            *_worlds_table(attempts),
-            *_flips_table(attempts),
-            *_hangs_table(attempts),
-            *_storage_table(parts),
-            *_profile_table(parts),
-        ],
+        tables=_tables(attempts),
         report=report,
         # What never came is said where a run without any failure would pass for one that survived.
         warnings=[
             *found,
             *_warnings(parts, ended, compute),
-            *never_came_warnings(never_came if ended == "finished" else ()),
+            *never_came_warnings(missed if ended == "finished" else {}),
             *unwritten,
         ],
         machine=facts["machine"],
         program=facts["program"],
     )
-    result.never_came = never_came
+    result.never_came = dict(missed)
     result.values = _flat(part.values for part in parts)
     result.take_trace(_trace(attempts))
     result.choices = _flat(part.choices for part in parts)
     return result
+
+
+def _tables(attempts: Sequence[Attempt]) -> list[Table]:
+    """Return the tables of a result; those of ranks are of the last start of the job."""
+    parts = attempts[-1].parts
+    every = [part for attempt in attempts for part in attempt.parts]
+    return [
+        _ranks_table(parts),
+        _pairs_table(every),
+        _collectives_table(every),
+        _failures_table(attempts),
+        _learned_table(attempts),
+        _starts_table(attempts),
+        *_worlds_table(attempts),
+        *_flips_table(attempts),
+        *_hangs_table(attempts),
+        *_storage_table(parts),
+        *_profile_table(parts),
+    ]
 
 
 def _spread_s(ended_ps: Sequence[int | None]) -> dict[str, float]:
@@ -371,12 +379,13 @@ def _shared(parts: Sequence[ShardResult]) -> list[str]:
     return [*lines, f"shared by ranks: {rest:,} more names of packages"] if rest else lines
 
 
-def never_came_warnings(statements: Sequence[str]) -> list[str]:
-    """Return the warning of injected failures that did not come, as they were written; none if there are none."""
+def never_came_warnings(statements: Mapping[str, str]) -> list[str]:
+    """Return the warning of injected failures that did not come, as `Result.never_came` has them; none for none."""
     if not statements:
         return []
     more = f"; and {len(statements) - _MOST_LISTED:,} more" if len(statements) > _MOST_LISTED else ""
-    said = "; ".join(statements[:_MOST_LISTED])
+    listed = [f"{what} ({instead})" if instead else what for what, instead in statements.items()]
+    said = "; ".join(listed[:_MOST_LISTED])
     return [f"never came, for the ranks had ended or made no such call: {said}{more}"]
 
 

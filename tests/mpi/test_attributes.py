@@ -81,14 +81,19 @@ def test_what_a_copy_gets(copy_fn, expected):
 
 def test_a_freed_key_lives_on_in_what_has_it():
     log = Log()
-    key = a.create_keyval("Comm", None, log.delete)
+    key = a.create_keyval("Comm", log.copy, log.delete)
     table: a.Attributes = {}
     a.set_attribute(OWNER, table, "Comm", key, 7)
     assert a.free_keyval("Comm", key) == c.KEYVAL_INVALID
     with pytest.raises(MpiError):
         a.get_attribute(table, "Comm", key)
-    a.delete_all(OWNER, table)
-    assert log.lines == [("delete", 7)]
+    copied = a.copy_attributes(OWNER, table) or {}
+    assert log.lines == [("copy", 7)]
+    a.delete_attribute(OWNER, table, "Comm", key)
+    a.delete_all(OWNER, copied)
+    assert log.lines == [("copy", 7), ("delete", 7), ("delete", 7)]
+    with pytest.raises(MpiError, match="was freed"):
+        a.delete_attribute(OWNER, table, "Comm", key)
 
 
 @pytest.mark.parametrize("keyval", [c.KEYVAL_INVALID, c.TAG_UB, 99999])

@@ -79,6 +79,11 @@ def different_collectives(kind):
         comm.Allreduce(many, np.zeros(2), op=MPI.MAX if first else MPI.SUM)
     elif kind == "block":
         comm.Gather(many[:1] if first else many, np.zeros(comm.size))
+    elif kind == "counts":
+        total, counts = np.zeros(comm.size), [1] * comm.size
+        if first:
+            counts[:2] = 2, 0
+        comm.Reduce_scatter(total, total[: counts[comm.rank]].copy(), counts)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +98,7 @@ def different_collectives(kind):
         ("count", "Comm.Bcast(root=0, 8 bytes)", "Comm.Bcast(root=0, 16 bytes)"),
         ("op", "Comm.Allreduce(16 bytes, MAX)", "Comm.Allreduce(16 bytes, SUM)"),
         ("block", "Comm.Gather(root=0, 8 bytes)", "Comm.Gather(root=0, 16 bytes)"),
+        ("counts", " bytes, SUM, counts 2, 0", " bytes, SUM)"),
     ],
 )
 @pytest.mark.parametrize("ranks", [2, 5])

@@ -199,6 +199,66 @@ def test_a_program_may_initialise_mpi_itself():
         assert values_of(program, required, ranks=2) == [(False, given, True, 2, level, False, True, True)] * 2
 
 
+USES = (
+    *(
+        "comm.rank",
+        "comm.Barrier()",
+        "half.Get_size()",
+        "MPI.COMM_SELF.Dup()",
+        "MPI.INT.Get_size()",
+        "MPI.SUM.Is_commutative()",
+    ),
+    *("request.Test()", "group.size", "window.Fence()", "MPI.Win.Allocate(8, comm=comm)", "MPI.File.Open(comm, 'x')"),
+)
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("when", ["before MPI_Init", "after MPI_Finalize"])
+def test_who_uses_mpi_where_it_is_not_there_ends_the_job(use, when):
+    def program():
+        import mpi4py
+
+        mpi4py.rc.initialize = when.startswith("after")
+        from mpi4py import MPI
+
+        comm = half = MPI.COMM_WORLD
+        if MPI.Is_initialized():
+            half = comm.Split(comm.rank)
+            request, group, window = comm.Ibarrier(), comm.Get_group(), MPI.Win.Allocate(8, comm=comm)
+            MPI.Finalize()
+        else:
+            request, group, window = MPI.REQUEST_NULL, MPI.GROUP_EMPTY, MPI.WIN_NULL
+        assert MPI.Get_version()
+        assert MPI.Info.Create({"a": "b"}).Get("a") == "b"
+        assert comm == MPI.COMM_WORLD
+        assert MPI.Get_error_string(MPI.ERR_RANK)
+        assert not MPI.COMM_NULL
+        try:
+            eval(use, {"MPI": MPI}, locals())
+        except MPI.Exception:
+            return "not to be caught"
+
+    result = simulate(program, ranks=2)
+    assert (result.ended, result.exit_status, result.values) == ("aborted", 1, [None, None])
+    assert result.report.startswith("rank 0 ended the job at ")
+    assert f"MPI is used {when}" in result.report
+
+
+def test_sessions_are_there_at_any_time():
+    def program(initialize):
+        import mpi4py
+
+        mpi4py.rc.initialize = initialize
+        from mpi4py import MPI
+
+        if initialize:
+            MPI.Finalize()
+        group = MPI.Session.Init().Create_group("mpi://WORLD")
+        return MPI.Intracomm.Create_from_group(group).allreduce(1)
+
+    assert values_of(program, True, ranks=2) == values_of(program, False, ranks=2) == [2, 2]
+
+
 PROGRAM = """
 import argparse, pickle, helper
 from mpi4py import MPI
@@ -209,11 +269,13 @@ class Point:
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--x", type=int)
+begun = MPI.Is_initialized()
+begun or MPI.Init()
 point = MPI.COMM_WORLD.bcast(Point(parser.parse_args().x) if MPI.COMM_WORLD.rank == 0 else None)
 mine = MPI.COMM_WORLD.rank
 MPI.COMM_WORLD.Barrier()
 assert isinstance(pickle.loads(pickle.dumps(point)), Point) and mine == MPI.COMM_WORLD.rank
-print(__name__, helper.NAME, point.x, MPI.Is_initialized())
+print(__name__, helper.NAME, point.x, begun)
 """
 
 

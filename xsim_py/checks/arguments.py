@@ -39,9 +39,17 @@ def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
     if needed > room:
         text = f"{call.title} is to receive up to {needed:,} bytes, and its buffer has {room:,}"
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
-    if any(end > start for (_, end), (start, _) in pairwise(buffers.pieces_from(0, core, count))):
-        text = f"{call.title} is to receive elements that overlap: its datatype has bytes twice"
-        monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
+    once(monitor, call, [(start, end, 0) for start, end in buffers.pieces_from(0, core, count)])
+
+
+def once(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int, int]]) -> None:
+    """Find a byte that a call would write more than once, by where its blocks lie (MPI 4.1, 5.1.11, 6.5 and 6.8)."""
+    for (_, end, one), (start, _, other) in pairwise(sorted(pieces)):
+        if end > start:
+            why = "its datatype has bytes twice" if one == other else f"blocks {one} and {other} have bytes in common"
+            text = f"{call.title} is to receive {'elements' if one == other else 'blocks'} that overlap: {why}"
+            monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
+            return
 
 
 def subarray(

@@ -202,7 +202,7 @@ class Used:
 
     def _lock(self, array: Any) -> None:
         """Make an array read-only to which the program is about to write, and must not."""
-        if array.flags.writeable:
+        if array is not None and array.flags.writeable:
             array.flags.writeable = False
             self.locked.append(array)
 

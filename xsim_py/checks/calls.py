@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from functools import cache, partial, wraps
 from pickle import UnpicklingError
@@ -12,7 +13,7 @@ from xsim_py.code_origin import PACKAGE
 from xsim_py.findings import CALL_ORDERING, EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi4py import MPI
+from xsim_py.mpi4py import MPI, misplaced_calls
 from xsim_py.mpi4py._install import measured_owners
 from xsim_py.mpi4py.commhandle import CommHandle
 from xsim_py.mpi4py.datatype import Datatype
@@ -25,7 +26,19 @@ from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import arguments, collectives, conflicts, files, ordering, partitions, point_to_point, requests, resources, rma
+from . import (
+    arguments,
+    awaiting,
+    collectives,
+    conflicts,
+    files,
+    ordering,
+    partitions,
+    point_to_point,
+    requests,
+    resources,
+    rma,
+)
 from .around import Hooks, watched
 from .monitor import Monitor, MpiCall, RankState
 from .steps import go_through
@@ -86,7 +99,6 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Startall": point_to_point.start_all,
     "Wait": requests.wait,
     "Waitall": requests.wait_all,
-    **dict.fromkeys(("Waitany", "Waitsome", "waitany", "waitsome"), requests.wait_any),
     "Get_status": requests.status,
     "get_status": requests.status,
     "Get_status_all": requests.status_all,
@@ -107,6 +119,8 @@ _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, Buffer
 
 
 _FEW_OBJECTS = 100_000
+_MOST_STEPS = 10_000
+"""More of them are not kept where a rank has perhaps waited for what nobody has begun."""
 
 
 def install(patches: Patches, monitor: Monitor) -> None:
@@ -121,7 +135,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
             monitor,
             _family(owner),
             name,
-            getattr(owner, _SYNCHRONOUS[name]) if monitor.synchronous and name in _SYNCHRONOUS else function,
+            _synchronous(owner, name, function) if monitor.synchronous else function,
             Hooks(_advice(owner, name), _ended, _failed, _tidy),
         ),
     )
@@ -131,6 +145,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)
     _see_handled_errors(patches, monitor)
+    _see_misplaced_calls(patches, monitor)
     completed, calls = Request._completed, monitor.calls
 
     @wraps(completed)
@@ -149,6 +164,13 @@ def install(patches: Patches, monitor: Monitor) -> None:
     patches.set(Request, "_completed", complete)
 
 
+def _synchronous(owner: type, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method as it is where nothing is buffered, and where loops wait that only test."""
+    if name in awaiting.TESTS and issubclass(owner, Request):
+        return awaiting.waiting(name, function)
+    return getattr(owner, _SYNCHRONOUS[name]) if name in _SYNCHRONOUS else function
+
+
 def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
     """Have a monitor told of the errors that go to a handler, which ends the job or lets the call return."""
     act = BoundHandler.__call__
@@ -162,6 +184,19 @@ def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
         return act(handler, comm, error)
 
     patches.set(BoundHandler, "__call__", handle)
+
+
+def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
+    """Have a monitor told of the calls that are made before MPI_Init or after MPI_Finalize, which end the job."""
+    refuse = misplaced_calls.refuse
+
+    def told(when: str) -> None:
+        number = current.running().rank.number
+        place = monitor.place_of(sys._getframe(1), number)  # an attribute such as `comm.rank` is no call
+        monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
+        refuse(when)
+
+    patches.set(misplaced_calls, "refuse", told)
 
 
 def _collect_seldom(patches: Patches) -> None:
@@ -215,11 +250,19 @@ def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
         requests.of_request(monitor, call, result[-1])
         if isinstance(result[0], Handle):
             resources.made(call, result[0])
+    elif call.name == "Get_contents":
+        for datatype in result[-1]:
+            resources.made(call, datatype)
 
 
 def _tidy(monitor: Monitor, state: RankState) -> None:
     """Forget the steps that all ranks have got through."""
-    go_through([other.steps for other in monitor.ranks.values()], is_over=False)
+    every = [other.steps for other in monitor.ranks.values()]
+    go_through(every, is_over=False)
+    if len(state.steps.ahead) > _MOST_STEPS:
+        for steps in every:
+            steps.let_go()
+        go_through(every, is_over=False)
     state.keep_more()
 
 
@@ -298,6 +341,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         if state is not None:
             requests.left(monitor, state)
             rma.left(monitor, number)
+            files.left(monitor, number)
             if ended == "finished":
                 resources.left(monitor, state)
     if ended == "finished":

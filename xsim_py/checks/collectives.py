@@ -448,9 +448,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
         if which:
             _check_in_place(monitor, call, comm, said, which, *args, **kwargs)
         after, core = None, core_of(comm)
-        if has_blocks and core is not None:
-            check_blocks(monitor, call, significant(core, name, said.root, args, kwargs)[1])
-        if has_buffers and (call.rank.buffers or call.rank.exposed) and core is not None:
+        if has_buffers and (has_blocks or call.rank.buffers or call.rank.exposed) and core is not None:
             after = looked_at(monitor, call, core, name, said.root, args, kwargs)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [said], True)

@@ -20,7 +20,8 @@ from .steps import go_through
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .monitor import Monitor, MpiCall
+    from .exposed import Exposed
+    from .monitor import Monitor, MpiCall, RankState
     from .rma import OpenWindow
     from .sides import Access, MembersCalls
 
@@ -35,7 +36,7 @@ def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
     """
     for target in range(len(mine.window.comm.ranks)):
         accesses = monitor.accesses.get((mine.key, target))
-        if accesses is None:
+        if accesses is None or (mine.key, target) in monitor.twins:
             continue
         latest = [*takewhile(lambda access: access.epoch >= mine.fences, reversed(accesses))][::-1]
         epoch = [access for access in latest if access.epoch == mine.fences]
@@ -91,19 +92,49 @@ def conflicting(monitor: Monitor) -> None:
     if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
         return
     undecided = [accesses for _, accesses in sorted(monitor.accesses.items()) if not _are_apart(accesses)]
-    if not undecided:
+    if not undecided and not monitor.twins:
         return
     clocks = Clocks(monitor.ranks)
     clocks.compute()
     for accesses in undecided:
-        by_rank: dict[int, list[Access]] = {}
-        for access in sorted(accesses, key=attrgetter("rank")):
-            if access.clock is not None:
-                by_rank.setdefault(access.rank, []).append(access)
+        by_rank = _by_rank(accesses)
         for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
             for one, other in _concurrent(clocks, mine, theirs):
                 if one.conflicts(other) and overlap(one.pieces, other.pieces) and not _seen(clocks, one, other):
                     _note(monitor, one, other)
+    for window, twins in monitor.twins.items():
+        for twin, shift in twins:
+            _through_two(monitor, clocks, window, twin, shift)
+
+
+def _by_rank(accesses: Iterable[Access]) -> dict[int, list[Access]]:
+    """Return those accesses whose order is known, by the ranks that have made them."""
+    found: dict[int, list[Access]] = {}
+    for access in sorted(accesses, key=attrgetter("rank")):
+        if access.clock is not None:
+            found.setdefault(access.rank, []).append(access)
+    return found
+
+
+def entangle(monitor: Monitor, state: RankState, new: Exposed) -> None:
+    """Take note of the other windows of a rank that show some of the memory of a new one, too."""
+    for old in state.exposed:
+        if not old.is_over and overlap(old.pieces, new.pieces):
+            monitor.twins.setdefault(old.key, []).append((new.key, new.pieces[0][0] - old.pieces[0][0]))
+            monitor.twins.setdefault(new.key, [])
+
+
+def _through_two(monitor: Monitor, clocks: Clocks, window: Any, twin: Any, shift: int) -> None:
+    """Find accesses that conflict through two windows, of which one begins so many bytes behind the other.
+
+    Loads and stores of the rank itself are among the accesses to each of them, with what belongs to that one.
+    """
+    both = [_by_rank(each for each in monitor.accesses.get(key, ()) if not each.is_local) for key in (window, twin)]
+    for mine, theirs in product(*(each.values() for each in both)):
+        for one, other in _concurrent(clocks, mine, theirs):
+            there = [(start + shift, end + shift) for start, end in other.pieces]
+            if one.conflicts(other, through_two=True) and overlap(one.pieces, there):
+                _note(monitor, one, other)
 
 
 def _are_apart(accesses: list[Access]) -> bool:

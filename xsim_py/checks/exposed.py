@@ -64,13 +64,23 @@ class Exposed:
         state.steps.take([access], [access], False)
         self._last = (how, place, pieces, epoch, len(state.steps.ahead))
 
+    @property
+    def key(self) -> tuple[Any, int]:
+        """The memory is known by this, wherever accesses to it are kept."""
+        return self._mine.key, self._mine.window.comm.me
+
+    @property
+    def is_over(self) -> bool:
+        """True if the window is freed."""
+        return bool(self._mine.window.freed)
+
     def begin_anew(self) -> None:
         """Take note of the next load or store, also if it is the last one once more: that has been forgotten."""
         self._last = None
 
     def withdraw(self, place: Place) -> None:
         """Forget what a call was about to touch that has been refused: just the one with this very place."""
-        key = self._mine.key, self._mine.window.comm.me
+        key = self.key
         accesses = self._monitor.accesses.get(key, [])
         while accesses and accesses[-1].place is place:
             accesses.pop()

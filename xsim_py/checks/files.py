@@ -6,12 +6,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import shown
+from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.constants import MODE_RDONLY
 from xsim_py.mpi.io.representation import in_file
 from xsim_py.mpi4py.datatype import INSTANCES
 
 from . import buffers, collectives
-from .requests import of_request
+from .requests import end_uses, of_request
 from .sides import CollectiveCall
 
 if TYPE_CHECKING:
@@ -94,26 +95,50 @@ def _begins(*, reads: bool) -> Callable[..., After | None]:
     """Return what follows a call that begins to write what it reads, or to read into what it writes."""
 
     def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
+        _never_two(monitor, call, file)
         buf = kwargs["buf"] if "buf" in kwargs else args[-1]
         used = (buffers.lent if reads else buffers.awaited)(monitor, call, buf)
 
         def begun(request: Any) -> None:
-            record = of_request(monitor, call, request)
+            record: Any = of_request(monitor, call, request)
+            if record is None and call.name.endswith("_begin"):
+                record = buffers.Unnamed(call)
+                monitor.signals[call.rank.number, "split", id(file._impl)] = record, file._impl
             if used is not None and record is not None:
                 used.begin(record)
-            elif used is not None:  # of the two halves of a split call
-                used.begin(buffers.Unnamed(call))
-                monitor.signals[call.rank.number, "split", id(file._impl)] = used
 
         return begun
 
     return follow
 
 
+def _never_two(monitor: Monitor, call: MpiCall, file: Any) -> None:
+    """Find a split call whose file has another one under way, of which there may be one (MPI 4.1, 14.4.5)."""
+    before = monitor.signals.get((call.rank.number, "split", id(file._impl)))
+    if before is not None and call.name.endswith("_begin"):
+        text = f"{call.title} is called before {before[0].title} of the same file has been ended"
+        where = f"{monitor.where(before[0].place)}: {before[0].title}"
+        monitor.note(REQUEST_LIFECYCLE, call.place, text, call.rank.number, where)
+
+
 def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
     """Follow the second half of a split call, after which the buffer is free again."""
-    used = monitor.signals.pop((call.rank.number, "split", id(file._impl)), None)
-    return None if used is None else lambda _: used.end()
+    key = call.rank.number, "split", id(file._impl)
+    begun = monitor.signals.get(key)
+    if begun is None or begun[0].title.removesuffix("_begin") != call.title.removesuffix("_end"):
+        text = f"{call.title} is called where {begun[0].title if begun else 'nothing of that kind'} has been called"
+        monitor.note(REQUEST_LIFECYCLE, call.place, text, call.rank.number)
+        return None
+    del monitor.signals[key]
+    return lambda _: end_uses(begun[0])
+
+
+def left(monitor: Monitor, number: int) -> None:
+    """Find the split calls that a rank has never ended, not even before it closed their files (MPI 4.1, 14.2.2)."""
+    for key, begun in monitor.signals.items():
+        if key[:2] == (number, "split"):
+            text = f"{begun[0].title} is never ended"
+            monitor.note(REQUEST_LIFECYCLE, begun[0].place, text, number)
 
 
 _BEGUN = ("", "_at", "_shared", "_all", "_at_all")

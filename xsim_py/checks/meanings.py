@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array as array_of_python
 from collections.abc import Mapping
 from enum import Enum
 from itertools import islice
@@ -13,7 +14,7 @@ import numpy as np
 from xsim_py.mpi4py.handle import Handle
 
 from .elements import picked
-from .sources import A_METHOD, A_TEXT, LOAD, MAYBE, STORE, ArrayName, Touch
+from .sources import A_METHOD, A_TEXT, A_TRUTH, KEEPING, LOAD, MAYBE, STORE, ArrayName, Touch
 
 _LOOKING = frozenset(
     (
@@ -34,13 +35,24 @@ _ASKING = frozenset(
     )
 )
 """The functions of numpy that ask for no more than types, shapes and addresses."""
-_SHARING = frozenset(
+_SHARING = KEEPING.union(
     (
-        *("asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "asmatrix", "require", "reshape"),
-        *("ravel", "transpose", "permute_dims", "matrix_transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze"),
-        *("expand_dims", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "broadcast_arrays", "flip"),
-        *("flipud", "fliplr", "rot90", "split", "array_split", "hsplit", "vsplit", "dsplit"),
-        *("diagonal", "real", "imag", "real_if_close", "isreal", "iscomplex", "frombuffer", "from_dlpack"),
+        *("asfortranarray", "asmatrix", "require", "permute_dims", "broadcast_to", "broadcast_arrays"),
+        *(
+            "split",
+            "array_split",
+            "hsplit",
+            "vsplit",
+            "dsplit",
+            "diagonal",
+            "real",
+            "imag",
+            "real_if_close",
+            "isreal",
+            "iscomplex",
+            "frombuffer",
+            "from_dlpack",
+        ),
         *("ndarray", "as_strided", "sliding_window_view", "ix_", "ndenumerate", "Arrayterator", "MaskedArray"),
         *("filled", "getdata"),
     )
@@ -48,6 +60,20 @@ _SHARING = frozenset(
 """The results of these functions of numpy mostly have the memory of the arrays that are given; a list is copied."""
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
 """The functions of numpy that store to their first argument."""
+_OF_LIBRARY = {
+    **dict.fromkeys(("zlib", "binascii", "_hashlib", "_blake2", "_md5", "_sha1", "_sha2", "_sha3"), None),
+    "statistics": None,
+    "array": ("array",),
+    "copy": ("copy", "deepcopy"),
+    "_struct": ("unpack", "unpack_from"),
+    "_operator": (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "neg", "abs"),
+        *("lt", "le", "gt", "ge", "contains", "countOf", "indexOf"),
+    ),
+}
+"""The modules of Python's library whose functions look at what they are given, and which of them do; None: all."""
+_MEMORY = (bytearray, array_of_python)
+"""The classes of Python whose objects are buffers; what is sliced of them is copied."""
 _MOST_PICKED_BYTES = 1 << 20
 _MOST_HELD = 1000
 _WITHOUT_CODE = (Handle, Enum)
@@ -72,6 +98,8 @@ class Part(NamedTuple):
     """True if all of the array is meant, and not just some elements."""
     pieces: list[tuple[int, int]] | None = None
     """Where the elements lie that an array or a list picks of it as an index, if they are known."""
+    is_of_python: bool = False
+    """True of what is no array of numpy itself, but shown as one here."""
 
 
 def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
@@ -80,6 +108,8 @@ def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
         into = part_of(touch.target, scope).array
         return type(into) is not np.ndarray or into.dtype.hasobject
     most = touch.most_dims
+    if found.is_of_python:
+        return most == 0 and found.array is found.owner
     if most == 0 and found.is_known and (found.array is found.owner or found.array.dtype.names):
         return True  # an element of a list, or a record
     return most is not None and bool(found.is_known or most) and found.array.ndim > most
@@ -90,9 +120,12 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
     names = array.names
     is_view = names[-1] in _VIEWS and len(names) > 1
     part = owner = value_of(names[:-1] if is_view else names, scope)
+    is_of_python = type(part) in _MEMORY
+    if is_of_python:
+        part = owner = np.asarray(part)
     for index in (names[-1], *array.indices) if is_view else array.indices:
         if index is None:
-            return Part(part, owner, is_known=False)
+            return Part(part, owner, is_known=False, is_of_python=is_of_python)
         if isinstance(index, str):
             is_part = type(part) is np.ndarray
             part = _attribute(part, index)
@@ -104,6 +137,9 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
         key = eval(index.code, scope[1], {**scope[0], **dotted})
         if type(part) in (list, tuple, dict) or (type(part) is np.ndarray and part.dtype.kind == "O"):
             part = owner = part[key]
+            is_of_python = type(part) in _MEMORY
+            if is_of_python:
+                part = owner = np.asarray(part)
             continue
         keys = key if isinstance(key, tuple) else (key,)
         if type(part) is not np.ndarray:
@@ -116,7 +152,8 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
                 return Part(None)  # what is picked is copied
             return Part(part, owner, False, picked(part, key) if part.nbytes <= _MOST_PICKED_BYTES else None)
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
-    return Part(_unrolled(part), owner if type(part) is not np.flatiter else part.base)
+    whole = owner if type(part) is not np.flatiter else part.base
+    return Part(_unrolled(part), whole, is_of_python=is_of_python)
 
 
 def _unrolled(part: Any) -> Any:
@@ -168,7 +205,7 @@ def done_with_held(touch: Touch, holder: Any, scope: Scope) -> str:
         into = part_of(touch.target, scope).array
         takes = type(into) is np.ndarray and not into.dtype.hasobject and type(holder) is not dict
         return LOAD if takes else ""
-    return done_by_callee(touch, scope, type(holder)) if touch.callee not in ((), A_METHOD) else ""
+    return done_by_callee(touch, scope, type(holder)) if touch.callee not in ((), A_METHOD, A_TRUTH) else ""
 
 
 def held(holder: Any) -> list[Any]:
@@ -191,7 +228,7 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
         It is given a list, a tuple or a dict of arrays: this type.
     """
     callee = touch.callee
-    if callee in (A_METHOD, A_TEXT):
+    if callee in (A_METHOD, A_TEXT, A_TRUTH):
         return touch.how
     if callee[0] == "an iterator":
         return LOAD if holder is None and not any(is_defined(name, scope) for name in callee[1:]) else ""
@@ -214,7 +251,11 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
     name = callee[-1] if function is None else getattr(function, "__name__", callee[-1])
     defined = type(owner) if function is None else function
     module = getattr(defined, "__module__", None) or type(getattr(defined, "__self__", None)).__module__
-    if module.partition(".")[0] not in ("numpy", "math"):
+    top = module.partition(".")[0]
+    if top in _OF_LIBRARY:
+        names = _OF_LIBRARY[top]
+        return LOAD if not holder and (names is None or name in names) else ""
+    if top not in ("numpy", "math"):
         return ""
     if name in _STORING and touch.position == 0 and type(owner) is not np.ndarray:
         return "" if holder else STORE if name in ("copyto", "fill_diagonal", "shuffle") else MAYBE

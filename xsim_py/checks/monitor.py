@@ -202,6 +202,7 @@ class Monitor:
         self.freed: list[RequestRecord] = []  # in progress
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
+        self.twins: dict[Any, list[Any]] = {}  # windows over one memory; see `conflicts`
         self.signals: dict[Any, Any] = {}
         self.refused: set[MpiCall] = set()  # those that have not returned, whose errors have gone to a handler
         self.doing: Mapping[int, str] = {}

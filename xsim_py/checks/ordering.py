@@ -66,7 +66,7 @@ def _sides(call: MpiCall) -> list[MessageSide]:
     """Return the messages for which a call waits; of one that completes requests those of all that are active."""
     if call.waits_for is not None:
         return call.waits_for.listed()
-    if not call.name.lower().startswith("wait"):
+    if not call.name.lower().startswith(("wait", "test")):
         return []
     return [side for record in call.rank.requests.values() if record.active for side in record.transfers]
 

@@ -10,7 +10,9 @@ from xsim_py.mpi.transport.message import Receive
 from xsim_py.mpi4py.request import Prequest, Request
 from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
+from .awaiting import TESTS, is_awaiting
 from .sides import RequestWait
+from .steps import PERHAPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from .sides import CollectiveCall, MessageSide, Place
 
 _WAITS = frozenset(("Wait", "wait", "Waitall", "waitall"))
+_WAITS_FOR_ONE = frozenset(("Waitany", "waitany", "Waitsome", "waitsome"))
 
 
 class RequestRecord:
@@ -104,12 +107,23 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
         record.at_end()
     waited: list[Any] = record.transfers if record.collective is None else [record.collective]
     if waited:
-        # One of several might have been another one, and a test might have been made again.
         here = [] if call is None else [RequestWait(call.title, call.place)]
-        state.steps.take(here, waited, call is not None and call.name in _WAITS)
+        state.steps.take(here, waited, call is not None and (call.name in _WAITS or _may_wait(call)))
     if not record.persistent:
         del state.requests[id(task)]
         record.task = None  # which has the record, where it is to restore a buffer
+
+
+def _may_wait(call: MpiCall) -> str:
+    """Return whether a call that has completed a request waits for just that, perhaps: then another run tells.
+
+    Of several, another one might have been complete, and most often there is a loop that ends when all of them are.
+    """
+    if call.name in _WAITS_FOR_ONE:
+        return PERHAPS
+    code, offset, _ = call.place
+    is_loop = call.name in TESTS and not isinstance(code, str) and is_awaiting(code, code.co_filename, offset)
+    return PERHAPS if is_loop else ""
 
 
 def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
@@ -177,14 +191,6 @@ def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses:
         record = records.get(id(request._impl))
         if record is not None and not record.started:
             record.waited_for = True
-
-
-def wait_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any = None) -> None:
-    """Follow ``Waitany`` and ``Waitsome``, which wait like ``Wait`` where one of the requests is active."""
-    records = call.rank.requests
-    found = (records.get(id(request._impl)) for request in requests if isinstance(request, Request))
-    if sum(record is not None and record.active for record in found) == 1:
-        call.name = "Wait"
 
 
 def status(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> Callable[[Any], None]:

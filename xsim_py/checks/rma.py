@@ -142,6 +142,8 @@ def _access(
         epoch=mine.fences,
     )
     access.is_passive = is_passive
+    if op is not None:
+        access.datatype = core
     access.shown_by = None if is_passive else mine.allowed.get(target)
     return access
 
@@ -532,7 +534,9 @@ def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: An
             mine.is_of_library = is_of_mpi4py(maker)
             mine.is_shared = call.name == "Allocate_shared"
             if not mine.is_of_library and len(mine.window.memory) and not mine.is_shared:
-                call.rank.exposed.append(Exposed(monitor, call.rank, mine))
+                shown = Exposed(monitor, call.rank, mine)
+                conflicts.entangle(monitor, call.rank, shown)
+                call.rank.exposed.append(shown)
 
     return done
 

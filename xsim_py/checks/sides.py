@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
-from .signatures import Signature
+from .signatures import Signature, of_elements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -236,6 +237,8 @@ class Access(Deed):
         When it was complete; see `clocks`.
     how, what : str
         Whether it reads, writes or accumulates; and of an accumulation, the operation and the type.
+    datatype : Type or None
+        That of the elements at the target, of an accumulation.
     pieces : list of (int, int)
         The bytes of the window, from and to, in ascending order.
     exclusive : bool
@@ -260,6 +263,7 @@ class Access(Deed):
     """
 
     used: Any = None
+    datatype: Any = None
     ended = since = 0
     until = inf
     shown_by: Signal | None = None
@@ -301,8 +305,14 @@ class Access(Deed):
             return self.since, self.until
         return (0, inf) if self.shown_by is None else (self.shown_by.since, self.shown_by.until)
 
-    def conflicts(self, other: Access) -> bool:
-        """Return whether two accesses to the same bytes at the same time would conflict."""
+    def conflicts(self, other: Access, *, through_two: bool = False) -> bool:
+        """Return whether two accesses to the same bytes at the same time would conflict, perhaps `through_two` windows.
+
+        Two windows know nothing of each other: neither do their locks keep apart what goes through them, nor is one
+        accumulation atomic beside another one (MPI 4.1, 12.2.1).
+        """
+        if through_two:
+            return not (self.only_reads and other.only_reads)
         if self.is_local != other.is_local:
             local, remote = (self, other) if self.is_local else (other, self)
             if remote.is_passive and (local.polls if local.how == READ else remote.how == READ):
@@ -315,8 +325,19 @@ class Access(Deed):
         if self.how == other.how == READ or (apart and (self.exclusive or other.exclusive) and self.rank != other.rank):
             return False
         if self.how == other.how == ACCUMULATE:
-            return not _compatible(self.what, other.what)
+            return not _compatible(self.what, other.what) or self._cuts(other)
         return True
+
+    def _cuts(self, other: Access) -> bool:
+        """Return whether elements of one type have only a part in common with elements of another access."""
+        elements = of_elements(self.datatype, 1)
+        if len(elements) != 1:
+            return False
+        size_bytes = self.datatype.size // elements[0][1]
+        if len({start % size_bytes for start, _ in (*self.pieces, *other.pieces)}) == 1:
+            return False  # mostly
+        pairs = product(self.pieces, other.pieces)
+        return any((a - b) % size_bytes for (a, a_end), (b, b_end) in pairs if a < b_end and b < a_end)
 
 
 def _compatible(mine: str, theirs: str) -> bool:

@@ -7,16 +7,14 @@ root only, that of an exclusive scan does not at rank 0, and the block of a neig
 from __future__ import annotations
 
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.findings import INVALID_PARAMETER
 from xsim_py.mpi.constants import PROC_NULL, ROOT
 from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer
 from xsim_py.mpi4py.collective_plans import PARSERS
 from xsim_py.mpi4py.memory import is_in_place
 
-from . import buffers
+from . import arguments, buffers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,16 +102,9 @@ def _blocks(spec: Any, form: str, peers: Sequence[int], *, writable: bool) -> An
 
 
 def check_blocks(monitor: Monitor, call: MpiCall, received: Any) -> None:
-    """Find a byte that a collective would write more than once (MPI 4.1, 6.5 and 6.8)."""
-    if type(received) is not BlockBuffer:
-        return
-    pieces = sorted(buffers.pieces_of_blocks(received))
-    for (_, end, one), (start, _, other) in pairwise(pieces):
-        if end > start:
-            why = "its datatype has bytes twice" if one == other else f"blocks {one} and {other} have bytes in common"
-            text = f"{call.title} is to receive {'elements' if one == other else 'blocks'} that overlap: {why}"
-            monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
-            return
+    """Find a byte that a collective would write more than once."""
+    if type(received) is BlockBuffer:
+        arguments.once(monitor, call, buffers.pieces_of_blocks(received))
 
 
 def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> list[buffers.Used]:
@@ -125,12 +116,16 @@ def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> list[bu
 def looked_at(
     monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
 ) -> After | None:
-    """Find the requests whose buffers a blocking collective would use."""
+    """Find what a blocking collective does wrongly with its buffers, and the requests that use these."""
+    is_in_use = bool(call.rank.buffers or call.rank.exposed)
     if name.islower():
-        if _roles(core, name, root)[0]:
+        if is_in_use and _roles(core, name, root)[0]:
             obj = args[0] if args else next((named[each] for each in ("obj", "sendobj") if each in named), None)
             buffers.overlapping_object(monitor, call, obj)
         return None
     sent, received = significant(core, name, root, args, named)
+    check_blocks(monitor, call, received)
+    if not is_in_use:
+        return None
     buffers.overlapping(monitor, call, sent, reads=True)
     return buffers.overlapping(monitor, call, received)

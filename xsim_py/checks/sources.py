@@ -18,8 +18,8 @@ _Cached = TypeVar("_Cached")
 LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
 """An instruction loads from an array or stores to it; `MAYBE` stores to some elements, or to none."""
 
-A_METHOD, A_TEXT = ("a method",), ("a text",)
-"""Where no function is named: a method of the array has been called, or a text is made of the array."""
+A_METHOD, A_TEXT, A_TRUTH = ("a method",), ("a text",), ("a truth",)
+"""Where no function is named: a method of the array is called, or a text made of it, or it is compared with others."""
 
 _LOOKING_METHODS = frozenset(
     (
@@ -34,7 +34,7 @@ _PICKING = frozenset(("item", "take", "compress", "extract", "choice", "trace", 
 """The functions and methods that look at some elements of what they are given, or store to some."""
 _VIEWING_METHODS = frozenset(("reshape", "ravel", "transpose", "swapaxes", "squeeze", "view"))
 """The methods that return an array of the same elements."""
-_KEEPING = frozenset(
+KEEPING = frozenset(
     (
         *("asarray", "asanyarray", "ascontiguousarray", "reshape", "ravel", "transpose", "swapaxes", "moveaxis"),
         *("rollaxis", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d", "flip", "flipud"),
@@ -233,9 +233,10 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
         yield from _looked_at("binary", node, node.left, node.right)
     elif isinstance(node, ast.Compare):
         operands = [each for operand in (node.left, *node.comparators) for each in _given(operand)]
-        yield from _looked_at("binary", node, *operands)
+        is_equality = all(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops)
+        yield from _looked_at("binary", node, *operands, callee=A_TRUTH if is_equality else ())
     elif isinstance(node, ast.UnaryOp):
-        yield from _looked_at("unary", node, node.operand)
+        yield from _looked_at("unary", node, node.operand, callee=A_TRUTH if isinstance(node.op, ast.Not) else ())
     elif isinstance(node, ast.For):
         yield from _iterated(node, node.iter)
     elif isinstance(node, ast.YieldFrom):
@@ -375,7 +376,7 @@ def _given(argument: ast.AST) -> list[ast.expr]:
 def _elements(node: ast.AST) -> ArrayName | None:
     """Return how an expression names an array, or has all elements of one in another shape."""
     while isinstance(node, ast.Call):
-        if _function(node) in _KEEPING and len(node.args) > 0:
+        if _function(node) in KEEPING and len(node.args) > 0:
             node = node.args[0]
         elif isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWING_METHODS:
             node = node.func.value

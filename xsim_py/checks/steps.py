@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sized
 
 _NOBODY: dict[int, list[Steps]] = {}
-Step = MessageSide | tuple[list[Any], list[Any], bool]
+PERHAPS = "perhaps"
+Step = MessageSide | tuple[list[Any], list[Any], bool | str]
 """The side of a message that a blocking call begins and waits for; or what is begun, what is waited for, and whether
-that has to be just that."""
+that has to be just that: `PERHAPS` where only another run can tell."""
 
 
 class _Begun:
@@ -57,7 +58,7 @@ class Steps:
             _post(side)
         self.ahead.append(side)
 
-    def take(self, posted: list[Any], waited: list[Any], hard: bool) -> None:
+    def take(self, posted: list[Any], waited: list[Any], hard: bool | str) -> None:
         """Take any other step."""
         step = posted, waited, hard
         if not self.ahead:
@@ -68,9 +69,15 @@ class Steps:
                 return
         self.ahead.append(step)
 
-    def listed(self) -> list[tuple[list[Any], list[Any], bool]]:
+    def listed(self) -> list[tuple[list[Any], list[Any], bool | str]]:
         """Return the steps, each as what it has begun, what it waits for, and whether it has to wait for just that."""
         return [(step.listed(), step.listed(), True) if type(step) is MessageSide else step for step in self.ahead]
+
+    def let_go(self) -> None:
+        """Have those steps wait no more for just what they have waited for, of which that is not certain."""
+        for i, step in enumerate(self.ahead):
+            if type(step) is tuple and step[2] is PERHAPS:
+                self.ahead[i] = step[0], step[1], False
 
     def forget_clocks(self) -> None:
         """Have the clocks of what is still kept computed anew (`clocks`); what has been gone through has none."""
@@ -121,7 +128,7 @@ class Steps:
         return None
 
 
-def _missing(waited: list[Any], hard: bool, *, is_over: bool) -> Any:
+def _missing(waited: list[Any], hard: bool | str, *, is_over: bool) -> Any:
     """Return what a step waits for that has not begun, or None; of a collective its members."""
     for each in waited:
         if type(each) is MessageSide:

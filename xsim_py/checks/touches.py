@@ -27,6 +27,7 @@ from .ahead import Ahead, ahead_of, is_near
 from .elements import bounds, covers, overlap, shared, shares
 from .meanings import Part, Scope, done_by_callee, done_with_held, held, part_of, takes_parts
 from .sources import (
+    A_TRUTH,
     LOAD,
     MAYBE,
     STORE,
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 MOST_LOOKS = 1_000
 _UNREAD: Any = object()
 _QUIET: Any = object()
+_NO_LOOK = (A_TRUTH, ("bool",))
+"""What is asked so of a bytearray, or of an array of Python, may be known by its length."""
 
 
 class GuardedMemory(Protocol):
@@ -204,6 +207,8 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
     except Exception:  # the instruction itself will say what is wrong
         return
     how = touch.how
+    if found.is_of_python and (touch.callee in _NO_LOOK or (how == STORE and not touch.array.indices)):
+        return
     if touch.callee:
         how = done_by_callee(touch, scope) if is_near(part, guards) else ""
         if how != LOAD and found.pieces is not None:  # a copy is stored to
@@ -238,4 +243,4 @@ def _tell(how: str, found: Part, place: Place, guards: list[Any], frame: FrameTy
             if how == LOAD:
                 continue
             does = MAYBE
-        guard.touched(does, place, pieces, found.owner, frame)
+        guard.touched(does, place, pieces, None if found.is_of_python else found.owner, frame)

@@ -90,7 +90,11 @@ def free_keyval(kind: str, keyval: int) -> int:
 
 
 def _find(kind: str, keyval: int) -> Keyval:
-    found = of_process("keyvals", _Keyvals).keyvals.get(operator.index(keyval))
+    table = of_process("keyvals", _Keyvals)
+    number = operator.index(keyval)
+    found = table.keyvals.get(number)
+    if found is None and _FIRST <= number < table.next_number:
+        errors.fail(c.ERR_KEYVAL, f"attribute key {keyval} was freed")
     if found is None or found.kind != kind:
         errors.fail(c.ERR_KEYVAL, f"{keyval} is not an attribute key for a {kind} in this process")
     return found
@@ -113,9 +117,11 @@ def set_attribute(owner: Any, attributes: Attributes, kind: str, keyval: int, va
 
 
 def delete_attribute(owner: Any, attributes: Attributes | None, kind: str, keyval: int) -> None:
-    """Delete an attribute, which need not be there."""
-    number = _find(kind, keyval).number
-    if attributes is not None and number in attributes:
+    """Delete an attribute, which need not be there; one that is there may have a key that was freed (7.7.2)."""
+    number = operator.index(keyval)
+    if not attributes or number not in attributes:
+        _find(kind, keyval)
+    else:
         _call_delete(owner, *attributes.pop(number))
 
 

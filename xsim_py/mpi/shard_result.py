@@ -102,9 +102,9 @@ class ShardResult:
     wall time that went into each of `process.profiler.PARTS`. The last ranks are those that were started `later`;
     `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
     what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule;
-    `computed`, in the first part of a process, says what computing has shown; `flips` are the bits that have changed,
-    and `hangs` the processes that have stood still; `peak_bytes` is what the arrays of each rank have taken at most,
-    where that is counted.
+    `computed`, in the first part of a process, says what computing has shown, and `called` what ranks called in place
+    of calls at which they were to die; `flips` are the bits that have changed, and `hangs` the processes that have
+    stood still; `peak_bytes` is what the arrays of each rank have taken at most, where that is counted.
     """
 
     first: int
@@ -140,6 +140,7 @@ class ShardResult:
     shared: dict[str, str] = field(default_factory=dict)
     choices: list[MadeChoice] = field(default_factory=list)
     computed: Computed | None = None
+    called: dict[str, str] = field(default_factory=dict)
     flips: list[FlippedData] = field(default_factory=list)
     hangs: list[HungProcess] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)
@@ -162,7 +163,7 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
         return parts
     nothing: Any = {field.name: [] for field in fields(ShardResult)}
     nothing.update(first=first, digest=0, events=0, now_ps=0, stopped_ps=None, abort=None, abort_place="")
-    nothing.update(stop_reason="", collectives={}, shared={}, leftover_count=0, trace=None, troubled=False)
+    nothing.update(stop_reason="", collectives={}, shared={}, called={}, leftover_count=0, trace=None, troubled=False)
     nothing.update(computed=None)
     more = ShardResult(**nothing)
     for name in _OF_RANKS:

@@ -9,6 +9,7 @@ Nothing of this is there in a run that watches nothing: the calls are not wrappe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -126,20 +127,37 @@ def _watched(observer: _Observer, name: str, function: Callable[..., Any]) -> Ca
 
 
 class _Trigger:
-    """One call site, and how many of its calls have begun."""
+    """One call site, how many of its calls have begun, and how many whose names differ in the case of letters only."""
 
-    __slots__ = ("begun", "site")
+    __slots__ = ("begun", "others", "site")
 
     def __init__(self, site: CallSite) -> None:
         self.site = site
         self.begun = 0
+        self.others = Counter[str]()
+
+    def count(self, name: str) -> None:
+        """Count a call that begins: mpi4py has another one for buffers than for objects, as Recv and recv."""
+        if self.concerns(name):
+            self.begun += 1
+        elif name.lower() == self.site.name.lower():
+            self.others[name] += 1
+
+    def called_instead(self) -> str:
+        """Return what the rank has called where the site's call has not come, if that may be what was meant."""
+        if self.begun >= self.site.ordinal or not self.others:
+            return ""
+        (name, count), *_ = self.others.most_common(1)
+        return f"rank {self.site.rank} called {name} {count:,} time{'s' * (count > 1)}; did you mean {name}?"
 
     def concerns(self, name: str) -> bool:
         """Return whether a call of this name is one that the site counts."""
         return self.site.name in (name, ANY_CALL)
 
 
-def install_call_sites(patches: Patches, sites: Iterable[CallSite], kill: Callable[[Fiber, str], object]) -> None:
+def install_call_sites(
+    patches: Patches, sites: Iterable[CallSite], kill: Callable[[Fiber, str], object]
+) -> Callable[[], dict[str, str]]:
     """Have ranks killed at their calls.
 
     Parameters
@@ -151,17 +169,21 @@ def install_call_sites(patches: Patches, sites: Iterable[CallSite], kill: Callab
     kill : callable
         Takes the running fiber and the site's cause, and does not return. Who is to die some time into a call is not
         killed by it, but by an event of that time.
+
+    Returns
+    -------
+    callable
+        Says by sites, as they are written, what ranks of this process have called instead that may be what was meant.
     """
     triggers: dict[int, list[_Trigger]] = {}
     for site in sites:
         triggers.setdefault(site.rank, []).append(_Trigger(site))
     if not triggers:
-        return
+        return dict
 
     def enter(number: int, name: str, fiber: Fiber) -> None:
         for trigger in triggers.get(number, ()):
-            if trigger.concerns(name):
-                trigger.begun += 1
+            trigger.count(name)
         reached(True, number, name, fiber)
 
     def reached(before: bool, number: int, name: str, fiber: Fiber) -> None:
@@ -177,3 +199,5 @@ def install_call_sites(patches: Patches, sites: Iterable[CallSite], kill: Callab
         reached(False, number, name, fiber)
 
     watch(patches, enter=enter, leave=leave)
+    every = [trigger for listed in triggers.values() for trigger in listed]
+    return lambda: {str(trigger.site): said for trigger in every if (said := trigger.called_instead())}

@@ -432,7 +432,8 @@ def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, re
     counts = int_list(counts_of(comm, name, sendbuf, recvbuf, recvcounts))
     _check_counts(comm, counts, None if in_place else source, target)
     parts = cut(source.pack(), [count * target.datatype.size for count in counts])
-    return _reduce_scatter(comm, name, "reduce_scatter", parts, target, op)
+    said = f"counts {', '.join(map(str, counts))}" if len(set(counts)) > 1 and comm.local is None else ""
+    return _reduce_scatter(comm, name, "reduce_scatter", parts, target, op, said)
 
 
 def counts_of(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any) -> Any:
@@ -466,11 +467,11 @@ def _check_counts(comm: Communicator, counts: list[int], source: UserBuffer | No
 
 
 def _reduce_scatter(
-    comm: Communicator, name: str, operation: str, parts: list[bytes], target: UserBuffer, op: Op
+    comm: Communicator, name: str, operation: str, parts: list[bytes], target: UserBuffer, op: Op, said: str = ""
 ) -> Plan:
     fold = fold_of(op, target.datatype)
     size_bytes = sum(map(len, parts))
-    ch = channel(comm, note(name, None, size_bytes, op_name(op)))
+    ch = channel(comm, note(name, None, size_bytes, ", ".join(filter(None, (op_name(op), said)))))
     if comm.local is not None:
         whole, sizes = b"".join(parts), [len(part) for part in parts]
         ch.algorithm = "inter"

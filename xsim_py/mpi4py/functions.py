@@ -31,7 +31,8 @@ from .handle import int_list
 from .info import INFO_NULL, Info, _text
 from .interop import _addressof, _handleof, _sizeof
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
-from .options import taken
+from .misplaced_calls import look_for_misplaced_calls
+from .phase import of_process_now
 from .plain_arguments import integer
 from .request import Request, Task
 
@@ -110,27 +111,7 @@ def Wtick() -> float:
     return 1e-12
 
 
-class _Phase:
-    """Where this process is between MPI_Init and MPI_Finalize.
-
-    Importing MPI initialises it, unless ``mpi4py.rc.initialize`` is false.
-    """
-
-    __slots__ = ("finalized", "initialized", "main", "thread_level")
-
-    def __init__(self) -> None:
-        options = taken()
-        self.initialized = options.initialize
-        self.finalized = False
-        self.thread_level = options.thread_level if options.threads else c.THREAD_SINGLE
-        self.main: Any = None  # the thread that has called MPI_Init, where that is not the program's own
-
-
 _LEVELS = (c.THREAD_SINGLE, c.THREAD_FUNNELED, c.THREAD_SERIALIZED, c.THREAD_MULTIPLE)
-
-
-def _phase() -> _Phase:
-    return of_process("phase", _Phase)
 
 
 def Init() -> None:
@@ -138,7 +119,7 @@ def Init() -> None:
 
 
 def Init_thread(required: int = c.THREAD_MULTIPLE) -> int:
-    phase = _phase()
+    phase = of_process_now()
     if phase.initialized:
         errors.fail(c.ERR_OTHER, "MPI is initialized already")
     phase.initialized = True
@@ -149,27 +130,28 @@ def Init_thread(required: int = c.THREAD_MULTIPLE) -> int:
 
 
 def Finalize() -> None:
-    phase = _phase()
+    phase = of_process_now()
     if phase.finalized or not phase.initialized:
         errors.fail(c.ERR_OTHER, f"MPI is {'finalized already' if phase.finalized else 'not initialized'}")
     phase.finalized = True
+    look_for_misplaced_calls()
 
 
 def Is_initialized() -> bool:
-    return _phase().initialized
+    return of_process_now().initialized
 
 
 def Is_finalized() -> bool:
-    return _phase().finalized
+    return of_process_now().finalized
 
 
 def Query_thread() -> int:
-    return _phase().thread_level
+    return of_process_now().thread_level
 
 
 def Is_thread_main() -> bool:
     fiber = current.fiber
-    return fiber is None or fiber is (_phase().main or fiber.rank.fiber)
+    return fiber is None or fiber is (of_process_now().main or fiber.rank.fiber)
 
 
 def Get_version() -> tuple[int, int]:

@@ -38,7 +38,7 @@ def _begin(options: Options) -> None:
         return
     handler = handlers.ABORT if options.errors == "abort" else handlers.ARE_FATAL
     for impl in (WORLD, SELF):
-        CommHandle._make(impl)._comm().errhandler = BoundHandler(handler, Management)
+        CommHandle._make(impl)._special().errhandler = BoundHandler(handler, Management)
 
 
 when_taken(_begin)

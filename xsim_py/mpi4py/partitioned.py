@@ -50,6 +50,7 @@ class Partitioned(CommHandle):
         task.partitions = partitions
         if peer == c.PROC_NULL:
             return Prequest._prepare(task, lambda: None)
+        task.sends = sends
         buffer = message(buf, writable=not sends, blocks=partitions)
         stream = Stream(comm, peer, tag, buffer, partitions, sends=sends)
         return Prequest._prepare(task, lambda: _begin(task, stream, sends))

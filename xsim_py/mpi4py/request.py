@@ -521,7 +521,7 @@ class Prequest(Request):
         self._mark(int_list(partitions))
 
     def _mark(self, partitions: Sequence[int]) -> None:
-        task = self._partitioned()
+        task = self._partitioned(sends=True)
         if not task.active:
             errors.fail(c.ERR_REQUEST, "the partitioned request has not been started")
         for partition in partitions:
@@ -530,7 +530,7 @@ class Prequest(Request):
                 task.outgoing.mark(partition)
 
     def Parrived(self, partition: int) -> bool:
-        task = self._partitioned()
+        task = self._partitioned(sends=False)
         _check_partition(task, partition)
         if not task.active or task.incoming is None:
             return True
@@ -542,10 +542,10 @@ class Prequest(Request):
             _found()
         return arrived
 
-    def _partitioned(self) -> PartitionedTask:
+    def _partitioned(self, *, sends: bool) -> PartitionedTask:
         task = self._live()
-        if not isinstance(task, PartitionedTask):
-            errors.fail(c.ERR_REQUEST, "not a partitioned request")
+        if not isinstance(task, PartitionedTask) or task.sends is (not sends):
+            errors.fail(c.ERR_REQUEST, f"not a partitioned request that {'sends' if sends else 'receives'}")
         return task
 
 

@@ -156,13 +156,15 @@ class PartitionedTask(Task):
     ----------
     partitions : int
         How many there are on this side.
+    sends : bool or None
+        Whether they are sent, or received; None where there is no peer.
     outgoing : Outgoing or None
         Takes the partitions that are ready.
     incoming : Incoming or None
         Knows the partitions that have arrived.
     """
 
-    __slots__ = ("incoming", "outgoing", "partitions")
+    __slots__ = ("incoming", "outgoing", "partitions", "sends")
 
     partitions: int
 
@@ -170,6 +172,7 @@ class PartitionedTask(Task):
         super().__init__(*args, **kwargs)
         self.outgoing: Outgoing | None = None
         self.incoming: Incoming | None = None
+        self.sends: bool | None = None
 
 
 def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> Any:

@@ -17,6 +17,7 @@ from .errhandling import BoundHandler, Erring, first_handler
 from .group import Group, pset_name_of
 from .handle import Null
 from .info import INFO_NULL, Info, items_of
+from .phase import of_process_now
 from .request import Request, Task
 
 __all__ = ["SESSION_NULL", "Session"]
@@ -48,6 +49,7 @@ class Session(Erring):
 
     @classmethod
     def Init(cls, info: Info = INFO_NULL, errhandler: Errhandler | None = None) -> Self:
+        of_process_now().has_session = True
         session = sessions.SessionState(mailbox(), {**_HINTS, **items_of(info)})
         face: Any = cls
         given = handlers.ARE_FATAL if errhandler is None else errhandler._live()

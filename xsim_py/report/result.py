@@ -94,8 +94,9 @@ class Result:
         Whether the run was checked: then JSON has the findings, too.
     trace : Trace or None
         Every call, message and mark of a run that was traced, in memory only; see `to_perfetto` and `timeline`.
-    never_came : tuple of str
-        The injected failures that did not come, as they were written; in memory only.
+    never_came : dict of str to str
+        The injected failures that did not come, as they were written, each with what its rank called instead, or "";
+        in memory only.
     choices : list of MadeChoice
         What each rank has chosen where MPI leaves that open, of a run with a schedule, in memory only.
     """
@@ -150,7 +151,7 @@ class Result:
         self._origin: dict[str, Any] = {}
         self.findings: tuple[Finding, ...] = ()
         self.is_checked = False
-        self.never_came: tuple[str, ...] = ()
+        self.never_came: dict[str, str] = {}
         self.choices: list[MadeChoice] = []
 
     def take_trace(self, trace: Trace | None) -> None:

@@ -72,9 +72,7 @@ def run_study(
         raise ConfigError(f"jobs: {jobs} is less than 1")
     planned = plan_runs(spec, only=conditions(only), overrides=overrides)
     folder = results_folder(spec, out)
-    names = [NAME, *FILES, *(name for plot in spec.plots for name in (plot.file, *tables_beside(plot)))]
-    outputs = [OutputFile(str(folder / name), folder / name, follow=False) for name in names]
-    refuse_clashes(outputs, lambda: _inputs(spec, planned))
+    refuse_clashes(_outputs(spec, folder), lambda: _inputs(spec, planned))
     at_once = runs_at_once(jobs, [run.arguments for run in planned] if spec.command is None else [])
     with Store(folder, fresh=fresh) as store, nullcontext(executor) if executor else mpi_executor(jobs) as executor:
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
@@ -93,6 +91,12 @@ def run_study(
         raise StudyInterrupted(results)
     results.draw(folder)
     return results
+
+
+def _outputs(spec: StudySpec, folder: Path) -> list[OutputFile]:
+    """Return every file that a study writes."""
+    names = [NAME, *FILES, *(name for plot in spec.plots for name in (plot.file, *tables_beside(plot)))]
+    return [OutputFile(str(folder / name), folder / name, follow=False) for name in names]
 
 
 def _inputs(spec: StudySpec, planned: Sequence[PlannedRun]) -> Iterator[InputFile]:

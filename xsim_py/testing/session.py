@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -393,7 +393,7 @@ class Controller:
         """Run the ranks' sessions, and start them anew as long as tests are left."""
         self._session = session
         done: set[str] = set()
-        never_came: list[str] | None = None
+        never_came: dict[str, str] | None = None
         let_coverage_tell_ranks_apart()
         while True:
             job = SessionJob(self, self._ranks, done)
@@ -405,7 +405,8 @@ class Controller:
                 raise pytest.UsageError(f"--xsim-session: {error}") from None
             if result.ended == "interrupted":
                 raise KeyboardInterrupt
-            never_came = [each for each in result.never_came if never_came is None or each in never_came]
+            came_not = result.never_came.items()
+            never_came = {what: instead for what, instead in came_not if never_came is None or what in never_came}
             found = job.found(getattr(result, "findings", ()))
             stopped = self.stops
             culprit = None if stopped else job.end("" if result.ended == "finished" else result.report, found)
@@ -483,7 +484,7 @@ class Controller:
             for text in self._found_outside:
                 terminalreporter.write_line(text)
 
-    def _warn_of(self, never_came: Sequence[str]) -> None:
+    def _warn_of(self, never_came: Mapping[str, str]) -> None:
         """Warn of injected failures that came in no start of the ranks; where warnings are errors, it is a failure."""
         for text in never_came_warnings(never_came):
             try:

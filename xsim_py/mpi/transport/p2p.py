@@ -37,9 +37,7 @@ def start_send(
     """Begin a send in the running fiber, which pays the overhead.
 
     Hot path: call it without names of arguments, which take Python longer. `about` is what a collective says of itself,
-    or else how many calls inside the program's this one is; 0 where that is not known, or the place of
-    the program itself.
-
+    or else how many calls inside the program's this one is; 0 where that is not known, or the program's own place.
     Returns None where the send is complete for the sender already (eager or buffered), else what to wait for.
     """
     fiber: Any = current.fiber
@@ -57,9 +55,7 @@ def start_send(
     fiber.clock_ps = start = fiber.clock_ps + cost.send_ps
     box = comm.box
     if box.sends or box.background:
-        fiber.sync()  # the interface goes to who wants it first: an answered rendezvous or another fiber, perhaps
-        if fabric.troubled:
-            fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)  # news may have come meanwhile
+        _wait_for_interface(fiber, comm, to, about)
     if rank.nic_free_ps > start:  # hot path: here and below, what `occupy_nic` does
         start = rank.nic_free_ps
     # Three appends: one extension of the list by three numbers took twice as long.
@@ -70,8 +66,7 @@ def start_send(
     crc = crc32(data) if check else 0
     note, at = about, 0
     if type(about) is int:
-        # To look outwards for the program's frame takes a while; so callers say how many calls they are inside of the
-        # program's, and who wraps them adds to that (`Patches.wrap_calls`).
+        # To look outwards for the program's frame takes a while; who wraps calls adds to `patches.layers`.
         frame = _frame(about + patches.layers) if about else program_frame(_frame(1))
         note, at = frame.f_code, frame.f_lasti
     if not cost.eager or mode == SYNC_MODE:
@@ -83,25 +78,18 @@ def start_send(
     if message is None:
         message = _blank(Message)
         message.kind = EAGER
-    message.cid = cid
-    message.source = comm.me
-    message.tag = tag
-    message.data = data
-    message.size_bytes = size
+    message.cid, message.tag = cid, tag
+    message.source, message.to = comm.me, to
+    message.data, message.size_bytes = data, size
     message.arrival_ps = arrival = start + cost.wire_ps + cost.latency_ps
-    message.overhead_ps = cost.receive_ps
-    message.to = to
-    message.origin = origin
-    message.check = crc
-    message.note = note
-    message.ticket = at
+    message.overhead_ps, message.check = cost.receive_ps, crc
+    message.origin, message.note, message.ticket = origin, note, at
     if at and envelopes.departed is not None:
         envelopes.departed(message)
     # The same shard, and no shared links: what `launch` would find out once more.
     if fabric.first <= to < fabric.inline_end:
         rank.key = key = rank.key + 1
-        # Ranks do the same at the same time, so most messages find a list for their time, and need no call of
-        # `Kernel.post`.
+        # Ranks do the same at the same time, so most messages find a list for their time: no call of `Kernel.post`.
         there = fabric.due.get(arrival)
         if there is not None:
             there.append((key, fabric.deliver, message))
@@ -113,6 +101,13 @@ def start_send(
     if len(log) >= _LOG_FULL:
         fabric.tally.add_up()
     return None
+
+
+def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any) -> None:
+    """Let who wanted the interface first have it: an answered rendezvous or another fiber, perhaps."""
+    fiber.sync()
+    if comm.fabric.troubled:  # news may have come meanwhile
+        comm.fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)
 
 
 def _start_with_answer(

@@ -1,0 +1,165 @@
+"""Loops that can only end when a request is complete: by such a one, Test waits as Wait does.
+
+The source says so where the loop has no other way out, and where what is done meanwhile may not complete anything: no
+function is called but those of Python and some modules of its library. In doubt a loop is none.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, wraps
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.code_origin import program_frame
+
+from .sources import instructions_of, keep_in_step, key_of, nodes_of
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+TESTS = frozenset(("Test", "test", "Testall", "testall"))
+_HARMLESS = frozenset(("math", "numpy", "time"))
+"""The modules whose functions make no MPI call."""
+_FUNCTIONS = frozenset(("print", "len", "range", "abs", "int", "float", "str", "round"))
+"""The functions of Python that make none."""
+_LEAVES = (ast.Break, ast.Return, ast.Raise, ast.Assert, ast.Yield, ast.YieldFrom, ast.Await, ast.Try, ast.With)
+_LOOPS = (ast.For, ast.While)
+
+
+@keep_in_step
+@lru_cache(maxsize=1024)
+def is_awaiting(code: CodeType, file: str, offset: int) -> bool:
+    """Return whether a test that a function of a file makes at an instruction stands in a loop that waits for it."""
+    instructions = instructions_of(code, file)
+    # Within a call the frame stands somewhere in the cache behind the instruction.
+    key = key_of(instructions[bisect_right([each.offset for each in instructions], offset) - 1])
+    return key is not None and key[1:] in _awaiting_in(file)
+
+
+@keep_in_step
+@lru_cache(maxsize=128)
+def _awaiting_in(file: str) -> frozenset[tuple[int, int]]:
+    """Return where the tests of a file end that stand in such loops."""
+    nodes = nodes_of(file)
+    harmless = set(_imported(nodes))
+    found = set[tuple[int, int]]()
+    for node in nodes:
+        if isinstance(node, ast.While) and not node.orelse:
+            tests = list(_tests_of(node))
+            if tests and _is_idle(node, tests, harmless):
+                found.update((test.end_lineno or 0, test.end_col_offset or 0) for test in tests)
+    # One before the loop has the same effect: where it finds the request complete, the loop has nothing to wait for.
+    for block in (getattr(node, "body", None) for node in nodes):
+        for before, loop in pairwise(block) if isinstance(block, list) else ():
+            if isinstance(loop, ast.While) and isinstance(before, ast.Assign):
+                inside = [each for each in loop.body if ast.dump(each) == ast.dump(before)]
+                test = _test(before.value)
+                if inside and test is not None and _end(_test(inside[0].value)) in found:  # type: ignore[attr-defined]
+                    found.add(_end(test))
+    return frozenset(found)
+
+
+def _end(test: ast.Call | None) -> tuple[int, int]:
+    return (0, 0) if test is None else (test.end_lineno or 0, test.end_col_offset or 0)
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the names by which a file knows harmless modules, and functions of these."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (each.asname or each.name for each in node.names if each.name in _HARMLESS)
+        elif isinstance(node, ast.ImportFrom) and node.module in _HARMLESS:
+            yield from (each.asname or each.name for each in node.names)
+
+
+def _test(node: ast.AST | None) -> ast.Call | None:
+    """Return a call that tests requests, if an expression is one."""
+    is_one = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TESTS
+    return node if is_one else None  # type: ignore[return-value]
+
+
+def _is_all(node: ast.AST) -> bool:
+    """Return whether an expression asks for the truth of one thing about each of several."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all"):
+        return False
+    each = node.args[0] if len(node.args) == 1 else None
+    return isinstance(each, ast.GeneratorExp | ast.ListComp) and len(each.generators) == 1
+
+
+def _of_truth(node: ast.AST) -> ast.Call | None:
+    """Return the test of requests that is the truth of an expression, if there is one."""
+    if _is_all(node):
+        each = node.args[0]  # type: ignore[attr-defined]
+        return None if each.generators[0].ifs else _of_truth(each.elt)
+    is_first = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == 0
+    test = _test(node.value if is_first else node)  # type: ignore[attr-defined]
+    # What is written in small letters returns a message, too.
+    return test if test is not None and test.func.attr.islower() == is_first else None  # type: ignore[attr-defined]
+
+
+def _tests_of(loop: ast.While) -> Iterator[ast.Call]:
+    """Yield the tests without which a loop does not end."""
+    condition = loop.test
+    if isinstance(condition, ast.Constant) and condition.value:
+        ways = [each for each in loop.body if isinstance(each, ast.If) and not each.orelse]
+        for way in ways:
+            test = _of_truth(way.test)
+            if test is not None and len(way.body) == 1 and isinstance(way.body[0], ast.Break):
+                yield test
+    elif isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+        test = _of_truth(condition.operand)
+        if test is not None:
+            yield test
+        elif isinstance(condition.operand, ast.Name):
+            yield from _told_by(condition.operand.id, loop)
+
+
+def _told_by(name: str, loop: ast.While) -> Iterator[ast.Call]:
+    """Yield the test whose result a variable has that ends a loop, where nothing else is given to it."""
+    given = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and each.id == name]
+    for each in loop.body:
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and len(given) == 2:  # the condition, and this one
+            target, value = each.targets[0], each.value
+            is_pair = isinstance(target, ast.Tuple) and len(target.elts) == 2
+            first = target.elts[0] if is_pair else target  # type: ignore[attr-defined]
+            test = _test(value) if is_pair else _of_truth(value)
+            if first in given and test is not None and test.func.attr.islower() == is_pair:  # type: ignore[attr-defined]
+                yield test
+
+
+def _is_idle(loop: ast.While, tests: list[ast.Call], harmless: set[str]) -> bool:
+    """Return whether a loop does nothing meanwhile that may complete something, and has no other way out."""
+    inside = list(ast.walk(loop))
+    outs = sum(isinstance(each, _LEAVES) for each in inside)
+    if len(tests) > 1 or outs > isinstance(loop.test, ast.Constant):
+        return False
+    if any(isinstance(each, _LOOPS) for each in inside[1:]):
+        return False
+    for each in inside:
+        if isinstance(each, ast.Call) and each is not tests[0] and not _is_all(each):
+            function = each.func
+            owner = function.value if isinstance(function, ast.Attribute) else function
+            name = owner.id if isinstance(owner, ast.Name) else ""
+            if name not in harmless and (owner is not function or name not in _FUNCTIONS):
+                return False
+    return True
+
+
+def waiting(name: str, test: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a test of requests that waits where it stands in such a loop, so that a run stalls which would go on."""
+    wait = name.lower().replace("test", "wait")
+    wait = wait if name.islower() else wait.capitalize()
+
+    @wraps(test)
+    def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        frame = program_frame(sys._getframe(1))
+        if not is_awaiting(frame.f_code, frame.f_code.co_filename, frame.f_lasti):
+            return test(owner, *args, **kwargs)
+        found = getattr(owner, wait)(*args, **kwargs)
+        return (True, found) if name.islower() else True
+
+    return call

@@ -1,0 +1,40 @@
+"""Where a process is between MPI_Init and MPI_Finalize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi.per_process import of_process
+
+from .options import taken
+
+__all__ = ["of_process_now"]
+
+
+class _Phase:
+    """Where this process is between MPI_Init and MPI_Finalize.
+
+    Importing MPI initialises it, unless ``mpi4py.rc.initialize`` is false.
+
+    Attributes
+    ----------
+    main : Fiber or None
+        The thread that has called MPI_Init, where that is not the program's own.
+    has_session : bool
+        Whether it has ever had one.
+    """
+
+    __slots__ = ("finalized", "has_session", "initialized", "main", "thread_level")
+
+    def __init__(self) -> None:
+        options = taken()
+        self.initialized = options.initialize
+        self.finalized = self.has_session = False
+        self.thread_level = options.thread_level if options.threads else c.THREAD_SINGLE
+        self.main: Any = None
+
+
+def of_process_now() -> _Phase:
+    """Return where the running process is."""
+    return of_process("phase", _Phase)
