@@ -25,7 +25,19 @@ from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process.ranks import current
 
-from . import arguments, collectives, conflicts, files, ordering, partitions, point_to_point, requests, resources, rma
+from . import (
+    arguments,
+    collectives,
+    conflicts,
+    epochs,
+    files,
+    ordering,
+    partitions,
+    point_to_point,
+    requests,
+    resources,
+    rma,
+)
 from .around import Hooks, watched
 from .monitor import Monitor, MpiCall, RankState
 from .steps import go_through
@@ -299,7 +311,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         state = monitor.ranks.get(number)
         if state is not None:
             requests.left(monitor, state)
-            rma.left(monitor, number)
+            epochs.left(monitor, number)
             if ended == "finished":
                 resources.left(monitor, state)
     if ended == "finished":

@@ -19,9 +19,10 @@ from xsim_py.mpi4py.bufspec import message, receiver
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
-from . import arguments, buffers, collectives, conflicts
+from . import arguments, buffers, collectives, conflicts, epochs
 from .elements import overlap
 from .exposed import Exposed, has_seen, latest_of, look, see
+from .loops import is_repeated
 from .monitor import is_of_mpi4py
 from .requests import end_uses, of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
@@ -50,6 +51,12 @@ class OpenWindow:
         How many signals have gone to and come from each rank.
     fences : int
         How many the rank has called.
+    begun : dict of int to Place
+        Where it began epochs last: by locks of targets, by other calls, and by Post; see `epochs`.
+    is_opened_by_fence : bool
+        Whether its last fence came before all epochs, and may begin one.
+    locked_inside : Place or None
+        Where a lock was taken since then under which there have been accesses.
     started, exposed_to : list of int
         The members of the groups of the last Start and the last Post.
     allowed : dict of int to Signal
@@ -70,11 +77,14 @@ class OpenWindow:
 
     __slots__ = (
         "allowed",
+        "begun",
         "exposed_to",
         "fences",
         "is_of_library",
+        "is_opened_by_fence",
         "is_shared",
         "key",
+        "locked_inside",
         "locks",
         "open",
         "polled",
@@ -98,9 +108,11 @@ class OpenWindow:
         self.exposed_to: list[int] = []
         self.seen: Sequence[Access] = ()
         self.fences = 0
+        self.begun: dict[int, Place] = {}
+        self.locked_inside: Place | None = None
         self.polled: list[tuple[int, int]] = []
         self.synced: Place | None = None
-        self.is_of_library = self.is_shared = False
+        self.is_of_library = self.is_shared = self.is_opened_by_fence = False
 
 
 def _of(call: MpiCall, win: Any) -> OpenWindow | None:
@@ -227,6 +239,7 @@ def _reads(
         return None
     if access.is_passive:
         access.latest = latest_of(monitor, "stored", mine, target_rank)
+        access.polls = is_repeated(0, sys._getframe())
     return _guarded(monitor, call, mine, target_rank, access, awaited=origin)
 
 
@@ -333,7 +346,10 @@ def _completing(
 
         def done(_: Any) -> None:
             for target in list(targets(mine, next(iter((*args, *kwargs.values())), None))):
-                _complete(call.rank, mine.open.pop(target, ()))
+                accesses = mine.open.pop(target, ())
+                _complete(call.rank, accesses)
+                if accesses:
+                    epochs.accessed(mine, target)
                 kind = mine.locks.pop(target, None) if unlocks else None
                 if kind is not None:
                     signal = Signal()
@@ -401,6 +417,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
             text = f"{access.title} comes before a fence that is said to end nothing (MODE_NOPRECEDE)"
             where = f"{monitor.where(call.place)}: {call.title}"
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
+    epochs.fenced(monitor, call, mine, assertion)
     ended = _ending(call, mine)  # what is complete with the fence is so before any rank leaves it
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
@@ -421,18 +438,24 @@ def _lock(
     lock_type: int = LOCK_EXCLUSIVE,
     assertion: int = 0,
 ) -> After | None:
-    mine = _of(call, win)
-
+    mine, place = _of(call, win), call.place
     if mine is None:
         return None
 
     def done(_: Any) -> None:
         mine.locks[rank] = lock_type
+        mine.begun[rank] = place
         released = monitor.signals.setdefault((mine.key, "Unlock", rank), {}).values()
         before = [signal for kind, signal in released if LOCK_EXCLUSIVE in (kind, lock_type)]
         call.rank.steps.take([], before, False)
 
     return done
+
+
+def _lock_all(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> None:
+    mine = _of(call, win)
+    if mine is not None:
+        mine.begun[epochs.ALL] = call.place
 
 
 def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
@@ -457,6 +480,7 @@ def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: in
 def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
+        mine.begun[epochs.POSTED] = call.place
         mine.exposed_to = _places(mine, group)
         mine.posted = _give(monitor, call, mine, "Post", mine.exposed_to)
         moment = call.rank.next_moment()
@@ -467,6 +491,7 @@ def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int 
 def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
+        mine.begun[epochs.ALL] = call.place
         mine.started = _places(mine, group)
         mine.allowed = dict(zip(mine.started, _await(monitor, call, mine, "Post", mine.started), strict=True))
 
@@ -546,6 +571,7 @@ ADVICE: dict[str, Callable[..., Any]] = {
     "Compare_and_swap": _swaps,
     "Fence": _fence,
     "Lock": _lock,
+    "Lock_all": _lock_all,
     "Unlock": _completing(_one, unlocks=True),
     "Unlock_all": _completing(_every, unlocks=True),
     "Flush": _completing(_one),
@@ -560,20 +586,3 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("Create", "Allocate", "Allocate_shared", "Create_dynamic"), _created),
 }
 """What follows the methods of a window."""
-
-
-# ------------------------------------------------------------------------------------------------- at the end
-
-
-def left(monitor: Monitor, number: int) -> None:
-    """Find the epochs that a rank has never ended."""
-    for mine in monitor.ranks[number].windows.values():
-        epochs = mine.window.epochs
-        if mine.window.freed:
-            continue
-        opened = epochs.opened
-        if opened:
-            place = next((each.place for accesses in mine.open.values() for each in accesses), None)
-            where = place or monitor.ranks[number].objects[id(mine.window)].place
-            text = f"the epoch of the window is never ended: the rank is {opened}"
-            monitor.note(EPOCH_LIFECYCLE, where, text, number)
