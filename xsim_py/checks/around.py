@@ -183,7 +183,7 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
         made = calls.get(fiber) if get_ident() == current.thread else None  # as `here`, with one call less
         if made is None or made.is_open:
             fiber = here()
-            made = monitor.outermost(fiber, made, frame)
+            made = monitor.outermost(fiber, made, frame, title)
             if made is None:
                 return None
         state = made.rank

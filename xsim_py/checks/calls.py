@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable
 from functools import cache, partial, wraps
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import PACKAGE
+from xsim_py.code_origin import PACKAGE, of_program
 from xsim_py.findings import CALL_ORDERING, EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -23,6 +24,7 @@ from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
+from xsim_py.process import lifecycle
 from xsim_py.process.ranks import current
 
 from . import (
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
+    from .around import After
 
 _INVALID = frozenset(
     {
@@ -118,6 +123,7 @@ _NO_PICKLE = (UnpicklingError, EOFError)
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
 
+_OF_MPI4PY = os.path.dirname(MPI.__file__) + os.sep
 _FEW_OBJECTS = 100_000
 
 
@@ -138,11 +144,13 @@ def install(patches: Patches, monitor: Monitor) -> None:
         ),
     )
     for name in _FUNCTIONS:
-        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), Hooks(None, _ended, _failed, _tidy)))
+        hooks = Hooks(_finalize if name == "Finalize" else None, _ended, _failed, _tidy)
+        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), hooks))
     monitor.lines.begin()
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)
     _see_handled_errors(patches, monitor)
+    _see_uncaught_errors(patches, monitor)
     completed, calls = Request._completed, monitor.calls
 
     @wraps(completed)
@@ -176,6 +184,38 @@ def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
         return act(handler, comm, error)
 
     patches.set(BoundHandler, "__call__", handle)
+
+
+def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
+    """Have a monitor told of the exceptions that end ranks."""
+    show = lifecycle._call_hook
+
+    @wraps(show)
+    def shown(rank: Rank, error: BaseException) -> None:
+        _uncaught(monitor, rank.number, error)
+        show(rank, error)
+
+    patches.set(lifecycle, "_call_hook", shown)
+
+
+def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
+    """Find an object of MPI that was taken for one of another kind: it has no such method, or cannot be made one."""
+    tb, place, file = error.__traceback__, None, ""
+    while tb is not None:
+        file = tb.tb_frame.f_code.co_filename
+        if of_program(file):
+            place = tb.tb_frame.f_code, tb.tb_lasti, monitor.doing.get(rank, "")
+        tb = tb.tb_next
+    if place is None or monitor.has_noted(place, rank):
+        return
+    if isinstance(error, AttributeError) and isinstance(error.obj, Handle) and of_program(file):
+        owner = next((cls for cls in measured_owners() if error.name in vars(cls)), None)
+        if owner is not None:
+            kind = type(error.obj).__name__
+            text = f"{kind}.{error.name}: a {kind}{'' if error.obj else ' that is null'} has no such method"
+            monitor.note(INVALID_PARAMETER, place, text, rank)
+    elif isinstance(error, TypeError) and file.startswith(_OF_MPI4PY):
+        monitor.note(INVALID_PARAMETER, place, f"TypeError: {error}", rank)
 
 
 def _collect_seldom(patches: Patches) -> None:
@@ -214,6 +254,11 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
     if issubclass(owner, File) and name in files.ADVICE and name != "Close":
         return files.ADVICE[name]
     return None
+
+
+def _finalize(monitor: Monitor, call: MpiCall) -> After:
+    """Follow ``Finalize``."""
+    return lambda _: monitor.close(call.rank)
 
 
 def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:

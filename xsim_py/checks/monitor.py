@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.code_origin import is_installed, of_program, program_frame, shown
-from xsim_py.findings import PARAMETER_MATCHING, Finding, by_place
+from xsim_py.findings import CALL_ORDERING, PARAMETER_MATCHING, Finding, by_place
 from xsim_py.mpi.transport.call_sites import line_of
+from xsim_py.mpi4py import functions
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from .signatures import Signature
 
 MANY_STEPS = 500
+_OF_LIFE = ("MPI.Init", "MPI.Init_thread", "MPI.Finalize")
+_AT_ANY_TIME = ("Info", "Errhandler", "Status")
+"""The classes whose methods may be called before MPI is initialized, and after it is finalized (MPI 4.1, 11.4.1)."""
 _blank = object.__new__
 _NOWHERE: Place = compile("", "", "exec"), 0, ""
 
@@ -118,12 +122,15 @@ class RankState:
         How many of its threads make calls; its steps are those of all of them.
     moment : int
         How much it has done with the memory of windows.
+    has_sessions : bool
+        Whether it has used sessions without ``MPI.Init``.
     """
 
     __slots__ = (
         "buffers",
         "collectives",
         "exposed",
+        "has_sessions",
         "many",
         "moment",
         "number",
@@ -144,6 +151,7 @@ class RankState:
         self.windows: dict[int, Any] = {}
         self.exposed: list[Any] = []
         self.threads = self.moment = 0
+        self.has_sessions = False
         self.many = MANY_STEPS
 
     def keep_more(self) -> None:
@@ -271,7 +279,7 @@ class Monitor:
             state = self.ranks[number] = RankState(number, self.accesses)
         return state
 
-    def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType) -> MpiCall | None:
+    def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType, title: str) -> MpiCall | None:
         """Return what follows a call that a frame makes: of a thread in its first one, or inside of another call.
 
         Returns
@@ -283,6 +291,10 @@ class Monitor:
             if fiber is None or not is_program(fiber):
                 return None
             state = self.rank(fiber.rank.number)
+            if not (functions.Is_initialized() and not functions.Is_finalized()) and self._is_untimely(
+                state, title, frame
+            ):
+                return None  # so the next one comes here, too
             state.threads += 1
             made = MpiCall(state)
         else:
@@ -295,6 +307,24 @@ class Monitor:
             made = MpiCall(inside.rank, inside)  # the outer one has called back a function of the program
         self.calls[fiber] = made
         return made
+
+    def _is_untimely(self, state: RankState, title: str, frame: FrameType) -> bool:
+        """Find a call before ``MPI.Init`` or after ``MPI.Finalize``; return whether the call is not to be followed."""
+        if functions.Is_initialized() and not functions.Is_finalized():
+            return False
+        owner = title.partition(".")[0]
+        state.has_sessions |= owner == "Session"
+        if title in _OF_LIFE or state.has_sessions:  # what comes from a session needs no MPI.Init
+            return False
+        if owner not in _AT_ANY_TIME:
+            when = "after MPI.Finalize" if functions.Is_finalized() else "before MPI.Init"
+            self.note(CALL_ORDERING, self.place_of(frame, state.number), f"{title} is called {when}", state.number)
+        return True
+
+    def close(self, state: RankState) -> None:
+        """Take note that a rank has finalized MPI: its next call is one too many."""
+        for fiber in [fiber for fiber, call in self.calls.items() if call.rank is state]:
+            del self.calls[fiber]
 
     def open_calls(self) -> list[MpiCall]:
         """Return the calls that have not returned."""
