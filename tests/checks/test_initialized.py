@@ -8,6 +8,7 @@ from xsim_py import simulate
 from xsim_py.findings import CALL_ORDERING
 
 LATE = "import mpi4py\n\nmpi4py.rc.initialize = False\nfrom mpi4py import MPI\n\n"
+OWN = "own = MPI.Intracomm.Create_from_group(group)\ngroup.Free()\nown.Barrier()\nown.Free()\nsession.Finalize()\n"
 
 
 def _found(folder: Path, body: str) -> list[tuple[str, int, str]]:
@@ -32,8 +33,7 @@ def test_call_before_init(tmp_path: Path, call: str) -> None:
         "MPI.Init()\nMPI.COMM_WORLD.Barrier()\nMPI.Finalize()\n",
         "MPI.Info.Create().Free()\nMPI.Init_thread()\nMPI.COMM_WORLD.Barrier()\n",
         "assert not MPI.Is_initialized()\n",
-        "session = MPI.Session.Init()\ngroup = session.Create_group('mpi://WORLD')\n"
-        "own = MPI.Intracomm.Create_from_group(group)\ngroup.Free()\nown.Barrier()\nown.Free()\nsession.Finalize()\n",
+        "session = MPI.Session.Init()\ngroup = session.Create_group('mpi://WORLD')\n" + OWN,
     ],
 )
 def test_calls_in_time(tmp_path: Path, body: str) -> None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .monitor import Monitor, MpiCall
-    from .rma import OpenWindow
     from .sides import Access, MembersCalls
+    from .windows import OpenWindow
 
 _MOST_COMPARED = 64
 """As many accesses between two fences are compared with each other at once; more are left to the end."""

@@ -9,8 +9,8 @@ from xsim_py.mpi.constants import MODE_NOPRECEDE, MODE_NOSUCCEED
 
 if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall
-    from .rma import OpenWindow
     from .sides import Place
+    from .windows import OpenWindow
 
 ALL, POSTED = -1, -2
 """Stand for all targets, and for the rank's own memory, where it is kept where an epoch began."""

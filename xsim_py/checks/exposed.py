@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from .monitor import Monitor, RankState
-    from .rma import OpenWindow
     from .sides import Place
+    from .windows import OpenWindow
 
 
 class Exposed:

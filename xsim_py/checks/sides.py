@@ -305,17 +305,17 @@ class Access(Deed):
 
     def conflicts(self, other: Access) -> bool:
         """Return whether two accesses to the same bytes at the same time would conflict."""
+        if self.only_reads and other.only_reads:
+            return False
         if self.is_local != other.is_local:
             local, remote = (self, other) if self.is_local else (other, self)
-            looked = local.polls if local.how == READ else remote.how == READ and (local.polls or remote.polls)
+            looked = local.polls if local.how == READ else remote.only_reads and (local.polls or remote.polls)
             if looked and remote.is_passive:
                 return False  # 12.7, of the unified memory model: the rank may look, and store where others look
-            if local.how == READ and remote.only_reads:
-                return False
             apart = local.is_passive
         else:
             apart = True
-        if self.how == other.how == READ or (apart and (self.exclusive or other.exclusive) and self.rank != other.rank):
+        if apart and (self.exclusive or other.exclusive) and self.rank != other.rank:
             return False
         if self.how == other.how == ACCUMULATE:
             return not _compatible(self.what, other.what)
