@@ -56,6 +56,18 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
         others = [line for line in listed if not line.startswith(f"{where}: ")]
         for call in group:
             monitor.note(CALL_ORDERING, call.place, f"{title} waits for ever", call.rank.number, *others)
+            _note_requests(monitor, call)
+
+
+def _note_requests(monitor: Monitor, call: MpiCall) -> None:
+    """Take down the requests for which a call waits for ever, where other lines have made them."""
+    for record in call.rank.requests.values():
+        operation = record.task.operation
+        if record.active and operation is not None and operation.waiter is not None:
+            here = monitor.where(call.place)
+            if monitor.where(record.place) != here:
+                text = f"the request of {record.title} never completes"
+                monitor.note(CALL_ORDERING, record.place, text, call.rank.number, f"{here}: {call.title} waits for it")
 
 
 def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:
