@@ -44,3 +44,12 @@ def test_what_comes_of_sessions_is_followed(tmp_path: Path) -> None:
     assert _found(tmp_path, "MPI.Session.Init()\n") == [
         ("ResourceLeak", 6, "the session of Session.Init is never freed")
     ]
+
+
+def test_ended_without_finalize(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import mpi4py\n\nmpi4py.rc.finalize = False\nfrom mpi4py import MPI\n\nMPI.COMM_WORLD.Barrier()\n"
+    )
+    (found,) = simulate(program, ranks=2, check=True).findings
+    assert (found.category, found.line) == (CALL_ORDERING, 6)

@@ -187,15 +187,24 @@ def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
 
 
 def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
-    """Have a monitor told of the exceptions that end ranks."""
-    show = lifecycle._call_hook
+    """Have a monitor told of the exceptions that end ranks, and of ranks that end without ``MPI.Finalize``."""
+    show, announce = lifecycle._call_hook, lifecycle.announce
 
     @wraps(show)
     def shown(rank: Rank, error: BaseException) -> None:
         _uncaught(monitor, rank.number, error)
         show(rank, error)
 
+    @wraps(announce)
+    def announced(rank: Rank, time_ps: int, status: int, message: str, **named: Any) -> None:
+        last = next((call for call in monitor.calls.values() if call.rank.number == rank.number), None)
+        if message == lifecycle.UNFINALIZED and last is not None:
+            text = "the rank ends without MPI.Finalize; this is its last call"
+            monitor.note(CALL_ORDERING, last.place, text, rank.number)
+        announce(rank, time_ps, status, message, **named)
+
     patches.set(lifecycle, "_call_hook", shown)
+    patches.set(lifecycle, "announce", announced)
 
 
 def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:

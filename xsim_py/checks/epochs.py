@@ -8,6 +8,8 @@ from xsim_py.findings import EPOCH_LIFECYCLE
 from xsim_py.mpi.constants import MODE_NOPRECEDE, MODE_NOSUCCEED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .monitor import Monitor, MpiCall
     from .sides import Place
     from .windows import OpenWindow
@@ -36,6 +38,21 @@ def accessed(mine: OpenWindow, target: int) -> None:
     """Take note of accesses that a lock has allowed."""
     if mine.is_opened_by_fence:
         mine.locked_inside = mine.begun.get(target) or mine.begun[ALL]
+
+
+def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
+    """Find the locks that ranks have never given back, for which others wait for ever."""
+    waiting = {call.rank.number: call for call in calls if call.title in ("Win.Lock", "Win.Lock_all")}
+    wanted = {mine.key: call for call in waiting.values() for mine in call.rank.windows.values()}
+    for number, state in monitor.ranks.items():
+        for mine in () if number in waiting else state.windows.values():
+            call = wanted.get(mine.key)
+            if call is None:
+                continue
+            for target in (ALL,) if mine.window.epochs.all_locked else tuple(mine.locks):
+                where = f"{monitor.where(call.place)}: {call.title} of rank {call.rank.number} waits for it"
+                text = f"the lock of {'all ranks' if target == ALL else f'rank {target}'} is never given back"
+                monitor.note(EPOCH_LIFECYCLE, mine.begun[target], text, number, where)
 
 
 def left(monitor: Monitor, number: int) -> None:

@@ -13,7 +13,7 @@ from xsim_py.findings import BUFFERING_HAZARD, CALL_ORDERING, PARAMETER_MATCHING
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.units import spans
 
-from . import partitions
+from . import epochs, partitions
 from .sides import CollectiveCall, MessageSide, RequestWait
 from .steps import go_through
 
@@ -41,6 +41,7 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
         explained |= any(_explains(monitor, send, receive) for send in halves if send.sends)
     explained |= _on_other_communicators(monitor)
     explained |= _otherwise_said(monitor, calls)
+    epochs.held(monitor, calls)
     if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):
         return
     if not calls:
