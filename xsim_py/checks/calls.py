@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable
 from functools import cache, partial, wraps
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.code_origin import PACKAGE
+from xsim_py.code_origin import PACKAGE, of_program
 from xsim_py.findings import CALL_ORDERING, EPOCH_LIFECYCLE, INVALID_PARAMETER, PARAMETER_MATCHING
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
@@ -24,6 +25,7 @@ from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
+from xsim_py.process import lifecycle
 from xsim_py.process.ranks import current
 
 from . import (
@@ -31,6 +33,7 @@ from . import (
     awaiting,
     collectives,
     conflicts,
+    epochs,
     files,
     ordering,
     partitions,
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from xsim_py.process.ranks.patches import Patches
+    from xsim_py.process.ranks.rank import Rank
+
 
 _INVALID = frozenset(
     {
@@ -118,6 +123,7 @@ _NO_PICKLE = (UnpicklingError, EOFError)
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
 
+_OF_MPI4PY = os.path.dirname(MPI.__file__) + os.sep
 _FEW_OBJECTS = 100_000
 _MOST_STEPS = 10_000
 """More of them are not kept where a rank has perhaps waited for what nobody has begun."""
@@ -146,6 +152,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
     _collect_seldom(patches)
     _see_handled_errors(patches, monitor)
     _see_misplaced_calls(patches, monitor)
+    _see_uncaught_errors(patches, monitor)
     completed, calls = Request._completed, monitor.calls
 
     @wraps(completed)
@@ -197,6 +204,47 @@ def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
         refuse(when)
 
     patches.set(misplaced_calls, "refuse", told)
+
+
+def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
+    """Have a monitor told of the exceptions that end ranks, and of ranks that end without ``MPI.Finalize``."""
+    show, announce = lifecycle._call_hook, lifecycle.announce
+
+    @wraps(show)
+    def shown(rank: Rank, error: BaseException) -> None:
+        _uncaught(monitor, rank.number, error)
+        show(rank, error)
+
+    @wraps(announce)
+    def announced(rank: Rank, time_ps: int, status: int, message: str, **named: Any) -> None:
+        last = next((call for call in monitor.calls.values() if call.rank.number == rank.number), None)
+        if message == lifecycle.UNFINALIZED and last is not None:
+            text = "the rank ends without MPI.Finalize; this is its last call"
+            monitor.note(CALL_ORDERING, last.place, text, rank.number)
+        announce(rank, time_ps, status, message, **named)
+
+    patches.set(lifecycle, "_call_hook", shown)
+    patches.set(lifecycle, "announce", announced)
+
+
+def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
+    """Find an object of MPI that was taken for one of another kind: it has no such method, or cannot be made one."""
+    tb, place, file = error.__traceback__, None, ""
+    while tb is not None:
+        file = tb.tb_frame.f_code.co_filename
+        if of_program(file):
+            place = tb.tb_frame.f_code, tb.tb_lasti, monitor.doing.get(rank, "")
+        tb = tb.tb_next
+    if place is None or monitor.has_noted(place, rank):
+        return
+    if isinstance(error, AttributeError) and isinstance(error.obj, Handle) and of_program(file):
+        owner = next((cls for cls in measured_owners() if error.name in vars(cls)), None)
+        if owner is not None:
+            kind = type(error.obj).__name__
+            text = f"{kind}.{error.name}: a {kind}{'' if error.obj else ' that is null'} has no such method"
+            monitor.note(INVALID_PARAMETER, place, text, rank)
+    elif isinstance(error, TypeError) and file.startswith(_OF_MPI4PY):
+        monitor.note(INVALID_PARAMETER, place, f"TypeError: {error}", rank)
 
 
 def _collect_seldom(patches: Patches) -> None:
@@ -340,7 +388,7 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         state = monitor.ranks.get(number)
         if state is not None:
             requests.left(monitor, state)
-            rma.left(monitor, number)
+            epochs.left(monitor, number)
             files.left(monitor, number)
             if ended == "finished":
                 resources.left(monitor, state)

@@ -305,6 +305,35 @@ def _neighbor_alltoall(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
     return _along(sources, dests, of_buffer(sendbuf, len(dests)), of_buffer(recvbuf, len(sources)))
 
 
+def _neighbor_allgatherv(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    sources, dests = _edges(comm)
+    given = of_buffer(sendbuf)
+    gives = {} if given is None else dict.fromkeys(range(len(dests)), given)
+    return _along_each(sources, dests, gives, _blocks(recvbuf, len(sources)))
+
+
+def _neighbor_alltoallv(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    sources, dests = _edges(comm)
+    return _along_each(sources, dests, _blocks(sendbuf, len(dests)), _blocks(recvbuf, len(sources)))
+
+
+def _neighbor_alltoallw(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
+    sources, dests = _edges(comm)
+    return _along_each(sources, dests, _blocks(sendbuf, len(dests), w=True), _blocks(recvbuf, len(sources), w=True))
+
+
+def _along_each(
+    sources: list[int], dests: list[int], given: dict[int, Signature] | None, taken: dict[int, Signature] | None
+) -> Said:
+    """Return what is said of a collective in which each edge has a block of its own: of neighbours with one edge."""
+    return {"gives": _by_neighbor(dests, given or {}), "takes": _by_neighbor(sources, taken or {})}
+
+
+def _by_neighbor(neighbors: list[int], blocks: dict[int, Signature]) -> dict[int, Signature]:
+    places = {each: i for i, each in enumerate(neighbors) if each >= 0 and neighbors.count(each) == 1}
+    return {each: blocks[i] for each, i in places.items() if i in blocks}
+
+
 def _along(sources: list[int], dests: list[int], given: Signature | None, taken: Signature | None) -> Said:
     """Return what is said of a collective in which all edges of a process carry the same."""
     gives = {} if given is None else dict.fromkeys((dest for dest in dests if dest >= 0), given)
@@ -369,10 +398,10 @@ _UPPER: dict[str, Callable[..., Said]] = {
     "Scan": _allreduce,
     "Exscan": _allreduce,
     "Neighbor_allgather": _neighbor_allgather,
-    "Neighbor_allgatherv": _any,
+    "Neighbor_allgatherv": _neighbor_allgatherv,
     "Neighbor_alltoall": _neighbor_alltoall,
-    "Neighbor_alltoallv": _any,
-    "Neighbor_alltoallw": _any,
+    "Neighbor_alltoallv": _neighbor_alltoallv,
+    "Neighbor_alltoallw": _neighbor_alltoallw,
 }
 _LOWER: dict[str, Callable[..., Said]] = {
     "barrier": _barrier,

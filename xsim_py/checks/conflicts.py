@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from .exposed import Exposed
     from .monitor import Monitor, MpiCall, RankState
-    from .rma import OpenWindow
     from .sides import Access, MembersCalls
+    from .windows import OpenWindow
 
 _MOST_COMPARED = 64
 """As many accesses between two fences are compared with each other at once; more are left to the end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.constants import LOCK_EXCLUSIVE
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from .monitor import Monitor, RankState
-    from .rma import OpenWindow
     from .sides import Place
+    from .windows import OpenWindow
 
 
 class Exposed:
@@ -59,6 +60,7 @@ class Exposed:
         if how == LOAD:
             access.polls = self._polls(place, frame, inside)
         else:
+            access.polls = self._is_one_of_several(place, frame)
             latest_of(self._monitor, "stored", self._mine, window.comm.me)[state.number] = access
         self._monitor.accesses.setdefault((self._mine.key, window.comm.me), []).append(access)
         state.steps.take([access], [access], False)
@@ -90,8 +92,8 @@ class Exposed:
 
     def _polls(self, place: Place, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
         """Return whether a load looks until something is there, or has it be there that the rank does not know of."""
-        if any(mine.is_shared and not mine.window.freed for mine in self._state.windows.values()):
-            return True  # a flag in memory that nobody follows may have come before
+        if self._is_told_elsewhere():
+            return True
         if frame is None:
             return False
         if is_polling(place[1], frame):
@@ -100,6 +102,16 @@ class Exposed:
         last = self._monitor.calls.get(current.here())
         has_synced = last is not None and last.name == "Sync" and last.place == self._mine.synced
         return has_synced and is_repeated(place[1], frame)
+
+    def _is_one_of_several(self, place: Place, frame: FrameType | None) -> bool:
+        """Return whether a store is in a loop, or may come after what the rank does not know of."""
+        if self._is_told_elsewhere():
+            return True
+        return is_repeated(0, sys._getframe()) if frame is None else is_repeated(place[1], frame)
+
+    def _is_told_elsewhere(self) -> bool:
+        """Return whether a flag may have come before in memory that nobody follows."""
+        return any(mine.is_shared and not mine.window.freed for mine in self._state.windows.values())
 
 
 def latest_of(monitor: Monitor, what: str, mine: OpenWindow, target: int) -> dict[int, Access]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _LEAVES = (ast.Break, ast.Return, ast.Continue, ast.Raise)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_REPEATING = ("map", "filter", "iter", "reduce", "accumulate", "starmap")
+"""Functions that call one of the program many times."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -83,6 +86,8 @@ def lines_of(file: str) -> LoopLines:
             awaited |= {part for each in awaits for part in _elements(each)}
             deciding |= _leading_to(node, awaits, modules)
             asking |= _asking(node)
+        elif isinstance(node, _COMPREHENSIONS) or (isinstance(node, ast.Call) and _called(node) in _REPEATING):
+            in_loops.update(_span(node))
         elif isinstance(node, _FUNCTIONS):
             outgoing |= _leading_to(node, list(_results(node)), modules)
         elif isinstance(node, ast.Lambda):

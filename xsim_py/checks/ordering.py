@@ -13,7 +13,7 @@ from xsim_py.findings import BUFFERING_HAZARD, CALL_ORDERING, PARAMETER_MATCHING
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.units import spans
 
-from . import partitions
+from . import epochs, partitions
 from .sides import CollectiveCall, MessageSide, RequestWait
 from .steps import go_through
 
@@ -41,6 +41,7 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
         explained |= any(_explains(monitor, send, receive) for send in halves if send.sends)
     explained |= _on_other_communicators(monitor)
     explained |= _otherwise_said(monitor, calls)
+    epochs.held(monitor, calls)
     if explained or monitor.has(CALL_ORDERING, PARAMETER_MATCHING):
         return
     if not calls:
@@ -56,6 +57,18 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
         others = [line for line in listed if not line.startswith(f"{where}: ")]
         for call in group:
             monitor.note(CALL_ORDERING, call.place, f"{title} waits for ever", call.rank.number, *others)
+            _note_requests(monitor, call)
+
+
+def _note_requests(monitor: Monitor, call: MpiCall) -> None:
+    """Take down the requests for which a call waits for ever, where other lines have made them."""
+    for record in call.rank.requests.values():
+        operation = record.task.operation
+        if record.active and operation is not None and operation.waiter is not None:
+            here = monitor.where(call.place)
+            if monitor.where(record.place) != here:
+                text = f"the request of {record.title} never completes"
+                monitor.note(CALL_ORDERING, record.place, text, call.rank.number, f"{here}: {call.title} waits for it")
 
 
 def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:

@@ -29,7 +29,7 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
         buf: Any,
         partitions: int,
         peer: int = ANY_SOURCE,
-        tag: int = ANY_TAG,
+        tag: int = 0 if sends else ANY_TAG,
         info: Any = None,
         *,
         dest: int | None = None,

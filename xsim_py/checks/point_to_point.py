@@ -248,6 +248,58 @@ def send_receive_replace(
     return after
 
 
+def begin_send_receive(
+    monitor: Monitor,
+    call: MpiCall,
+    comm: Any,
+    sendbuf: Any,
+    dest: int,
+    sendtag: int = 0,
+    recvbuf: Any = None,
+    source: int = ANY_SOURCE,
+    recvtag: int = ANY_TAG,
+) -> After:
+    """Follow ``Isendrecv``, of whose buffers the one must not be written, and the other be left alone."""
+    sends, receives = dest != PROC_NULL, source != PROC_NULL
+    if receives:
+        arguments.fits(monitor, call, recvbuf)
+    if sends and receives:
+        buffers.apart(monitor, call, sendbuf, recvbuf)
+    lent = buffers.lent(monitor, call, sendbuf) if sends else None
+    return _exchanging(monitor, call, lent, buffers.awaited(monitor, call, recvbuf) if receives else None)
+
+
+def begin_send_receive_replace(
+    monitor: Monitor,
+    call: MpiCall,
+    comm: Any,
+    buf: Any,
+    dest: int,
+    sendtag: int = 0,
+    source: int = ANY_SOURCE,
+    recvtag: int = ANY_TAG,
+) -> After:
+    """Follow ``Isendrecv_replace``."""
+    receives = source != PROC_NULL
+    if receives:
+        arguments.fits(monitor, call, buf)
+    elif dest == PROC_NULL:
+        return _exchanging(monitor, call)
+    return _exchanging(monitor, call, (buffers.awaited if receives else buffers.lent)(monitor, call, buf))
+
+
+def _exchanging(monitor: Monitor, call: MpiCall, *uses: buffers.Used | None) -> After:
+    """Return what guards the buffers of a request that sends and receives; its two messages are not followed."""
+
+    def begun(request: Any) -> None:
+        record = of_request(monitor, call, request)
+        for used in uses:
+            if record is not None and used is not None:
+                used.begin(record)
+
+    return begun
+
+
 def _pickled(_: Any) -> Signature:
     return PICKLE
 
@@ -261,6 +313,7 @@ def prepare_receive(
     monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
     """Follow ``Recv_init``."""
+    arguments.fits(monitor, call, buf)
     return _prepared(monitor, call, comm, buf, source, tag, sends=False)
 
 
@@ -357,6 +410,8 @@ ADVICE: dict[str, Callable[..., Any]] = {
     "Sendrecv": send_receive(of_buffer),
     "sendrecv": send_receive(_pickled),
     "Sendrecv_replace": send_receive_replace,
+    "Isendrecv": begin_send_receive,
+    "Isendrecv_replace": begin_send_receive_replace,
 }
 """What follows the methods of a communicator."""
 

@@ -19,88 +19,24 @@ from xsim_py.mpi4py.bufspec import message, receiver
 from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
-from . import arguments, buffers, collectives, conflicts
+from . import arguments, buffers, collectives, conflicts, epochs
 from .elements import overlap
 from .exposed import Exposed, has_seen, latest_of, look, see
+from .loops import is_repeated
 from .monitor import is_of_mpi4py
 from .requests import end_uses, of_request
 from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
+from .signatures import kind_of_elements
+from .windows import OpenWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from .around import After
     from .monitor import Monitor, MpiCall, RankState
-    from .sides import Place
 
 SUM = INSTANCES["SUM"]
 _ndarray = np.ndarray
-
-
-class OpenWindow:
-    """One rank's side of a window, as the checks follow it.
-
-    Attributes
-    ----------
-    open : dict of int to dict of Access
-        The accesses that are not complete, by target, in order.
-    locks : dict of int to int
-        The kind of lock that the rank has on each target.
-    signals : dict
-        How many signals have gone to and come from each rank.
-    fences : int
-        How many the rank has called.
-    started, exposed_to : list of int
-        The members of the groups of the last Start and the last Post.
-    allowed : dict of int to Signal
-        The Post of each member whose memory the rank may access after its Start.
-    posted : list of Signal
-        What its last Post has given.
-    seen : list of Access
-        What the last look at the rank's own memory may have seen.
-    polled : list of (int, int)
-        The bytes of the rank's own memory at which it has looked until a value was there.
-    synced : Place or None
-        Where it was synchronised last.
-    is_shared : bool
-        Whether its memory is that of several ranks, whose loads and stores nobody follows.
-    is_of_library : bool
-        Whether it is one of mpi4py's own library, which orders its accesses by loops that look at memory.
-    """
-
-    __slots__ = (
-        "allowed",
-        "exposed_to",
-        "fences",
-        "is_of_library",
-        "is_shared",
-        "key",
-        "locks",
-        "open",
-        "polled",
-        "posted",
-        "seen",
-        "signals",
-        "started",
-        "synced",
-        "window",
-    )
-
-    def __init__(self, window: Any) -> None:
-        self.window = window
-        self.key = (window.comm.cid, window.comm.ranks[0])
-        self.open: dict[int, dict[Access, None]] = {}
-        self.locks: dict[int, int] = {}
-        self.signals: dict[Any, int] = {}
-        self.started: list[int] = []
-        self.allowed: dict[int, Signal] = {}
-        self.posted: list[Signal] = []
-        self.exposed_to: list[int] = []
-        self.seen: Sequence[Access] = ()
-        self.fences = 0
-        self.polled: list[tuple[int, int]] = []
-        self.synced: Place | None = None
-        self.is_of_library = self.is_shared = False
 
 
 def _of(call: MpiCall, win: Any) -> OpenWindow | None:
@@ -136,7 +72,7 @@ def _access(
         call.title,
         call.place,
         how,
-        f"{getattr(op._impl, 'name', '')} on {core.name or core.typechar}" if op is not None else "",
+        f"{getattr(op._impl, 'name', '')} on {kind_of_elements(core)}" if op is not None else "",
         buffers.pieces_from(displacement * window.shape.units[target], core, count) if count * core.size else [],
         exclusive=mine.locks.get(target) == LOCK_EXCLUSIVE,
         epoch=mine.fences,
@@ -229,6 +165,7 @@ def _reads(
         return None
     if access.is_passive:
         access.latest = latest_of(monitor, "stored", mine, target_rank)
+        access.polls = is_repeated(0, sys._getframe())
     return _guarded(monitor, call, mine, target_rank, access, awaited=origin)
 
 
@@ -252,6 +189,7 @@ def _fetches(
     access.latest = latest = latest_of(monitor, ACCUMULATE, mine, target_rank)
     see(access)
     if access.only_reads:
+        access.polls = access.is_passive and is_repeated(0, sys._getframe())
         return _guarded(monitor, call, mine, target_rank, access, awaited=result)
     return _guarded(monitor, call, mine, target_rank, access, origin, compare, awaited=result, latest=latest)
 
@@ -335,7 +273,10 @@ def _completing(
 
         def done(_: Any) -> None:
             for target in list(targets(mine, next(iter((*args, *kwargs.values())), None))):
-                _complete(call.rank, mine.open.pop(target, ()))
+                accesses = mine.open.pop(target, ())
+                _complete(call.rank, accesses)
+                if accesses:
+                    epochs.accessed(mine, target)
                 kind = mine.locks.pop(target, None) if unlocks else None
                 if kind is not None:
                     signal = Signal()
@@ -403,6 +344,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
             text = f"{access.title} comes before a fence that is said to end nothing (MODE_NOPRECEDE)"
             where = f"{monitor.where(call.place)}: {call.title}"
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
+    epochs.fenced(monitor, call, mine, assertion)
     ended = _ending(call, mine)  # what is complete with the fence is so before any rank leaves it
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
@@ -423,18 +365,24 @@ def _lock(
     lock_type: int = LOCK_EXCLUSIVE,
     assertion: int = 0,
 ) -> After | None:
-    mine = _of(call, win)
-
+    mine, place = _of(call, win), call.place
     if mine is None:
         return None
 
     def done(_: Any) -> None:
         mine.locks[rank] = lock_type
+        mine.begun[rank] = place
         released = monitor.signals.setdefault((mine.key, "Unlock", rank), {}).values()
         before = [signal for kind, signal in released if LOCK_EXCLUSIVE in (kind, lock_type)]
         call.rank.steps.take([], before, False)
 
     return done
+
+
+def _lock_all(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> None:
+    mine = _of(call, win)
+    if mine is not None:
+        mine.begun[epochs.ALL] = call.place
 
 
 def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
@@ -459,6 +407,7 @@ def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: in
 def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
+        mine.begun[epochs.POSTED] = call.place
         mine.exposed_to = _places(mine, group)
         mine.posted = _give(monitor, call, mine, "Post", mine.exposed_to)
         moment = call.rank.next_moment()
@@ -469,6 +418,7 @@ def _post(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int 
 def _start(monitor: Monitor, call: MpiCall, win: Any, group: Any, assertion: int = 0) -> None:
     mine = _of(call, win)
     if mine is not None:
+        mine.begun[epochs.ALL] = call.place
         mine.started = _places(mine, group)
         mine.allowed = dict(zip(mine.started, _await(monitor, call, mine, "Post", mine.started), strict=True))
 
@@ -550,6 +500,7 @@ ADVICE: dict[str, Callable[..., Any]] = {
     "Compare_and_swap": _swaps,
     "Fence": _fence,
     "Lock": _lock,
+    "Lock_all": _lock_all,
     "Unlock": _completing(_one, unlocks=True),
     "Unlock_all": _completing(_every, unlocks=True),
     "Flush": _completing(_one),
@@ -564,20 +515,3 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("Create", "Allocate", "Allocate_shared", "Create_dynamic"), _created),
 }
 """What follows the methods of a window."""
-
-
-# ------------------------------------------------------------------------------------------------- at the end
-
-
-def left(monitor: Monitor, number: int) -> None:
-    """Find the epochs that a rank has never ended."""
-    for mine in monitor.ranks[number].windows.values():
-        epochs = mine.window.epochs
-        if mine.window.freed:
-            continue
-        opened = epochs.opened
-        if opened:
-            place = next((each.place for accesses in mine.open.values() for each in accesses), None)
-            where = place or monitor.ranks[number].objects[id(mine.window)].place
-            text = f"the epoch of the window is never ended: the rank is {opened}"
-            monitor.note(EPOCH_LIFECYCLE, where, text, number)

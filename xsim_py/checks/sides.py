@@ -253,9 +253,12 @@ class Access(Deed):
         What has the buffers of the origin, until the access is complete there.
     is_local, is_passive : bool
         Whether it is a load or a store of the rank itself; whether who makes it has a lock, or a lock of itself.
-    polls, was_polled : bool
-        Of a load: whether the rank looks until a value is there. Of one that is local: whether it has done so before
-        at the same bytes, so that what others have begun to put there, as it knows, is there.
+    polls : bool
+        Of a load: whether the rank looks until a value is there. Of a store, and of a read of another rank's memory:
+        whether it is one of several, so that readers may look until a value is there, or make do with any.
+    was_polled : bool
+        Of one that is local: whether the rank has looked before at the same bytes until a value was there, so that what
+        others have begun to put there, as it knows, is there.
     after : list of Access
         Of one that fetches: the accumulations whose results it may have seen, after which it comes.
     latest : dict of int to Access
@@ -311,18 +314,19 @@ class Access(Deed):
         Two windows know nothing of each other: neither do their locks keep apart what goes through them, nor is one
         accumulation atomic beside another one (MPI 4.1, 12.2.1).
         """
+        if self.only_reads and other.only_reads:
+            return False
         if through_two:
-            return not (self.only_reads and other.only_reads)
+            return True
         if self.is_local != other.is_local:
             local, remote = (self, other) if self.is_local else (other, self)
-            if remote.is_passive and (local.polls if local.how == READ else remote.how == READ):
+            looked = local.polls if local.how == READ else remote.only_reads and (local.polls or remote.polls)
+            if looked and remote.is_passive:
                 return False  # 12.7, of the unified memory model: the rank may look, and store where others look
-            if local.how == READ and remote.only_reads:
-                return False
             apart = local.is_passive
         else:
             apart = True
-        if self.how == other.how == READ or (apart and (self.exclusive or other.exclusive) and self.rank != other.rank):
+        if apart and (self.exclusive or other.exclusive) and self.rank != other.rank:
             return False
         if self.how == other.how == ACCUMULATE:
             return not _compatible(self.what, other.what) or self._cuts(other)

@@ -94,6 +94,12 @@ def of_elements(core: Type, count: int) -> Signature:
     return ((runs[0][0], runs[0][1] * count),) if len(runs) == 1 else _joined(list(runs) * count)
 
 
+@lru_cache(maxsize=256)
+def kind_of_elements(core: Type) -> str:
+    """Return of which basic type the elements of a datatype are, as accumulations want it (MPI 4.1, 12.3.4)."""
+    return " and ".join(dict.fromkeys(name for name, _ in _runs(core)))
+
+
 def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
     """Return the signature of a buffer argument, or of each of its blocks; None where it is none that is understood."""
     if type(buf) is _ndarray and not blocks:  # hot path

@@ -50,6 +50,7 @@ from xsim_py.process.ranks.rank import FIRST_PID, Abort
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
+UNFINALIZED = "ended without MPI_Finalize"
 _KILLED = 128 + signal.SIGKILL
 _STALLED = 3
 
@@ -70,7 +71,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
             _run_atexit(rank.extra.get("atexit", []))
         finalizers.end(rank)
         if message is None and rank.shard.unfinalized(rank):
-            message = "ended without MPI_Finalize"
+            message = UNFINALIZED
         if rank.extra is not None:
             threads.abandon_daemons(rank)
         context.release(rank, dead=False)

@@ -1,0 +1,72 @@
+"""Checks of the epochs of a rank on a window: one inside of another, and those that are never ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.findings import EPOCH_LIFECYCLE
+from xsim_py.mpi.constants import MODE_NOPRECEDE, MODE_NOSUCCEED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .monitor import Monitor, MpiCall
+    from .sides import Place
+    from .windows import OpenWindow
+
+ALL, POSTED = -1, -2
+"""Stand for all targets, and for the rank's own memory, where it is kept where an epoch began."""
+
+
+def fenced(monitor: Monitor, call: MpiCall, mine: OpenWindow, assertion: int) -> None:
+    """Find accesses under a lock that was taken after the fence before this one.
+
+    The two fences are an epoch then, and the lock begins one inside of it (MPI 4.1, 12.5.1 and 12.5.3). That counts
+    only where the first fence comes before all epochs of the rank: many programs that change from fences to locks do
+    not say so by MODE_NOSUCCEED, and to the libraries the last fence is an end.
+    """
+    if mine.locked_inside is not None and not assertion & MODE_NOPRECEDE:
+        text = "a lock is taken and given back between two calls of Win.Fence, which are an epoch themselves"
+        where = f"{monitor.where(call.place)}: {call.title}"
+        monitor.note(EPOCH_LIFECYCLE, mine.locked_inside, text, call.rank.number, where)
+    mine.is_opened_by_fence = not mine.begun and not assertion & MODE_NOSUCCEED
+    mine.locked_inside = None
+    mine.begun[ALL] = call.place
+
+
+def accessed(mine: OpenWindow, target: int) -> None:
+    """Take note of accesses that a lock has allowed."""
+    if mine.is_opened_by_fence:
+        mine.locked_inside = mine.begun.get(target) or mine.begun[ALL]
+
+
+def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
+    """Find the locks that ranks have never given back, for which others wait for ever."""
+    waiting = {call.rank.number: call for call in calls if call.title in ("Win.Lock", "Win.Lock_all")}
+    wanted = {mine.key: call for call in waiting.values() for mine in call.rank.windows.values()}
+    for number, state in monitor.ranks.items():
+        for mine in () if number in waiting else state.windows.values():
+            call = wanted.get(mine.key)
+            if call is None:
+                continue
+            for target in (ALL,) if mine.window.epochs.all_locked else tuple(mine.locks):
+                where = f"{monitor.where(call.place)}: {call.title} of rank {call.rank.number} waits for it"
+                text = f"the lock of {'all ranks' if target == ALL else f'rank {target}'} is never given back"
+                monitor.note(EPOCH_LIFECYCLE, mine.begun[target], text, number, where)
+
+
+def left(monitor: Monitor, number: int) -> None:
+    """Find the epochs that a rank has never ended."""
+    for mine in monitor.ranks[number].windows.values():
+        opened = "" if mine.window.freed else mine.window.epochs.opened
+        if opened:
+            text = f"the epoch of the window is never ended: the rank is {opened}"
+            made: Place = monitor.ranks[number].objects[id(mine.window)].place
+            monitor.note(EPOCH_LIFECYCLE, _beginning(mine, mine.window.epochs) or made, text, number)
+
+
+def _beginning(mine: OpenWindow, epochs: Any) -> Place | None:
+    """Return where the first access of an epoch was made, or where it was begun."""
+    places = [each.place for accesses in mine.open.values() for each in accesses]
+    keys = (POSTED,) if epochs.exposed_to is not None else (*epochs.targets, ALL)
+    return next(iter([*places, *(mine.begun[key] for key in keys if key in mine.begun)]), None)
