@@ -18,19 +18,11 @@ ALL, POSTED = -1, -2
 """Stand for all targets, and for the rank's own memory, where it is kept where an epoch began."""
 
 
-def fenced(monitor: Monitor, call: MpiCall, mine: OpenWindow, assertion: int) -> None:
-    """Find accesses under a lock that was taken after the fence before this one.
-
-    The two fences are an epoch then, and the lock begins one inside of it (MPI 4.1, 12.5.1 and 12.5.3). That counts
-    only where the first fence comes before all epochs of the rank: many programs that change from fences to locks do
-    not say so by MODE_NOSUCCEED, and to the libraries the last fence is an end.
-    """
-    if mine.locked_inside is not None and not assertion & MODE_NOPRECEDE:
-        text = "a lock is taken and given back between two calls of Win.Fence, which are an epoch themselves"
-        where = f"{monitor.where(call.place)}: {call.title}"
-        monitor.note(EPOCH_LIFECYCLE, mine.locked_inside, text, call.rank.number, where)
+def fenced(call: MpiCall, mine: OpenWindow, assertion: int) -> None:
+    """Take note of a fence, which ends what the one before has begun, and begins another epoch."""
+    if mine.fences != 1 or assertion & MODE_NOPRECEDE:
+        mine.locked_inside = None
     mine.is_opened_by_fence = not mine.begun and not assertion & MODE_NOSUCCEED
-    mine.locked_inside = None
     mine.begun[ALL] = call.place
 
 
@@ -56,8 +48,16 @@ def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
 
 
 def left(monitor: Monitor, number: int) -> None:
-    """Find the epochs that a rank has never ended."""
+    """Find the epochs that a rank has never ended, and accesses under a lock that was taken between two fences.
+
+    The two fences are an epoch then, and the lock begins one inside of it (MPI 4.1, 12.5.1 and 12.5.3). That counts
+    only where they are all the fences of a window, and nothing came before: programs that have them as barriers between
+    locks do not say so by assertions, and no library minds.
+    """
     for mine in monitor.ranks[number].windows.values():
+        if mine.locked_inside is not None and mine.fences == 2:
+            text = "a lock is taken and given back between two calls of Win.Fence, which are an epoch themselves"
+            monitor.note(EPOCH_LIFECYCLE, mine.locked_inside, text, number)
         opened = "" if mine.window.freed else mine.window.epochs.opened
         if opened:
             text = f"the epoch of the window is never ended: the rank is {opened}"

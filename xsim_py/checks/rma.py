@@ -344,7 +344,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
             text = f"{access.title} comes before a fence that is said to end nothing (MODE_NOPRECEDE)"
             where = f"{monitor.where(call.place)}: {call.title}"
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
-    epochs.fenced(monitor, call, mine, assertion)
+    epochs.fenced(call, mine, assertion)
     ended = _ending(call, mine)  # what is complete with the fence is so before any rank leaves it
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
