@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 80
 _CUT = "wall limit"  # as a run ends that has taken too long
-_LEAST_S = 0.3
-_PART = 0.25
-"""All further runs together take this part of the first one's CPU time, or `_LEAST_S` where that is more."""
+_MOST_S = 0.3
+"""All further runs together may take so much CPU time, by an estimate: what is reported must not depend on the load."""
+_RUN_S, _RANK_S, _EVENT_S = 0.02, 0.0002, 0.00006
+"""A checked run takes so long, and so much more for each rank and each event, where the program computes little."""
+_BUSY = 2
+"""A busy machine may take so many times as long; what takes longer, computes."""
 _MOST_ALIKE = 3
 """So many of the matches of one line are tried that put one sender in the place of another one."""
 
@@ -82,7 +85,7 @@ def checked(
     spent_s = time.process_time() - began_s
     found = list(monitor.findings())
     if repeats and asked.schedule is None and not asked.restart and result.ended in ("finished", "aborted", "stalled"):
-        further = _FurtherRuns(once, spent_s, list_all=asked.check == RACES)
+        further = _FurtherRuns(once, result, spent_s, list_all=asked.check == RACES)
         if monitor.is_doubtful:
             found += _without_buffers(further)
         # A run that has failed may do so only because of its matches.
@@ -99,29 +102,32 @@ class _FurtherRuns:
     ----------
     once : callable
         See `checked`.
+    first : Result
+        The run that has left something open.
     spent_s : float
-        The CPU time of the first run.
+        Its CPU time.
     list_all : bool
         Whether races are to be listed that change nothing: who asks for them has time for some runs.
     """
 
-    def __init__(self, once: Once, spent_s: float, *, list_all: bool) -> None:
+    def __init__(self, once: Once, first: Result, spent_s: float, *, list_all: bool) -> None:
         self._once = once
-        self._spent_s = spent_s
-        self._until_s = time.process_time() + max(_LEAST_S, _PART * spent_s, list_all * 4 * spent_s)
+        self._each_s = _RUN_S + first.ranks * _RANK_S + first.events * _EVENT_S
+        self._left_s = max(_MOST_S, list_all * 4 * self._each_s)
+        self._until_s = time.process_time() + _BUSY * max(_MOST_S, list_all * 4 * spent_s)
+        self._computes = spent_s > _BUSY * _MOST_S / 3 and not list_all
         self.list_all = list_all
 
-    def _left_s(self) -> float:
-        return self._until_s - time.process_time()
-
-    def has_time(self, runs: float = 0) -> bool:
-        """Return whether there is time left, for so many runs as long as the first at least."""
-        return self._left_s() > runs * self._spent_s
+    def has_time(self, runs: int = 0) -> bool:
+        """Return whether there is time left, for so many runs at least."""
+        enough = self._left_s > runs * self._each_s and not self._computes
+        return enough and time.process_time() < self._until_s
 
     def run(self, **told: Any) -> tuple[Result, str]:
         """Run it, for a limited time; return the result and what was printed."""
         stdout, stderr = io.StringIO(), io.StringIO()
-        limit_s = max(self._left_s(), _LEAST_S)
+        limit_s = max(self._until_s - time.process_time(), _MOST_S)
+        self._left_s -= self._each_s
         return self._once((stdout, stderr), label=True, cpu_limit_s=limit_s, **told), stdout.getvalue()
 
 
