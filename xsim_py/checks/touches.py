@@ -50,7 +50,7 @@ MOST_LOOKS = 1_000
 _UNREAD: Any = object()
 _QUIET: Any = object()
 _NO_LOOK = (A_TRUTH, ("bool",))
-"""What is asked so of a bytearray, or of an array of Python, may be known by its length."""
+"""These ask for the truth of an array; that of a bytearray, or of an array of Python, is told by its length alone."""
 
 
 class GuardedMemory(Protocol):
