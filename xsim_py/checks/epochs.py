@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.findings import EPOCH_LIFECYCLE
-from xsim_py.mpi.constants import MODE_NOPRECEDE, MODE_NOSUCCEED
+from xsim_py.mpi.constants import LOCK_EXCLUSIVE, LOCK_SHARED, MODE_NOPRECEDE, MODE_NOSUCCEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,17 +35,27 @@ def accessed(mine: OpenWindow, target: int) -> None:
 
 def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
     """Find the locks that ranks have never given back, for which others wait for ever."""
-    waiting = {call.rank.number: call for call in calls if call.title in ("Win.Lock", "Win.Lock_all")}
-    wanted = {mine.key: call for call in waiting.values() for mine in call.rank.windows.values()}
-    for number, state in monitor.ranks.items():
-        for mine in () if number in waiting else state.windows.values():
-            call = wanted.get(mine.key)
-            if call is None:
-                continue
-            for target in (ALL,) if mine.window.epochs.all_locked else tuple(mine.locks):
+    waiting = {call.rank.number: call for call in calls if call.title == "Win.Lock"}
+    holding = [
+        (number, mine)
+        for number, state in monitor.ranks.items()
+        for mine in (() if number in waiting else state.windows.values())
+    ]
+    for call in waiting.values():
+        wants = [theirs for theirs in call.rank.windows.values() if theirs.wanted is not None]
+        for theirs, (number, mine) in product(wants, holding):
+            for target in _in_the_way(mine, theirs) if mine.key == theirs.key else ():
                 where = f"{monitor.where(call.place)}: {call.title} of rank {call.rank.number} waits for it"
                 text = f"the lock of {'all ranks' if target == ALL else f'rank {target}'} is never given back"
                 monitor.note(EPOCH_LIFECYCLE, mine.begun[target], text, number, where)
+
+
+def _in_the_way(mine: OpenWindow, theirs: OpenWindow) -> list[int]:
+    """Return the targets of those locks of a rank that keep another one from the lock for which it waits."""
+    assert theirs.wanted is not None
+    target, kind = theirs.wanted
+    locks = {ALL: LOCK_SHARED} if mine.window.epochs.all_locked else mine.locks
+    return [held for held in locks if held in (ALL, target) and LOCK_EXCLUSIVE in (kind, locks[held])]
 
 
 def left(monitor: Monitor, number: int) -> None:

@@ -18,6 +18,8 @@ class OpenWindow:
         The accesses that are not complete, by target, in order.
     locks : dict of int to int
         The kind of lock that the rank has on each target.
+    wanted : (int, int) or None
+        The target of the lock for which the rank waits, and its kind; nobody waits for a lock of all.
     signals : dict
         How many signals have gone to and come from each rank.
     fences : int
@@ -64,6 +66,7 @@ class OpenWindow:
         "signals",
         "started",
         "synced",
+        "wanted",
         "window",
     )
 
@@ -72,6 +75,7 @@ class OpenWindow:
         self.key = (window.comm.cid, window.comm.ranks[0])
         self.open: dict[int, dict[Access, None]] = {}
         self.locks: dict[int, int] = {}
+        self.wanted: tuple[int, int] | None = None
         self.signals: dict[Any, int] = {}
         self.started: list[int] = []
         self.allowed: dict[int, Signal] = {}
