@@ -1,8 +1,9 @@
 """``python -m tests.clients``: run the tests of public packages on virtual ranks and under a real mpiexec.
 
 Each client of ``suites/`` gets an environment of its own in ``.clients/``, with the real MPI of the package index. What
-has been run is kept there and not run again. Ends with status 1 if a test does otherwise on virtual ranks and the
-client's description does not say why.
+has been run is kept there and not run again. ``--write`` renews the lines of the pages that were made whole, and lets
+the others stay. Ends with status 1 if a test does otherwise on virtual ranks and the client's description does not
+say why.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from tests.clients.environment import ROOT, CannotRun, Environment
 from tests.clients.judgement import counts, differences, failures, merged, unexpected
 from tests.clients.page import Row, session_table, write_pages
 from tests.clients.running import SESSION, WAYS, Result, Run, all_runs, run, runs_on_many
+
+WRITE = (
+    "write the pages of the documentation, too: a line that was made whole, in each way that the page has of it, "
+    "replaces that of the same client and ranks; one with dots, only one with dots; all others stay"
+)
 
 
 class Campaign:
@@ -41,7 +47,7 @@ class Campaign:
         versions = environment.versions()
         for one in (*all_runs(environment), *runs_on_many(environment)):
             for ranks in self._ranks:
-                if self._options.runs in one.name and ranks in one.ranks:
+                if ranks in one.ranks:
                     self.rows.append(self._row(environment, one, ranks))
                     self.rows[-1].versions.update(versions)
 
@@ -64,11 +70,12 @@ class Campaign:
         return row
 
     def _results(self, environment: Environment, one: Run, ranks: int) -> Iterator[tuple[str, Result]]:
+        meant = self._options.runs in one.name
         for way in one.ways(ranks):
             kept = environment.folder / "results" / f"{one.name.replace('/', '_')}-{ranks}-{way}.json"
-            if kept.exists() and way not in self._options.again.split(","):
+            if kept.exists() and not (meant and way in self._options.again.split(",")):
                 yield way, Result.read(kept)
-            elif way in self._ways:
+            elif meant and way in self._ways:
                 result = run(environment, one, ranks, way)
                 result.write(kept)
                 yield way, result
@@ -81,9 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-n", "--ranks", default=",".join(map(str, (*RANKS, MANY))), help="numbers of ranks")
     parser.add_argument("--ways", default=",".join(WAYS), help="ways to run that are not yet there")
     parser.add_argument("--again", default="", help="ways to run again even if they are there")
-    parser.add_argument("--runs", default="", help="only runs with this in their name")
+    parser.add_argument("--runs", default="", help="run only what has this in its name")
     parser.add_argument("--folder", type=Path, default=ROOT / ".clients", help="where to install and to keep results")
-    parser.add_argument("--write", action="store_true", help="write the page of the documentation, too")
+    parser.add_argument("--write", action="store_true", help=WRITE)
     options = parser.parse_args(arguments)
     options.folder = options.folder.resolve()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -101,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.write:
         write_pages(campaign.rows, campaign.cannot, options.ways.split(","))
-    print(*session_table(campaign.rows), sep="\n")
+    print(*session_table(campaign.rows, campaign.cannot), sep="\n")
     bad = sum(len(found) for row in campaign.rows for found in row.unexpected.values())
     print(f"{len(campaign.rows)} runs, {bad} unexpected differences, {len(campaign.cannot)} clients could not be run")
     return 1 if bad else 0

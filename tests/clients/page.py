@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from tests.clients.description import Client
@@ -15,6 +16,7 @@ from tests.clients.running import ANY, END, SESSION, WAYS, Result
 
 _COUNTS = "passed/failed/skipped, s"
 PAGE, SESSIONS = ROOT / "docs" / "reference" / "clients.md", ROOT / "docs" / "reference" / "sessions.md"
+DOTS = "…"  # not every run of a line has been made
 EACH_RANK = WAYS[:-1]  # what tells of each rank by itself
 MARK = "<!-- what follows is written by `python -m tests.clients --write` -->"
 
@@ -34,7 +36,7 @@ class Row:
 
 
 def write_pages(rows: Sequence[Row], cannot: dict[str, str], ways: Sequence[str]) -> None:
-    """Write what is below the mark anew, in the pages of the ways that were asked for."""
+    """Write what has been made below the mark, in the pages of the ways that were asked for."""
     if set(ways) & set(EACH_RANK[1:]):
         _write(PAGE, text(rows, cannot))
     if SESSION in ways:
@@ -42,8 +44,44 @@ def write_pages(rows: Sequence[Row], cannot: dict[str, str], ways: Sequence[str]
 
 
 def _write(page: Path, lines: Iterable[str]) -> None:
-    above = page.read_text(encoding="utf-8").partition(MARK)[0]
+    above, _, below = page.read_text(encoding="utf-8").partition(MARK)
+    lines = renewed(below.splitlines(), lines)
     page.write_text(above + MARK + "\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def renewed(old: Iterable[str], new: Iterable[str]) -> Iterator[str]:
+    """Yield the old lines with the new ones that replace them, and of each client with such a line the new notes."""
+    (old_head, rows, notes), (head, new_rows, new_notes) = _parsed(old), _parsed(new)
+    fresh = {key: line for key, line in new_rows.items() if _replaces(line, rows.get(key, DOTS))}
+    clients = {client for client, _ in fresh}
+    rows |= fresh
+    notes |= {client: lines for client, lines in new_notes.items() if client in clients or client not in notes}
+    yield from head or old_head
+    yield from (rows[key] for key in sorted(rows))
+    yield ""
+    yield from chain.from_iterable(notes[client] for client in sorted(notes))
+
+
+def _parsed(lines: Iterable[str]) -> tuple[list[str], dict[tuple[str, int], str], dict[str, list[str]]]:
+    """Return the head of a table, its lines by client and ranks, and the notes by client."""
+    head, rows, notes = list[str](), dict[tuple[str, int], str](), defaultdict[str, list[str]](list)
+    client = ""
+    for line in lines:
+        if row := re.match(r"\| (\S+) \| (\d+) \|", line):
+            rows[row[1], int(row[2])] = line
+        elif line.startswith("|"):
+            head.append(line)
+        elif line:
+            note = re.match(r"\* \*\*(.+?)\*\*: ", line)
+            client = note[1] if note else client
+            notes[client].append(line)
+    return head, rows, dict(notes)
+
+
+def _replaces(new: str, old: str) -> bool:
+    """Say whether a new line is whole, without dots and with each cell that the old one has, or the old has dots."""
+    cells = zip(new.split("|"), old.split("|"), strict=False)
+    return DOTS in old or not (DOTS in new or any(there.strip() and not cell.strip() for cell, there in cells))
 
 
 def text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
@@ -52,7 +90,7 @@ def text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
     yield "| client | ranks | " + " | ".join(f"{way}: {_COUNTS}" for way in EACH_RANK) + " | differ |"
     yield "| --- | ---: " + "| ---: " * len(EACH_RANK) + "| ---: |"
     for (name, ranks), group in _grouped(rows).items():
-        number = len(every[name, ranks])
+        number = len(every[name, ranks]) + (name in cannot)
         cells = [_cell([row.results[way] for row in group if way in row.results], number) for way in EACH_RANK]
         differing = [sum(len(row.found.get(way, [])) for row in group) for way in EACH_RANK[1:]]
         yield f"| {name} | {ranks} | {' | '.join(cells)} | {', '.join(map(str, differing))} |"
@@ -62,12 +100,12 @@ def text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
 
 def session_text(rows: Sequence[Row], cannot: dict[str, str]) -> Iterator[str]:
     """The lines of the table of sessions, and what is to be said of the clients in it."""
-    yield from session_table(rows)
+    yield from session_table(rows, cannot)
     yield ""
     yield from _notes([row for row in rows if SESSION in row.results], cannot, (SESSION,))
 
 
-def session_table(rows: Sequence[Row]) -> Iterator[str]:
+def session_table(rows: Sequence[Row], cannot: Collection[str] = ()) -> Iterator[str]:
     """The lines of the table of sessions, in which a test counts once; nothing, if there is none."""
     every = _grouped(row for row in rows if SESSION in row.ways)
     rows = [row for row in rows if SESSION in row.results]
@@ -76,7 +114,7 @@ def session_table(rows: Sequence[Row]) -> Iterator[str]:
         yield "| --- | ---: | ---: | ---: | ---: |"
     for (name, ranks), group in _grouped(rows).items():
         real = [merged(row.results[WAYS[0]]) for row in group if WAYS[0] in row.results]
-        number = len(every[name, ranks])
+        number = len(every[name, ranks]) + (name in cannot)
         cells = _cell(real, number), _cell([row.results[SESSION] for row in group], number)
         late = sum(row.results[SESSION].late for row in group)
         early = sum(END not in row.results[SESSION].outcomes.get(ANY, {}) for row in group) - late
@@ -107,7 +145,7 @@ def _cell(results: Sequence[Result], runs: int) -> str:
     """What became of all runs; dots say that not all have been run in this way."""
     if not results:
         return ""
-    dots = "" if len(results) == runs else "…"
+    dots = "" if len(results) == runs else DOTS
     each = [counts(result) for result in results]
     return (
         f"{'/'.join(str(sum(kind)) for kind in zip(*each, strict=True))}, {sum(r.seconds for r in results):.0f}{dots}"

@@ -31,6 +31,7 @@ REQUIRES = (
     "scipy==1.13.1",
     "cython==0.29.37",
     "setuptools==69.5.1",
+    "setuptools-scm==8.1.0",
     "wheel==0.45.1",
     "dill==0.4.1",
     "multiprocess==0.70.19",
