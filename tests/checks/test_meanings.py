@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+from xsim_py import simulate
+
 PROGRAM = """
 import ctypes, mmap, os
 import numpy as np
@@ -56,3 +60,17 @@ for name in sorted(_ASKING | _SHARING):
 def test_the_functions_that_look_at_no_element_do_not():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert not done.stdout
+
+
+@pytest.mark.parametrize("use", ["statistics.watch(box)", "kept(box)", "statistics.Watch(box)"])
+def test_a_module_of_the_program_may_be_named_like_one_of_the_library(tmp_path, use):
+    own = "seen = []\ndef watch(box): seen.append(box)\nclass Watch:\n    def __init__(self, box): self.box = box\n"
+    (tmp_path / "statistics.py").write_text(own)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np\nimport statistics\nfrom statistics import watch as kept\nfrom mpi4py import MPI\n"
+        "comm, box = MPI.COMM_WORLD, np.zeros(2)\n"
+        f"request = comm.Irecv(box, 1 - comm.rank)\n{use}\ncomm.Send(np.ones(2), 1 - comm.rank)\nrequest.Wait()\n"
+    )
+    result = simulate(program, ranks=2, check=True)
+    assert (result.findings, result.exit_status) == ((), 0)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xsim_py.code_origin import of_program
 from xsim_py.mpi4py.handle import Handle
 
 from .elements import picked
@@ -252,6 +253,8 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
     defined = type(owner) if function is None else function
     module = getattr(defined, "__module__", None) or type(getattr(defined, "__self__", None)).__module__
     top = module.partition(".")[0]
+    if _is_of_program(function, value_of(callee[:1], scope)):
+        return ""  # a module of its own may be named like one of the library
     if top in _OF_LIBRARY:
         names = _OF_LIBRARY[top]
         return LOAD if not holder and (names is None or name in names) else ""
@@ -262,6 +265,13 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
     if name in _ASKING or (name in _SHARING and not holder) or (name == "array" and module.startswith("numpy.ma")):
         return ""
     return touch.how
+
+
+def _is_of_program(function: Any, owner: Any) -> bool:
+    """Return whether a function, which may be in a module, stands in a file of the program."""
+    code = getattr(function, "__code__", None)
+    file = getattr(owner if type(owner) is ModuleType else None, "__file__", None) if code is None else code.co_filename
+    return file is not None and of_program(file)
 
 
 def runs_code(value: Any) -> bool:
