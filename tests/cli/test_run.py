@@ -138,7 +138,7 @@ def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimul
         ("run -n 2 --wall-limit 3kg prog.py", "argument --wall-limit: '3kg' has no known unit"),
         ("run -n 2 --wall-limit -3 prog.py", "--wall-limit"),
         ("run -n 2 --set latency prog.py", "'latency' is not of the form path=value"),
-        ("run -n 2 --sed 3 prog.py", "unrecognized arguments: --sed"),
+        ("run -n 2 --sed 3 prog.py", "unrecognized arguments: --sed\nxsim: try: xsim run --help"),
         ("run -n 2 --compute all prog.py", "argument --compute: 'all' is not one of none and measured"),
         ("run -n 2 --json no/such/folder/r.json prog.py", "there is no such folder"),
         ("run -n 2 --out pyproject.toml prog.py", "--out pyproject.toml: File exists"),

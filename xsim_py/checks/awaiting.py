@@ -91,7 +91,10 @@ def _is_all(node: ast.AST) -> bool:
 
 
 def _of_truth(node: ast.AST) -> ast.Call | None:
-    """Return the test of requests that is the truth of an expression, if there is one."""
+    """Return the test of requests that is the truth of an expression, if there is one.
+
+    Such expressions are ``request.Test()``, ``request.test()[0]``, and ``all(each.Test() for each in requests)``.
+    """
     if _is_all(node):
         each = node.args[0]  # type: ignore[attr-defined]
         return None if each.generators[0].ifs else _of_truth(each.elt)
@@ -102,7 +105,11 @@ def _of_truth(node: ast.AST) -> ast.Call | None:
 
 
 def _tests_of(loop: ast.While) -> Iterator[ast.Call]:
-    """Yield the tests without which a loop does not end."""
+    """Yield the tests without which a loop does not end.
+
+    They stand in ``while not request.Test()``, in ``while True: if request.Test(): break``, or in an assignment in
+    ``while not done``.
+    """
     condition = loop.test
     if isinstance(condition, ast.Constant) and condition.value:
         ways = [each for each in loop.body if isinstance(each, ast.If) and not each.orelse]
@@ -119,7 +126,10 @@ def _tests_of(loop: ast.While) -> Iterator[ast.Call]:
 
 
 def _told_by(name: str, loop: ast.While) -> Iterator[ast.Call]:
-    """Yield the test whose result a variable has that ends a loop, where nothing else is given to it."""
+    """Yield the test whose result a variable has that ends a loop, where nothing else is given to it.
+
+    That is ``done = request.Test()``, or ``done, message = request.test()``, in a loop ``while not done``.
+    """
     given = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and each.id == name]
     for each in loop.body:
         if isinstance(each, ast.Assign) and len(each.targets) == 1 and len(given) == 2:  # the condition, and this one

@@ -115,7 +115,7 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
 
 
 def _may_wait(call: MpiCall) -> str:
-    """Return whether a call that has completed a request waits for just that, perhaps: then another run tells.
+    """Return `PERHAPS` where a call that has completed a request may have waited for just that; else nothing.
 
     Of several, another one might have been complete, and most often there is a loop that ends when all of them are.
     """

@@ -36,6 +36,13 @@ class Parser(ArgumentParser):
         super().__init__(**{"allow_abbrev": False, **settings})
         self._negative_number_matcher = re.compile(r"-\.?\d")  # -1s is a value, too, for its option to refuse
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments; a command refuses those that it does not know itself, so that it is named with its help."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown and self._subparsers is None:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where to read more."""
         unwanted = re.fullmatch(r"argument (?:\S+/)?(--[\w-]+): ignored explicit argument (.*)", message, re.DOTALL)
