@@ -57,6 +57,36 @@ def test_the_options_of_pytest_hold_for_the_whole_session(tmp_path: Path):
     assert again.outcomes == {"test_one_fails": "FAILED"}
 
 
+LAST_FAILED = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+
+def test_before():
+    pass
+
+def test_ends_early():
+    if comm.rank == 1:
+        {}
+    comm.barrier()
+
+def test_after():
+    pass
+"""
+
+
+@pytest.mark.parametrize("end", ["comm.recv(source=0)", "comm.Abort(3)"])
+@pytest.mark.parametrize("words", [(), ("--lfnf=none",)])
+def test_what_has_passed_is_not_repeated_if_the_last_test_that_failed_ends_the_ranks(
+    tmp_path: Path, end: str, words: tuple[str, ...]
+):
+    (tmp_path / "test_it.py").write_text(LAST_FAILED.format(end))
+    options = ("-p", "cacheprovider", "--xsim-session", "2", "test_it.py")
+    assert Counter(run(tmp_path, *options).outcomes.values()) == {"PASSED": 2, "FAILED": 1}
+    again = run(tmp_path, *options, "--lf", *words)
+    assert again.outcomes == {"test_ends_early": "FAILED"}, again.text
+    assert "1 failed, 2 deselected" in again.text
+
+
 def test_who_has_failed_does_not_overlook_who_is_to_go_on_at_the_same_time(tmp_path: Path):
     lines = (
         "from mpi4py import MPI",
