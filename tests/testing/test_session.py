@@ -87,6 +87,20 @@ def test_what_has_passed_is_not_repeated_if_the_last_test_that_failed_ends_the_r
     assert "1 failed, 2 deselected" in again.text
 
 
+def test_the_last_line_of_a_collection_counts_the_tests(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text(LAST_FAILED.format("pass"))
+    options = ("--xsim-session", "2", "--collect-only")
+    every = run(tmp_path, *options)
+    assert "test_it.py::test_after\n" in every.text
+    assert "= 3 tests collected in " in every.text
+    assert every.status == 0
+    some = run(tmp_path, *options, "-k", "before")
+    assert "= 1/3 tests collected (2 deselected) in " in some.text
+    none = run(tmp_path, *options, "-k", "nothing")
+    assert "= no tests collected (3 deselected) in " in none.text
+    assert none.status == 5
+
+
 def test_who_has_failed_does_not_overlook_who_is_to_go_on_at_the_same_time(tmp_path: Path):
     lines = (
         "from mpi4py import MPI",
