@@ -299,11 +299,11 @@ def test_findings_of_no_test_are_a_failure_of_the_session(tmp_path: Path):
     assert "test_it.py:2: ResourceLeak" in session.text
 
 
-def test_options_that_do_not_go_together_are_bad_usage(tmp_path: Path):
+def test_an_option_that_does_not_go_with_the_number_of_ranks_is_bad_usage(tmp_path: Path):
     (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
-    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "--xsim-shards", "2")
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-shards", "500")
     assert session.status == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: --xsim-session: check: one process follows the calls of all ranks" in session.text
+    assert "ERROR: --xsim-session: shards: 500 are too many for 2 ranks" in session.text
 
 
 DIES = """
