@@ -96,6 +96,18 @@ def test_lines_that_only_dead_ranks_would_have_printed_may_be_missing() -> None:
     assert common.counts()["survived"] == 1
 
 
+def test_a_result_of_which_nothing_is_left_is_wrong() -> None:
+    def program() -> None:
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.rank == 0:
+            MPI.COMM_WORLD.send(0, dest=0)
+            print("the only line")
+
+    space = failures(program, ranks=2, when=["before"])
+    assert space.counts() == {"survived": 0, "wrong result": 1, "aborted": 0, "stalled": 0}
+
+
 def test_a_budget_draws_the_same_cases_again() -> None:
     drawn = [[case.fail for case in failures(shrinks, ranks=4, budget=5, seed=3).cases] for _ in range(2)]
     assert drawn[0] == drawn[1]

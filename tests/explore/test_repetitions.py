@@ -46,3 +46,20 @@ def test_when_a_rank_has_ended_makes_no_other_deadlock() -> None:
         for time in ("20.04 us", "28.344 ms")
     ]
     assert len({outcome_of()(each) for each in seen}) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("stalled at 20.04 us: nothing can happen any more", "stalled: nothing can happen any more"),
+        ("      rank 0 at 1.5 ms: Comm.recv on it", "      rank 0: Comm.recv on it"),
+        ("      ranks 0-3 at 0 s to 1.5 s: Comm.recv on it", "      ranks 0-3: Comm.recv on it"),
+        ("rank 1 has failed, and others wait, at 100 s", "rank 1 has failed, and others wait"),
+        ("waited for, but failed: rank 2 (at 20 us)", "waited for, but failed: rank 2"),
+        ("waited for, but failed: ranks 2-3 (rank 2 at 20 us)", "waited for, but failed: ranks 2-3"),
+        ("rank 2 ended the job at 3 ns: MPI.Abort(3)", "rank 2 ended the job: MPI.Abort(3)"),
+        ("ValueError: look at 5 seats, at 3 a.m.", "ValueError: look at 5 seats, at 3 a.m."),
+    ],
+)
+def test_an_outcome_without_its_times_reads_well(said: str, left: str) -> None:
+    assert outcome_of()(Seen("stalled", 3, (), said)).detail == left

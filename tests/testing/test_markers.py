@@ -51,6 +51,21 @@ def test_a_mark_says_on_how_many_ranks(mark: pytest.Mark, ranks: tuple[int, ...]
     assert (found.ranks, found.options) == (ranks, options)
 
 
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        ({"timeout": 100, "unit": "ms"}, "the mark mpi takes a unit among 's', 'm', 'h', not 'ms'"),
+        ({"unit": ["s"]}, "the mark mpi takes a unit among 's', 'm', 'h', not ['s']"),
+        ({"timeout": "10"}, "the mark mpi takes a timeout that is a number above 0, not '10'"),
+        ({"timeout": 0}, "the mark mpi takes a timeout that is a number above 0, not 0"),
+    ],
+)
+def test_a_wrong_timeout_of_a_mark_is_a_usage_error(told: dict[str, Any], wrong: str):
+    with pytest.raises(pytest.UsageError) as error:
+        wish(said("mpi", ranks=2, **told))
+    assert str(error.value) == wrong
+
+
 def test_the_nearest_mark_counts_and_other_marks_do_not():
     found = wish(said("slow"), said("ranks", 4), said("ranks", 2))
     assert found is not None

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.testing.running import run
 
 
@@ -9,6 +11,36 @@ def test_each_option_reaches_the_run(tmp_path: Path):
     session = run(tmp_path, *words, *deaths, suites=("options",))
     assert set(session.outcomes.values()) == {"PASSED"}, session.text
     assert len(session.outcomes) == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--xsim-machine nope", "--xsim-machine: there is no preset machine 'nope': known: azure-hdr, "),
+        ("--xsim-machine gigee", "--xsim-machine: there is no preset machine 'gigee': did you mean gige?"),
+        ("--xsim-machine no.yaml", "--xsim-machine: no.yaml: the machine description cannot be read: No such file"),
+        ("--xsim-fail foo", "--xsim-fail foo: 'foo' is no failure; write rank=5@1.2ms, "),
+        (
+            "--xsim-check --xsim-shards 2",
+            "--xsim-check: one process follows the calls of all ranks; leave out --xsim-s",
+        ),
+        ("--xsim-shards 0", "--xsim-shards: 0 is less than 1"),
+        ("--xsim-seed x", "--xsim-seed: 'x' is not a whole number"),
+        ("--xsim-session 2 --xsim-machine nope", "--xsim-machine: there is no preset machine 'nope': known: "),
+    ],
+)
+def test_an_option_that_is_wrong_for_each_test_ends_the_session_before_it_begins(tmp_path: Path, words: str, said: str):
+    session = run(tmp_path, *words.split(), suites=("checked",))
+    assert session.text.startswith(f"ERROR: {said}"), session.text
+    assert len(session.text.strip().splitlines()) == 1
+    assert session.status == pytest.ExitCode.USAGE_ERROR
+
+
+def test_an_option_that_is_wrong_for_some_numbers_of_ranks_fails_those_tests(tmp_path: Path):
+    lines = ("import pytest", "@pytest.mark.ranks(2, 4)", "def test_it(comm): pass")
+    (tmp_path / "test_it.py").write_text("\n".join(lines))
+    session = run(tmp_path, "--xsim-fail", "rank=3@1us", "--xsim-shards", "1", "--xsim-check")
+    assert session.outcomes == {"test_it[ranks2]": "FAILED", "test_it[ranks4]": "PASSED"}, session.text
 
 
 def test_findings_of_the_checks_are_failures(tmp_path: Path):

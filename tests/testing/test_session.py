@@ -57,6 +57,50 @@ def test_the_options_of_pytest_hold_for_the_whole_session(tmp_path: Path):
     assert again.outcomes == {"test_one_fails": "FAILED"}
 
 
+LAST_FAILED = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+
+def test_before():
+    pass
+
+def test_ends_early():
+    if comm.rank == 1:
+        {}
+    comm.barrier()
+
+def test_after():
+    pass
+"""
+
+
+@pytest.mark.parametrize("end", ["comm.recv(source=0)", "comm.Abort(3)"])
+@pytest.mark.parametrize("words", [(), ("--lfnf=none",)])
+def test_what_has_passed_is_not_repeated_if_the_last_test_that_failed_ends_the_ranks(
+    tmp_path: Path, end: str, words: tuple[str, ...]
+):
+    (tmp_path / "test_it.py").write_text(LAST_FAILED.format(end))
+    options = ("-p", "cacheprovider", "--xsim-session", "2", "test_it.py")
+    assert Counter(run(tmp_path, *options).outcomes.values()) == {"PASSED": 2, "FAILED": 1}
+    again = run(tmp_path, *options, "--lf", *words)
+    assert again.outcomes == {"test_ends_early": "FAILED"}, again.text
+    assert "1 failed, 2 deselected" in again.text
+
+
+def test_the_last_line_of_a_collection_counts_the_tests(tmp_path: Path):
+    (tmp_path / "test_it.py").write_text(LAST_FAILED.format("pass"))
+    options = ("--xsim-session", "2", "--collect-only")
+    every = run(tmp_path, *options)
+    assert "test_it.py::test_after\n" in every.text
+    assert "= 3 tests collected in " in every.text
+    assert every.status == 0
+    some = run(tmp_path, *options, "-k", "before")
+    assert "= 1/3 tests collected (2 deselected) in " in some.text
+    none = run(tmp_path, *options, "-k", "nothing")
+    assert "= no tests collected (3 deselected) in " in none.text
+    assert none.status == 5
+
+
 def test_who_has_failed_does_not_overlook_who_is_to_go_on_at_the_same_time(tmp_path: Path):
     lines = (
         "from mpi4py import MPI",
@@ -255,11 +299,11 @@ def test_findings_of_no_test_are_a_failure_of_the_session(tmp_path: Path):
     assert "test_it.py:2: ResourceLeak" in session.text
 
 
-def test_options_that_do_not_go_together_are_bad_usage(tmp_path: Path):
+def test_an_option_that_does_not_go_with_the_number_of_ranks_is_bad_usage(tmp_path: Path):
     (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
-    session = run(tmp_path, "--xsim-session", "2", "--xsim-check", "--xsim-shards", "2")
+    session = run(tmp_path, "--xsim-session", "2", "--xsim-shards", "500")
     assert session.status == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: --xsim-session: check: one process follows the calls of all ranks" in session.text
+    assert "ERROR: --xsim-session: shards: 500 are too many for 2 ranks" in session.text
 
 
 DIES = """

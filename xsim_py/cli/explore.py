@@ -92,7 +92,7 @@ def _add_failures(ways: Any) -> list[Action]:
             "--accept",
             metavar="REGEX",
             help="a result is right if some line of the output matches (default: if it has the lines of the run without"
-            " failures, but for those that only dead ranks would have printed)",
+            " failures, but for those that only dead ranks would have printed, and is not empty if that was not)",
         ),
         add("--budget", type=positive, metavar="N", help="so many cases of each number of deaths, drawn by --seed"),
         add("--picture", metavar="FILE", help="draw ranks against calls, coloured (.png, .svg, .pdf)"),

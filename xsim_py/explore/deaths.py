@@ -84,7 +84,8 @@ def failures(
         How many ranks die in a run at most; all smaller numbers are tried as well.
     accept : str, optional
         A regular expression: a result is right if it is found in a line of the output. Without one, a result is right
-        if it has the lines of the run without failures; lines that only dead ranks would have printed may be missing.
+        if it has the lines of the run without failures; lines that only dead ranks would have printed may be missing,
+        but not all that there were.
     when : sequence of str
         Where ranks die: ``before``, ``in`` (at half of its virtual duration) and ``after`` a call.
     victims : collection of int, optional

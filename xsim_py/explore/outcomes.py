@@ -11,8 +11,9 @@ from xsim_py.explore.runs import Seen
 KINDS: Final = ("result", "exception", "deadlock", "finding")
 """How a run can end. Two results are different outcomes where something else was printed or returned."""
 
-_TIME: Final = re.compile(r" \(at [\d.,]+ ?[munp]?s\)|(?<= )at [\d.,]+ ?[munp]?s(?: to [\d.,]+ ?[munp]?s)?")
-_BLANKS: Final = re.compile(r" +")
+_LENGTH: Final = r"[\d.,]+ ?[munp]?s\b"
+_TIME: Final = re.compile(rf" \((?:rank \d+ )?at {_LENGTH}\)|,? at {_LENGTH}(?: to {_LENGTH})?")
+"""When something was, with what joins it to a sentence, so that the rest is one."""
 
 
 class SeenOutcome(NamedTuple):
@@ -43,7 +44,7 @@ def outcome_of(accept: str | None = None) -> Callable[[Seen], SeenOutcome]:
 
 
 def _timeless(said: str) -> str:
-    return _BLANKS.sub(" ", _TIME.sub("", said))
+    return _TIME.sub("", said)
 
 
 def _printed(seen: Seen) -> str:

@@ -98,8 +98,13 @@ def _parallel(mark: pytest.Mark) -> Wish:
 
 def _isolated(mark: pytest.Mark) -> Wish:
     options: dict[str, Any] = {}
-    if mark.kwargs.get("timeout") is not None:
-        options["wall_limit"] = mark.kwargs["timeout"] * _UNITS[mark.kwargs.get("unit", "s")]
+    timeout, unit = mark.kwargs.get("timeout"), mark.kwargs.get("unit", "s")
+    if unit not in tuple(_UNITS):
+        raise pytest.UsageError(_NO_TEXT.format("mpi", f"a unit among {', '.join(map(repr, _UNITS))}, not {unit!r}"))
+    if timeout is not None:
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+            raise pytest.UsageError(_NO_TEXT.format("mpi", f"a timeout that is a number above 0, not {timeout!r}"))
+        options["wall_limit"] = timeout * _UNITS[unit]
     return Wish(_numbers(mark, (mark.kwargs["ranks"],)), options, parameter="mpi_ranks", label="")
 
 

@@ -83,13 +83,14 @@ class Member:
             with current.outside():
                 config.option.basetemp = str(base.getbasetemp() / f"rank-{self._rank}")
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out what earlier starts of the ranks have done."""
-        items[:] = [item for item in items if item.nodeid not in self._job.done]
-
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tell what there is to do."""
+        """Leave out what earlier starts of the ranks have done, and tell what there is to do.
+
+        Who chooses tests has done so by now, from all of them, as in the first start: ``--lf`` takes every test where
+        it finds none that has failed.
+        """
+        session.items[:] = [item for item in session.items if item.nodeid not in self._job.done]
         times = Counter[tuple[str, str]]()
         tests = dict[str, str]()
         for item in session.items:

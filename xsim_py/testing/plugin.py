@@ -97,6 +97,10 @@ class _State:
         self.options = {name: get(option) for name, option in named.items() if get(option)}
         if get("xsim_check"):
             self.options["check"] = True
+        if self.options and not is_in_rank():
+            from .options import refuse_bad
+
+            refuse_bad(self.options)
         self.on_ranks: list[tuple[pytest.Item, Wish]] = []
 
     def wish(self, node: Any, fixturedefs: Any) -> Wish | None:

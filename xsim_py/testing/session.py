@@ -449,6 +449,7 @@ class Controller:
             return
         names = list(tests)
         self._session.testscollected = len(names)
+        self._count_in_summary(len(names))
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal is not None:
             with current.outside():
@@ -456,6 +457,12 @@ class Controller:
                     terminal.write_line(name)
                 if self._config.get_verbosity() >= 0:
                     terminal.write_line(f"{len(names)} tests on {ranks} virtual ranks")
+
+    def _count_in_summary(self, tests: int) -> None:
+        """Count tests for the last line of ``--collect-only``: the terminal counts what its own session collects."""
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        if hasattr(terminal, "_numcollected"):
+            terminal._numcollected += tests
 
     def tell(self, test: str, location: tuple[str, int | None, str], reports: Iterable[Any]) -> None:
         """Tell this session of a test."""
@@ -502,6 +509,7 @@ class Controller:
 
     def tell_deselected(self, items: list[Any]) -> None:
         """Tell this session of tests that the first rank has left out."""
+        self._count_in_summary(len(items))
         with current.outside():
             self._config.hook.pytest_deselected(items=items)
 

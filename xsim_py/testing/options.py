@@ -1,0 +1,62 @@
+"""The options of a session are read before it begins: a mistake in one is told once, and not by every test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from xsim_py.config import load_machine
+from xsim_py.errors import ConfigError
+from xsim_py.parameters import positive, seed
+
+_NUMBERS = {"seed": seed, "shards": positive}
+
+
+def refuse_bad(options: Mapping[str, Any]) -> None:
+    """Raise an error if options are wrong, on however many ranks a test may run.
+
+    Parameters
+    ----------
+    options : mapping
+        What `xsim_py.simulate` is to be told.
+
+    Raises
+    ------
+    pytest.UsageError
+        With each problem on a line of its own.
+    """
+    problems = list(_problems(options))
+    if problems:
+        raise pytest.UsageError(*problems)
+
+
+def _problems(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, read in _NUMBERS.items():
+        try:
+            read(options.get(name, 1))
+        except ValueError as error:
+            yield f"--xsim-{name}: {error}"
+    if options.get("check") and options.get("shards", "1") != "1":
+        yield "--xsim-check: one process follows the calls of all ranks; leave out --xsim-shards"
+    if options.keys() & {"machine", "fail"}:
+        yield from _problems_of_the_machine(options.get("machine", "gige"), options.get("fail", ()))
+
+
+def _problems_of_the_machine(machine: str, failures: Sequence[str]) -> Iterator[str]:
+    try:
+        spec = load_machine(machine)
+    except ConfigError as error:
+        for each in map(str, error.problems):
+            said, _, presets = each.partition("\n")  # which it has named, unless one of them is near
+            yield f"--xsim-machine: {said}" + (f"; {presets.rpartition('; ')[2]}" if presets else "")
+        return
+    if not failures:
+        return
+    from xsim_py.failure.sources import read_failures  # few sessions have some, and this is much to import
+    from xsim_py.mpi4py.call_hooks import known_calls
+
+    for problem in read_failures(spec, failures, known_calls()).problems:
+        said = str(problem)
+        yield f"--xsim-fail{said.removeprefix('--fail')}" if said.startswith("--fail ") else f"--xsim-fail: {said}"
