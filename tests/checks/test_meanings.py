@@ -63,7 +63,8 @@ def test_the_functions_that_look_at_no_element_do_not():
 
 
 @pytest.mark.parametrize("use", ["statistics.watch(box)", "kept(box)", "statistics.Watch(box)"])
-def test_a_module_of_the_program_may_be_named_like_one_of_the_library(tmp_path, use):
+def test_a_module_of_the_program_may_be_named_like_one_of_the_library(tmp_path, monkeypatch, use):
+    monkeypatch.delitem(sys.modules, "statistics", raising=False)  # ranks share what the host has loaded of the library
     own = "seen = []\ndef watch(box): seen.append(box)\nclass Watch:\n    def __init__(self, box): self.box = box\n"
     (tmp_path / "statistics.py").write_text(own)
     program = tmp_path / "program.py"
