@@ -32,7 +32,7 @@ _MOST_SHOWN = 80
 _CUT = "wall limit"  # as a run ends that has taken too long
 _MOST_S = 0.3
 """All further runs together may take so much CPU time, by an estimate: what is reported must not depend on the load."""
-_RUN_S, _RANK_S, _EVENT_S = 0.02, 0.0002, 0.00006
+_RUN_S, _RANK_S, _EVENT_S = 0.025, 0.0002, 0.00006
 """A checked run takes so long, and so much more for each rank and each event, where the program computes little."""
 _BUSY = 2
 """A busy machine may take so many times as long; what takes longer, computes."""
