@@ -35,7 +35,9 @@ _MOST_S = 0.3
 _RUN_S, _RANK_S, _EVENT_S = 0.025, 0.0002, 0.00006
 """A checked run takes so long, and so much more for each rank and each event, where the program computes little."""
 _BUSY = 2
-"""A busy machine may take so many times as long; what takes longer, computes."""
+"""A busy machine may take so many times as long as the estimate."""
+_MOST_COMPUTED_S = 0.2
+"""A program whose first run has taken longer than this computes, and its further runs would, too."""
 _MOST_ALIKE = 3
 """So many of the matches of one line are tried that put one sender in the place of another one."""
 
@@ -115,7 +117,7 @@ class _FurtherRuns:
         self._each_s = _RUN_S + first.ranks * _RANK_S + first.events * _EVENT_S
         self._left_s = max(_MOST_S, list_all * 4 * self._each_s)
         self._until_s = time.process_time() + _BUSY * max(_MOST_S, list_all * 4 * spent_s)
-        self._computes = spent_s > _BUSY * _MOST_S / 3 and not list_all
+        self._computes = spent_s > _MOST_COMPUTED_S and not list_all
         self.list_all = list_all
 
     def has_time(self, runs: int = 0) -> bool:

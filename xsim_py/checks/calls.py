@@ -162,10 +162,11 @@ def install(patches: Patches, monitor: Monitor) -> None:
         try:
             return completed(handle, status)
         finally:
-            call = calls.get(current.here())
+            fiber = current.here()
+            call = calls.get(fiber)
             if call is not None:
                 requests.completed(monitor, call.rank, task, operation, call if call.is_open else None)
-            elif (fiber := current.here()) is not None:
+            elif fiber is not None:
                 requests.completed(monitor, monitor.rank(fiber.rank.number), task, operation, None)
 
     patches.set(Request, "_completed", complete)
@@ -217,10 +218,11 @@ def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
 
     @wraps(announce)
     def announced(rank: Rank, time_ps: int, status: int, message: str, **named: Any) -> None:
-        last = next((call for call in monitor.calls.values() if call.rank.number == rank.number), None)
-        if message == lifecycle.UNFINALIZED and last is not None:
-            text = "the rank ends without MPI.Finalize; this is its last call"
-            monitor.note(CALL_ORDERING, last.place, text, rank.number)
+        if message == lifecycle.UNFINALIZED:
+            last = next((call for call in monitor.calls.values() if call.rank.number == rank.number), None)
+            if last is not None:
+                text = "the rank ends without MPI.Finalize; this is its last call"
+                monitor.note(CALL_ORDERING, last.place, text, rank.number)
         announce(rank, time_ps, status, message, **named)
 
     patches.set(lifecycle, "_call_hook", shown)

@@ -39,21 +39,8 @@ _ASKING = frozenset(
 _SHARING = KEEPING.union(
     (
         *("asfortranarray", "asmatrix", "require", "permute_dims", "broadcast_to", "broadcast_arrays"),
-        *(
-            "split",
-            "array_split",
-            "hsplit",
-            "vsplit",
-            "dsplit",
-            "diagonal",
-            "real",
-            "imag",
-            "real_if_close",
-            "isreal",
-            "iscomplex",
-            "frombuffer",
-            "from_dlpack",
-        ),
+        *("split", "array_split", "hsplit", "vsplit", "dsplit", "diagonal", "real", "imag", "real_if_close"),
+        *("isreal", "iscomplex", "frombuffer", "from_dlpack"),
         *("ndarray", "as_strided", "sliding_window_view", "ix_", "ndenumerate", "Arrayterator", "MaskedArray"),
         *("filled", "getdata"),
     )
