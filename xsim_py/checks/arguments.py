@@ -80,16 +80,14 @@ def _pack(
     monitor: Monitor, call: MpiCall, datatype: Any, inbuf: Any, outbuf: Any, position: int, comm: Any
 ) -> After | None:
     """Follow ``Pack``."""
-    buffers.overlapping(monitor, call, [inbuf, datatype], reads=True)
-    return buffers.overlapping(monitor, call, _part(outbuf, position, inbuf, datatype))
+    return _from_to(monitor, call, [inbuf, datatype], _part(outbuf, position, inbuf, datatype))
 
 
 def _unpack(
     monitor: Monitor, call: MpiCall, datatype: Any, inbuf: Any, position: int, outbuf: Any, comm: Any
 ) -> After | None:
     """Follow ``Unpack``."""
-    buffers.overlapping(monitor, call, _part(inbuf, position, outbuf, datatype), reads=True)
-    return buffers.overlapping(monitor, call, [outbuf, datatype])
+    return _from_to(monitor, call, _part(inbuf, position, outbuf, datatype), [outbuf, datatype])
 
 
 def _part(packed: Any, position: int, buf: Any, datatype: Any) -> Any:
@@ -103,8 +101,14 @@ def _part(packed: Any, position: int, buf: Any, datatype: Any) -> Any:
 
 def _reduce_local(monitor: Monitor, call: MpiCall, op: Any, inbuf: Any, inoutbuf: Any) -> After | None:
     """Follow ``Reduce_local``."""
+    return _from_to(monitor, call, inbuf, inoutbuf)
+
+
+def _from_to(monitor: Monitor, call: MpiCall, inbuf: Any, outbuf: Any) -> After | None:
+    """Follow a call that reads one buffer and writes another."""
     buffers.overlapping(monitor, call, inbuf, reads=True)
-    return buffers.overlapping(monitor, call, inoutbuf)
+    buffers.apart(monitor, call, inbuf, outbuf, "input and output")
+    return buffers.overlapping(monitor, call, outbuf)
 
 
 ADVICE: dict[str, Callable[..., Any]] = {

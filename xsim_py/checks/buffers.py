@@ -400,23 +400,54 @@ def overlapping_object(monitor: Monitor, call: MpiCall, obj: Any) -> None:
                 overlapping(monitor, call, each, reads=True)
 
 
-def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any) -> None:
-    """Find a call that receives to where it sends from."""
+def are_distinct(sendbuf: Any, recvbuf: Any) -> bool:
+    """Return True if two buffer arguments certainly have no byte in common."""
+    if sendbuf is None or recvbuf is None or is_in_place(sendbuf) or is_in_place(recvbuf):
+        return True
     mine = sendbuf[0] if type(sendbuf) in _LISTS and sendbuf else sendbuf
     theirs = recvbuf[0] if type(recvbuf) in _LISTS and recvbuf else recvbuf
-    if type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs):
+    return type(mine) is type(theirs) is _ndarray and _are_apart(mine, theirs)
+
+
+def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any, words: str = "send and receive") -> None:
+    """Find a call that writes to memory which it also reads (MPI 4.1, 2.3)."""
+    if are_distinct(sendbuf, recvbuf):
         return  # hot path
     sent, received = _memory(sendbuf, reads=True), _memory(recvbuf, reads=True)
-    if sent is None or received is None or _parsed(recvbuf, writable=True) is None:
-        return
-    if overlap(sent.pieces, received.pieces):
-        note_one_memory(monitor, call)
+    if sent is not None and received is not None and _parsed(recvbuf, writable=True) is not None:
+        _overlap(monitor, call, sent, received, words)
 
 
-def note_one_memory(monitor: Monitor, call: MpiCall) -> None:
-    """Take down that a call sends from memory to which it receives."""
-    text = f"{call.title} receives to where it sends from"
-    monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number)
+def exchanging(monitor: Monitor, call: MpiCall, title: str, *uses: Used | None) -> list[Used]:
+    """Return the guards of the buffers of one operation, of which the last one may be written; none if these overlap.
+
+    `title` names the operation, which another call may have prepared.
+    """
+    given = [used for used in uses if used is not None]
+    if len(given) > 1 and not given[-1].reads:
+        written = given[-1].memory
+        if any(_overlap(monitor, call, used.memory, written, title=title) for used in given[:-1]):
+            return []
+    return given
+
+
+def _overlap(
+    monitor: Monitor, call: MpiCall, read: Any, written: Any, words: str = "send and receive", title: str = ""
+) -> bool:
+    """Return True if a call reads and writes the same bytes, and note that."""
+    if read.array is not None and written.array is not None and _are_apart(read.array, written.array):
+        return False  # hot path
+    mine, theirs = read.pieces, written.pieces
+    if not overlap(mine, theirs):
+        return False
+    both = ((max(a, c), min(b, d)) for a, b in mine for c, d in theirs if a < d and c < b)
+    low, high = next(both)
+    ranges = [f"bytes {low - at[0][0]:,} to {high - 1 - at[0][0]:,}" for at in (mine, theirs)]
+    first, second = words.split(" and ")
+    where = f"{ranges[0]} of the {first} buffer are {ranges[1]} of the {second} buffer"
+    text = f"the {words} buffers of {title or call.title} overlap"
+    monitor.note(LOCAL_CONCURRENCY, call.place, text, call.rank.number, where)
+    return True
 
 
 def _are_apart(mine: Any, theirs: Any) -> bool:

@@ -19,12 +19,13 @@ from xsim_py.mpi4py.bufspec import vector_message, w_message
 from xsim_py.mpi4py.memory import is_in_place
 from xsim_py.mpi4py.op import INSTANCES
 
+from .buffers import apart, exchanging
 from .conflicts import settle
 from .point_to_point import core_of
 from .requests import of_request
 from .sides import CollectiveCall, MembersCalls
 from .signatures import Signature, described, of_buffer, of_elements, same
-from .significant import check_blocks, guards, kind_of, looked_at, significant
+from .significant import are_distinct, check_blocks, guards, kind_of, looked_at, significant
 
 if TYPE_CHECKING:
     from .around import After
@@ -433,6 +434,8 @@ _MEETING = frozenset(name for name in (*_UPPER, *_LOWER) if name.lower().startsw
 """The blocking collectives in which each member hears from all."""
 _WITH_BLOCKS = frozenset(name for name in _UPPER if kind_of(name)[1])
 """The collectives that take a count for each rank."""
+_WITH_TWO = frozenset(name for name in _UPPER if name not in ("Barrier", "Bcast"))
+"""The collectives that have a send and a receive buffer."""
 _AWAY_FROM_ROOT = {
     **dict.fromkeys(("Gather", "Gatherv", "Reduce"), "sendbuf"),
     **dict.fromkeys(("Scatter", "Scatterv"), "recvbuf"),
@@ -470,7 +473,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
     which = _away_from_root(name)
     meets = name in _MEETING
-    has_buffers, has_blocks = name in _UPPER or name in _LOWER, name in _WITH_BLOCKS
+    has_buffers, has_blocks, has_two = name in _UPPER or name in _LOWER, name in _WITH_BLOCKS, name in _WITH_TWO
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After | None:
         said = CollectiveCall(call.rank.number, spelled, call.place, **say(comm, *args, **kwargs))
@@ -479,6 +482,8 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
         after, core = None, core_of(comm)
         if has_buffers and (has_blocks or call.rank.buffers or call.rank.exposed) and core is not None:
             after = looked_at(monitor, call, core, name, said.root, args, kwargs)
+        if has_two and not are_distinct(args, kwargs) and core is not None:
+            after = _apart(monitor, call, significant(core, name, said.root, args, kwargs), after)
         enter(monitor, call, comm, said)
         call.rank.steps.take([said], [said], True)
         if meets and monitor.accesses and said.meeting is not None:
@@ -486,6 +491,16 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
         return after
 
     return follow
+
+
+def _apart(monitor: Monitor, call: MpiCall, both: tuple[Any, Any], after: After | None = None) -> After:
+    """Return what finds overlapping buffers once a collective has succeeded: some cases it refuses by itself."""
+
+    def succeeded(result: Any) -> bool | None:
+        apart(monitor, call, *both)
+        return None if after is None else after(result)
+
+    return succeeded
 
 
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
@@ -509,7 +524,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
             record = of_request(monitor, call, request)
             if record is not None:
                 record.collective = said
-                for used in uses:
+                for used in exchanging(monitor, call, call.title, *uses):
                     used.begin(record)
 
         return begun
@@ -533,7 +548,8 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
             meet(monitor, by, record.comm, begun, number)
             record.collective = begun
             by.rank.steps.take([begun], [], True)
-            for used in guards(monitor, by, *significant(record.comm, blocking, said.root, args, kwargs)):
+            uses = guards(monitor, by, *significant(record.comm, blocking, said.root, args, kwargs))
+            for used in exchanging(monitor, by, record.title, *uses):
                 used.begin(record)
 
         def prepared(request: Any) -> None:

@@ -263,8 +263,6 @@ def begin_send_receive(
     sends, receives = dest != PROC_NULL, source != PROC_NULL
     if receives:
         arguments.fits(monitor, call, recvbuf)
-    if sends and receives:
-        buffers.apart(monitor, call, sendbuf, recvbuf)
     lent = buffers.lent(monitor, call, sendbuf) if sends else None
     return _exchanging(monitor, call, lent, buffers.awaited(monitor, call, recvbuf) if receives else None)
 
@@ -293,9 +291,8 @@ def _exchanging(monitor: Monitor, call: MpiCall, *uses: buffers.Used | None) -> 
 
     def begun(request: Any) -> None:
         record = of_request(monitor, call, request)
-        for used in uses:
-            if record is not None and used is not None:
-                used.begin(record)
+        for used in buffers.exchanging(monitor, call, call.title, *uses) if record is not None else ():
+            used.begin(record)
 
     return begun
 

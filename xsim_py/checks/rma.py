@@ -20,7 +20,6 @@ from xsim_py.mpi4py.op import INSTANCES
 from xsim_py.mpi4py.win import place_in_target
 
 from . import arguments, buffers, collectives, conflicts, epochs
-from .elements import overlap
 from .exposed import Exposed, has_seen, latest_of, look, see
 from .loops import is_repeated
 from .monitor import is_of_mpi4py
@@ -107,12 +106,9 @@ def _guarded(
 
     One that changes something is then the `latest` of its rank.
     """
-    uses = [used for buf in lent if (used := buffers.lent(monitor, call, buf)) is not None]
+    origins = [buffers.lent(monitor, call, buf) for buf in lent]
     result = None if awaited is None else buffers.awaited(monitor, call, awaited)
-    if result is not None:
-        if any(overlap(used.pieces, result.pieces) for used in uses):
-            buffers.note_one_memory(monitor, call)
-        uses.append(result)
+    uses = buffers.exchanging(monitor, call, call.title, *origins, result)
 
     def begun(request: Any) -> None:
         if not mine.is_of_library:

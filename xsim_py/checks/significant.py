@@ -107,10 +107,15 @@ def check_blocks(monitor: Monitor, call: MpiCall, received: Any) -> None:
         arguments.once(monitor, call, buffers.pieces_of_blocks(received))
 
 
-def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> list[buffers.Used]:
+def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> tuple[buffers.Used | None, ...]:
     """Return the guards of the buffers of a collective that does not block; see `significant`."""
-    found = [buffers.lent(monitor, call, sent), buffers.awaited(monitor, call, received)]
-    return [used for used in found if used is not None]
+    return buffers.lent(monitor, call, sent), buffers.awaited(monitor, call, received)
+
+
+def are_distinct(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Return True if the buffers of a collective that has two certainly have no byte in common."""
+    sent = args[0] if args else named.get("sendbuf")
+    return buffers.are_distinct(sent, args[1] if len(args) > 1 else named.get("recvbuf"))
 
 
 def looked_at(
