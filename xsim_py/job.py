@@ -425,8 +425,9 @@ class Job:
         }
         aborted = attempt.ended == "aborted" and self.failures is None
         troubled = not aborted and (bool(failed) or any(part.troubled for part in attempt.parts))
-        self.monitor.excused = self.control.broken_off
-        finish(self.monitor, attempt.ended, waiting, ended - waiting - failed, troubled=troubled)
+        finished = ended - waiting - failed
+        broken_off = self.control.broken_off
+        finish(self.monitor, attempt.ended, waiting, finished, troubled=troubled, broken_off=broken_off)
 
     def _check_output(self, parts: list[ShardResult]) -> None:
         """Raise the error that the program's output met, here or in another process: `OSError`, or the stream's own."""

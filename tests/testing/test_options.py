@@ -45,14 +45,15 @@ def test_an_option_that_is_wrong_for_some_numbers_of_ranks_fails_those_tests(tmp
 
 def test_findings_of_the_checks_are_failures(tmp_path: Path):
     session = run(tmp_path, "--xsim-check", suites=("checked",))
-    and_fail = ["test_mistakes_and_fails", "test_fails_midway"]
+    and_fail = ["test_mistakes_and_fails", "test_fails_midway", "test_races_and_fails"]
     failed = dict.fromkeys(["test_leaks", *and_fail, "test_stalls"], "FAILED")
     assert session.outcomes == {"test_right": "PASSED", **failed}, session.text
     assert "test_checked.py:12: ResourceLeak" in session.of("test_leaks")
     for test in and_fail:
         assert "assert 0 == 2" in session.of(test)
     assert "test_checked.py:19: ParameterMatching" in session.of("test_mistakes_and_fails")
-    midway = session.of("test_fails_midway")
+    assert "test_checked.py:46: GlobalConcurrency: two Win.Put" in session.of("test_races_and_fails")
+    midway = session.of("test_fails_midway") + session.of("test_races_and_fails")
     assert not any(word in midway for word in ("ResourceLeak", "RequestLifecycle", "CallOrdering"))
     assert "test_checked.py:37: ParameterMatching: Comm.recv waits for tag 4" in session.of("test_stalls")
 

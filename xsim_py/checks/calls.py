@@ -47,6 +47,7 @@ from .monitor import Monitor, MpiCall, RankState
 from .steps import go_through
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from types import TracebackType
 
     from xsim_py.process.ranks.patches import Patches
@@ -363,7 +364,15 @@ def _is_ours(tb: TracebackType | None) -> bool:
     return tb is not None and tb.tb_frame.f_code.co_filename.startswith(PACKAGE)
 
 
-def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], *, troubled: bool) -> None:
+def finish(
+    monitor: Monitor,
+    ended: str,
+    waiting: set[int],
+    finished: set[int],
+    *,
+    troubled: bool,
+    broken_off: Collection[str] = (),
+) -> None:
     """Look at what is left at the end of a run.
 
     Parameters
@@ -374,12 +383,17 @@ def finish(monitor: Monitor, ended: str, waiting: set[int], finished: set[int], 
         The ranks that wait for ever, and those that have come to their end in an orderly way.
     troubled : bool
         Whether processes have failed: then calls were left in the middle, and it is nobody's fault.
+    broken_off : collection of str
+        The tests that a rank has left by an exception: what they have left open is not reported.
     """
-    if ended not in ("finished", "stalled", "aborted") or troubled:
+    if ended == "interrupted" or troubled:
         return
     monitor.lines.pause()  # the last rank has ended outside of a call
     requests.in_progress(monitor)
-    conflicts.conflicting(monitor)
+    conflicts.conflicting(monitor, broken_off)
+    monitor.excused = broken_off
+    if ended == "wall limit":
+        return
     if ended != "stalled":
         monitor.is_doubtful = ordering.buffered(monitor) is None
     if ended != "finished":

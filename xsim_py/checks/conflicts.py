@@ -18,7 +18,7 @@ from .elements import overlap
 from .steps import go_through
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from .exposed import Exposed
     from .monitor import Monitor, MpiCall, RankState
@@ -87,24 +87,46 @@ def _may_conflict(accesses: list[Access]) -> bool:
     )
 
 
-def conflicting(monitor: Monitor) -> None:
-    """Find the accesses to one place that nothing keeps apart."""
+def conflicting(monitor: Monitor, broken_off: Collection[str] = ()) -> None:
+    """Find the accesses to one place that nothing orders, except those that a failing test has left incomplete."""
     if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
         return
+    for accesses in monitor.accesses.values() if broken_off else ():
+        accesses[:] = [each for each in accesses if each.until < inf or each.place[2] not in broken_off]
     undecided = [accesses for _, accesses in sorted(monitor.accesses.items()) if not _are_apart(accesses)]
     if not undecided and not monitor.twins:
         return
     clocks = Clocks(monitor.ranks)
     clocks.compute()
     for accesses in undecided:
-        by_rank = _by_rank(accesses)
-        for mine, theirs in combinations_with_replacement(by_rank.values(), 2):
+        for mine, theirs in combinations_with_replacement(_alike(accesses), 2):
+            if not _kinds_conflict(mine, theirs):
+                continue
             for one, other in _concurrent(clocks, mine, theirs):
                 if one.conflicts(other) and overlap(one.pieces, other.pieces) and not _seen(clocks, one, other):
                     _note(monitor, one, other)
+                    break  # others of these lines and ranks would be the same finding
     for window, twins in monitor.twins.items():
         for twin, shift in twins:
             _through_two(monitor, clocks, window, twin, shift)
+
+
+def _alike(accesses: Iterable[Access]) -> list[list[Access]]:
+    """Return those accesses whose order is known: lists of which each has the accesses of one line of one rank."""
+    found: dict[Any, list[Access]] = {}
+    for rank, own in _by_rank(accesses).items():
+        for access in own:
+            kind = access.how, access.what, access.exclusive, access.is_local, access.is_passive, access.polls
+            found.setdefault((rank, access.title, access.place, *kind), []).append(access)
+    return [*found.values()]
+
+
+def _kinds_conflict(mine: list[Access], theirs: list[Access]) -> bool:
+    """Return False if no two accesses of two lines can conflict, whenever they were made."""
+    some = [{(id(each.datatype), *each.pieces): each for each in accesses}.values() for accesses in (mine, theirs)]
+    if len(some[0]) * len(some[1]) > _MOST_COMPARED**2:
+        return True
+    return any(one.conflicts(other) and overlap(one.pieces, other.pieces) for one, other in product(*some))
 
 
 def _by_rank(accesses: Iterable[Access]) -> dict[int, list[Access]]:
@@ -205,7 +227,11 @@ def _concurrent(clocks: Clocks, mine: list[Access], theirs: list[Access]) -> Ite
 
 def _note(monitor: Monitor, one: Access, other: Access) -> None:
     for mine, theirs in ((one, other), (other, one)):
-        text = f"{mine.title} {mine.how} memory of a window that {theirs.title} {theirs.how} at the same time"
+        if (mine.title, mine.how) == (theirs.title, theirs.how):
+            what = f"two {mine.title} {mine.how.removesuffix('s')} the same bytes of a window"
+        else:
+            what = f"{mine.title} {mine.how} bytes of a window that {theirs.title} {theirs.how}"
+        text = f"{what}, and nothing orders them"
         where = f"{monitor.where(theirs.place)}: {theirs.title} of rank {theirs.rank}"
         monitor.note(GLOBAL_CONCURRENCY, mine.place, text, mine.rank, where)
         if monitor.where(mine.place) == monitor.where(theirs.place):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Place = tuple["CodeType", int, str] | tuple[str, int, str]
 """A place of the program (see `transport.call_sites`), and what the rank was doing there (`Control.doing`)."""
 
-READ, WRITE, ACCUMULATE = "reads", "writes", "accumulates"
+READ, WRITE, ACCUMULATE = "reads", "writes", "updates"
 """How an access uses the memory of a window."""
 
 

@@ -35,3 +35,15 @@ def test_stalls(comm):
         comm.send(1, 1, tag=3)
     else:
         comm.recv(source=0, tag=4)
+
+
+def test_races_and_fails(comm):
+    from mpi4py import MPI
+
+    window = MPI.Win.Allocate(8, comm=comm)
+    comm.Barrier()
+    window.Lock(0, MPI.LOCK_SHARED)
+    window.Put(np.ones(1), 0)
+    window.Unlock(0)
+    assert comm.rank == 2
+    window.Free()
