@@ -75,6 +75,14 @@ FURTHER = [
     ("barrier", 1 << 20, {}, (1, 3), ("arrays",)),
     ("allreduce", 1 << 20, {}, (1, 3), ("arrays",)),
 ]
+BESIDE = {
+    "isolation": "ranks in processes of their own are not as they must be",
+    "formal": "the formal model of FTCO is not as it must be",
+    "packing": "datatypes are not packed as they must be",
+    "fabrics": "fat trees do not cost what they may",
+    "flight": "messages in flight cost more the more there are",
+    "checked": "checks do not cost what they may",
+}
 REPEATS, REPEATS_OF_MANY, MANY = 5, 2, 10_000
 GROWTH_AT_MOST = 1.8
 OBJECTS_AT_MOST = 1.6  # times what a message in upper case costs
@@ -226,16 +234,9 @@ def main() -> int:
     failures += compared(costs)
     if options.long:
         further(judge)
-    if subprocess.run([sys.executable, "-m", "tests.bench.isolation"], check=False).returncode:
-        failures.append("ranks in processes of their own are not as they must be")
-    if subprocess.run([sys.executable, "-m", "tests.bench.formal"], check=False).returncode:
-        failures.append("the formal model of FTCO is not as it must be")
-    if subprocess.run([sys.executable, "-m", "tests.bench.packing"], check=False).returncode:
-        failures.append("datatypes are not packed as they must be")
-    if subprocess.run([sys.executable, "-m", "tests.bench.fabrics"], check=False).returncode:
-        failures.append("fat trees do not cost what they may")
-    if subprocess.run([sys.executable, "-m", "tests.bench.checked"], check=False).returncode:
-        failures.append("checks do not cost what they may")
+    for module, failure in BESIDE.items():
+        if subprocess.run([sys.executable, "-m", f"tests.bench.{module}"], check=False).returncode:
+            failures.append(failure)
     if options.record:
         EXPECTED.write_text(json.dumps(judge.expected, indent=2) + "\n", encoding="utf-8")
     print(*failures, sep="\n")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xsim_py.engine import first_key
 
-from .message import CONTROL
+from .streams import LastArrivals, stream_of
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .message import Message, Send
 
 _KEY = first_key(0)
-_MANY = 1 << 14  # pairs of ranks and more
 ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
 
 
@@ -53,7 +52,7 @@ class SharedLinks:
         self.fifo = account.fifo
         self._overtaking = not (account.fifo and network.in_order)
         self._streams: dict[tuple[int, int, int, int], deque[Message]] = {}
-        self._due_ps: dict[tuple[int, int, int, int], int] = {}
+        self._due_ps = LastArrivals()
         self._early: dict[Message, int] = {}  # those that are through before their elders, and their keys
         if account.fifo and machine.topology.figures is None:
             account.number(machine.topology.many_links)
@@ -110,7 +109,7 @@ class SharedLinks:
 
     def _queue(self, message: Message) -> None:
         """Note whose elder a message is."""
-        if stream := _stream(message):
+        if stream := stream_of(message):
             elders = self._streams.get(stream)
             if elders is None:
                 elders = self._streams[stream] = deque()
@@ -119,7 +118,7 @@ class SharedLinks:
     def _arrive(self, time_ps: int, key: int, message: Message | None) -> None:
         if message is None:
             return
-        stream = _stream(message) if self._overtaking else None
+        stream = stream_of(message) if self._overtaking else None
         if stream is None:
             self._post(time_ps, key, message)
             return
@@ -136,18 +135,9 @@ class SharedLinks:
             self._post(time_ps, self._early.pop(message), message)
         if not elders:
             del self._streams[stream]
-            if len(self._due_ps) > _MANY:
-                now_ps = self._shard.kernel.now_ps
-                self._due_ps = {stream: due_ps for stream, due_ps in self._due_ps.items() if due_ps > now_ps}
+            if len(self._due_ps) > self._due_ps.limit:
+                self._due_ps.prune(self._shard.kernel.now_ps)
 
     def _post(self, time_ps: int, key: int, message: Message) -> None:
         message.arrival_ps = time_ps
         self._shard.kernel.post(time_ps, key, self._deliver, message)
-
-
-def _stream(message: Message) -> tuple[int, int, int, int] | None:
-    """Return what keeps its order among messages; None for the data of a rendezvous, whose envelope was matched."""
-    cid = message.cid
-    if cid or message.kind == CONTROL:
-        return message.origin, message.to, cid, message.tag if cid & 1 else 0
-    return None

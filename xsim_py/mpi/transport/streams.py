@@ -1,0 +1,44 @@
+"""Messages that must not overtake each other (MPI 4.1, section 3.5), for networks on which they could."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .message import CONTROL
+
+if TYPE_CHECKING:
+    from .message import Message
+
+_FEW = 1 << 14
+
+
+def stream_of(message: Message) -> tuple[int, int, int, int] | None:
+    """Return what keeps its order among messages; None for the data of a rendezvous, whose envelope was matched.
+
+    Only those keep it that might meet the same receive, or be taken for another in a collective: of one communicator,
+    of one collective, or among the library's control messages.
+    """
+    cid = message.cid
+    if cid or message.kind == CONTROL:
+        return message.origin, message.to, cid, message.tag if cid & 1 else 0
+    return None
+
+
+class LastArrivals(dict[tuple[int, int, int, int], int]):
+    """The arrival time in ps of each stream's last message.
+
+    Attributes
+    ----------
+    limit : int
+        The number of streams from which on a caller should `prune`. It grows with the messages in flight, so that
+        pruning costs a constant time per message, however many there are.
+    """
+
+    limit = _FEW
+
+    def prune(self, now_ps: int) -> None:
+        """Forget the streams with no message in flight."""
+        ahead = {stream: due_ps for stream, due_ps in self.items() if due_ps > now_ps}
+        self.clear()
+        self.update(ahead)
+        self.limit = max(_FEW, 2 * len(self))
