@@ -21,13 +21,15 @@ from xsim_py.process.ranks.fiber import UNTIL, Fiber
 from xsim_py.process.ranks.rank import Rank
 from xsim_py.units import PS_PER_S
 
+from .copies import Copies
 from .debugging import debugger_of
 from .drawn import draw_alike
-from .handed_over import Copies, Snapshot, apply, cells_of
-from .rank_fixtures import Fixtures, Owner
+from .handed_over import Snapshot, apply, cells_of
+from .rank_fixtures import Fixtures, Outside, Owner, is_of_plugin
 
 _PATIENCE_PS = 100 * PS_PER_S
 _STALLED = 3
+_TITLES = {"value": "fixture {}", "param": "parameter of {}", "instance": "self.{}", "closure": "what {} calls"}
 NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
 ENDS = (KeyboardInterrupt, pytest.exit.Exception)
 """These end the whole session."""
@@ -82,16 +84,26 @@ class Body(FoundInRanks):
         }
         left_out = {*self._inside, "request"}
         values = {name: value for name, value in item.funcargs.items() if name not in left_out}
+        params = getattr(getattr(item, "callspec", None), "params", {})
         instance = {} if item.cls is None else vars(item.instance)
+        self._is_private = is_private
         self._changes = Copies(self._snapshot.changes(is_private), is_private)
         self._outside = Copies(
             {
                 **{("value", name): value for name, value in values.items()},
+                **{("param", name): params[name] for name in self._inside if name in params},
                 **{("closure", name): cells for name, cells in closures.items()},
                 **{("instance", name): value for name, value in instance.items()},
             },
             is_private,
+            [value for name, value in values.items() if is_of_plugin(defs.get(name), value)],
         )
+
+    def shared(self) -> list[str]:
+        """Return what all ranks share, as it cannot be copied: by name, with the classes."""
+        found = {_TITLES[kind].format(name): kinds for (kind, name), kinds in self._outside.uncopied.items()}
+        found |= {".".join(filter(None, name)): kinds for name, kinds in self._changes.uncopied.items()}
+        return [f"{title} ({', '.join(sorted(set(kinds)))})" for title, kinds in found.items()]
 
     def __call__(self) -> None:
         """Run in the rank that is running."""
@@ -123,13 +135,13 @@ class Body(FoundInRanks):
     def _run(self) -> None:
         module = import_module(self._names[0])
         apply(self._changes.get())
-        outside = self._outside.get()
-        owner = self._owner(module, {name: value for (kind, name), value in outside.items() if kind == "instance"})
-        closures = {name: value for (kind, name), value in outside.items() if kind == "closure"}
-        values = {name: value for (kind, name), value in outside.items() if kind == "value"}
+        outside: dict[str, dict[str, Any]] = {kind: {} for kind in _TITLES}
+        for (kind, name), value in self._outside.get().items():
+            outside[kind][name] = value
+        owner = self._owner(module, outside["instance"])
         # What ends the fixtures may wait for others, who wait for this rank: what it has raised is known before.
         with ExitStack() as stack, self._noting():
-            fixtures = Fixtures(self._item, owner, values, closures, stack)
+            fixtures = Fixtures(self._item, owner, Outside(**outside, copied=self._copied), stack)
             for name in self._inside:
                 fixtures.value(name)
             draw_alike(owner.function, self._seed)
@@ -141,6 +153,12 @@ class Body(FoundInRanks):
             if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
                 getattr(result, "close", lambda: None)()
                 pytest.fail("async functions are not tests that run on ranks", pytrace=False)
+
+    def _copied(self, name: str, value: Any) -> Any:
+        """Copy for the running rank a fixture that is asked for only now."""
+        copies = Copies({("value", name): value}, self._is_private)
+        self._outside.uncopied.update(copies.uncopied)
+        return copies.get()["value", name]
 
     def _debug(self, error: BaseException) -> None:
         debugger = debugger_of(self._item.config)

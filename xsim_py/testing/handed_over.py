@@ -1,8 +1,7 @@
-"""The ranks of a test find what its fixtures have made outside, as processes would that had been forked from there.
+"""The ranks of a test find what its fixtures have changed outside, as processes would that had been forked from there.
 
-Containers, arrays and objects of the program's own classes are copied for each rank; everything else (a folder's path,
-a mock, a lock) is one object for all. Modules and classes of the program are executed anew in each rank, so what
-fixtures have changed in them since they were imported is changed there, too.
+Modules and classes of the program are executed anew in each rank, so what fixtures have changed in them since they were
+imported is changed there, too. What fixtures have made is copied (`copies`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from xsim_py.code_origin import is_installed
-from xsim_py.process.programs.called_functions import Copy, copy_of
+
+from .copies import is_of_mpi
 
 _NOTHING: Any = object()
 _MPI = "mpi4py"
@@ -56,14 +56,6 @@ def unwrapped(thing: Any) -> Any:
     return getattr(getattr(thing, "__pytest_wrapped__", None), "obj", thing)
 
 
-def is_of_mpi(value: Any) -> bool:
-    """Return whether something is mpi4py's: a module, a class, a communicator."""
-    if isinstance(value, ModuleType):
-        return value.__name__.removeprefix("xsim_py.").partition(".")[0] == _MPI
-    kind = value if isinstance(value, type) else type(value)
-    return str(kind.__module__).partition(".")[0] == _MPI
-
-
 def speaks_of_mpi(function: Any) -> bool:
     """Return whether the text of a function has a name in it that stands for something of mpi4py's."""
     function = getattr(unwrapped(function), "__func__", unwrapped(function))
@@ -84,27 +76,6 @@ def _speaks(code: CodeType, names: Mapping[str, Any]) -> bool:
     texts = (each for each in (*code.co_names, *code.co_consts) if isinstance(each, str))
     inner = (_speaks(each, names) for each in code.co_consts if isinstance(each, CodeType))
     return said or any(text == _MPI or text.startswith(f"{_MPI}.") for text in texts) or any(inner)
-
-
-class Copies:
-    """Values by name, of which each rank gets its own copies as far as they can be copied."""
-
-    def __init__(self, values: Mapping[Any, Any], is_private: Callable[[str], bool]) -> None:
-        arrays = sys.modules.get("numpy")
-        also = (arrays.ndarray,) if arrays is not None else ()
-        self._whole = copy_of(dict(values), is_private, always=True, also=also)
-        self._single: dict[Any, Any] = {}
-        if self._whole is None:  # something in it cannot be copied, and the rest can
-            self._single = {
-                name: copy_of(value, is_private, always=True, also=also) or value for name, value in values.items()
-            }
-
-    def get(self) -> dict[Any, Any]:
-        """Make the copies for the rank that is running."""
-        if self._whole is not None:
-            found: dict[Any, Any] = self._whole.get()
-            return found
-        return {name: value.get() if isinstance(value, Copy) else value for name, value in self._single.items()}
 
 
 class Snapshot:

@@ -28,6 +28,9 @@ OTHERS = pytest.StashKey[list[tuple[str, str]]]()
 UNTIL = pytest.StashKey[float]()
 """When the time is over that pytest-timeout grants a test, on the clock of `time.monotonic`."""
 
+_SHARED = pytest.StashKey[set[str]]()
+"""What ranks share that a warning has named."""
+
 _IN_RANKS: Any = "set up in each rank"
 _LEAST_S = 0.01
 
@@ -89,7 +92,8 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
             failure = pytest.fail.Exception("\n".join(findings), pytrace=False)
         elif findings and failure is not None and not isinstance(failure, NO_FAILURES):
             _add(failure, "\n".join(findings))
-        for text in never_came_warnings(result.never_came):  # a test of a failure that has not come tests nothing
+        # A test of a failure that has not come tests nothing.
+        for text in (*never_came_warnings(result.never_came), *_shared_warnings(item, body.shared())):
             try:
                 item.warn(pytest.PytestWarning(text))
             except pytest.PytestWarning as error:  # as all warnings, if it is so wanted
@@ -99,6 +103,15 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
     finally:
         body.raised.clear()
         failure = None
+
+
+def _shared_warnings(item: Any, shared: Sequence[str]) -> list[str]:
+    """Return a warning of what ranks share, unless another test of the session has had it."""
+    known = item.session.stash.setdefault(_SHARED, set())
+    new = [each for each in shared if each not in known]
+    known.update(new)
+    said = "cannot be copied, so all ranks share one object: {}; a fixture that asks for comm is made in each rank"
+    return [said.format(", ".join(new))] if new else []
 
 
 def _failure(item: Any, body: Body, ranks: int, report: str) -> BaseException | None:

@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from _pytest.capture import CaptureFixture
 from _pytest.logging import LogCaptureFixture, LogCaptureHandler
 from _pytest.recwarn import WarningsRecorder
 
+from xsim_py.code_origin import is_installed
 from xsim_py.process.ranks import current, private_state
 
 from .fixtures import NAMES
-from .handed_over import Found, cells_of, rebound, speaks_of_mpi
+from .handed_over import Found, cells_of, rebound, speaks_of_mpi, unwrapped
 
 _NOTHING: Any = object()
 
@@ -160,6 +161,43 @@ def looks_at_mpi(fixturedef: Any) -> bool:
     return code is not None and "getfixturevalue" in code.co_names and not set(NAMES).isdisjoint(code.co_consts)
 
 
+def is_of_plugin(fixturedefs: Any, value: Any) -> bool:
+    """Return True if a value is of a class of the plugin that brings its fixture, as pytest-mock's `mocker`.
+
+    The plugin looks after that very object when the test is over.
+    """
+    function = unwrapped(fixturedefs[-1].func) if fixturedefs else None
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None or not is_installed(code.co_filename):
+        return False
+    plugin, _, _ = str(getattr(function, "__module__", "")).partition(".")
+    return str(type(value).__module__).partition(".")[0] == plugin
+
+
+class Outside(NamedTuple):
+    """The part of a test that was set up outside, as one rank gets it.
+
+    Attributes
+    ----------
+    value : dict
+        The values of fixtures.
+    param : dict
+        The parameters of fixtures that are set up in ranks.
+    instance : dict
+        The attributes of the test's instance.
+    closure : dict
+        What stands in the closures of those of pytest's own fixtures that call ``setup_class`` and the like.
+    copied : callable
+        Copies the value of a fixture that is asked for only now.
+    """
+
+    value: dict[str, Any]
+    param: dict[str, Any]
+    instance: dict[str, Any]
+    closure: dict[str, list[Any]]
+    copied: Callable[[str, Any], Any]
+
+
 class Owner(SimpleNamespace):
     """The rank's own module, class, instance and function of the test."""
 
@@ -178,30 +216,25 @@ class Fixtures:
         The test.
     owner : Owner
         Of this rank.
-    outside : dict
-        The values of fixtures that were set up outside.
-    closures : dict
-        What stands in the closures of those of pytest's own fixtures that call ``setup_class`` and the like.
+    outside : Outside
+        What was set up outside.
     stack : ExitStack
         Is left when the body is over.
     """
 
-    def __init__(
-        self, item: Any, owner: Owner, outside: dict[str, Any], closures: dict[str, list[Any]], stack: ExitStack
-    ) -> None:
+    def __init__(self, item: Any, owner: Owner, outside: Outside, stack: ExitStack) -> None:
         self.item = item
         self.owner = owner
         self.stack = stack
-        self._closures = closures
+        self._outside = outside
         self._values: dict[tuple[str, int], Any] = {}
-        for name, value in outside.items():
+        for name, value in outside.value.items():
             make = next((make for kind, make in _OWN.items() if isinstance(value, kind)), None)
             self._values[name, -1] = value if make is None else stack.enter_context(make(value))
 
     def param(self, name: str) -> Any:
         """Return the parameter of a fixture, if it has one."""
-        callspec = getattr(self.item, "callspec", None)
-        return _NOTHING if callspec is None else callspec.params.get(name, _NOTHING)
+        return self._outside.param.get(name, _NOTHING)
 
     def value(self, name: str, index: int = -1) -> Any:
         """Return the value of a fixture, which is set up now if it has not been; `index` tells those of one name."""
@@ -212,9 +245,10 @@ class Fixtures:
             defs = self._defs(name)
             if self._is_inside(name):
                 self._values[key] = self._set_up(defs[index], index)
-            else:  # somebody asks for it only now, and it is one for all ranks
+            else:  # it is asked for only now
                 with current.outside():
-                    self._values[key] = self.item._request.getfixturevalue(name)
+                    value = self.item._request.getfixturevalue(name)
+                self._values[key] = value if is_of_plugin(defs, value) else self._outside.copied(name, value)
         return self._values[key]
 
     def _defs(self, name: str) -> Any:
@@ -244,8 +278,8 @@ class Fixtures:
     def _function(self, fixturedef: Any) -> Any:
         """Return the function of a fixture: the rank's own, bound to what the rank has for that."""
         function = fixturedef.func
-        if fixturedef.argname in self._closures:
-            return rebound(function, self._closures[fixturedef.argname])
+        if fixturedef.argname in self._outside.closure:
+            return rebound(function, self._outside.closure[fixturedef.argname])
         bound = getattr(function, "__self__", None)
         if bound is None:
             return Found(function).get()

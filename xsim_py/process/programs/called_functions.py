@@ -42,7 +42,7 @@ class FoundInRanks:
     again: bool = True
 
     def hand_over(self, is_private: Callable[[str], bool]) -> None:
-        """Keep what ranks are to have copies of, by `copy_of`; afterwards private modules are those of ranks."""
+        """Keep what ranks are to have copies of; afterwards private modules are those of ranks."""
         raise NotImplementedError
 
     def __call__(self) -> Any:
@@ -53,10 +53,9 @@ class FoundInRanks:
 class _Search(pickle.Pickler):
     """Pickles what private modules have to do with, and containers; the rest it keeps as it is."""
 
-    def __init__(self, file: io.BytesIO, is_private: Callable[[str], bool], also: tuple[type, ...]) -> None:
+    def __init__(self, file: io.BytesIO, is_private: Callable[[str], bool]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self._is_private = is_private
-        self._also = also
         self.kept: list[Any] = []
         self.found = False
 
@@ -69,7 +68,7 @@ class _Search(pickle.Pickler):
         if self._is_private(module):
             self.found = True
             return None
-        if kind in _CALLS or kind in self._also or kind is pickle.PickleBuffer:  # the last is what an array is made of
+        if kind in _CALLS:
             return None
         self.kept.append(thing)
         return len(self.kept) - 1
@@ -99,9 +98,7 @@ class Copy:
         return _Finder(self).load()
 
 
-def copy_of(
-    thing: Any, is_private: Callable[[str], bool], *, always: bool = False, also: tuple[type, ...] = ()
-) -> Copy | None:
+def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
     """Return copies of something that has to do with private modules; None if it has not, or cannot be copied.
 
     Parameters
@@ -110,18 +107,14 @@ def copy_of(
         Anything.
     is_private : callable
         Whether a module of this name is private.
-    always : bool
-        Whether to copy it, with the containers in it, if it has nothing to do with private modules, too.
-    also : tuple of type
-        Objects of these classes are copied as containers are.
     """
     file = io.BytesIO()
-    search = _Search(file, is_private, also)
+    search = _Search(file, is_private)
     try:
         search.dump(thing)
     except Exception:  # whatever the program's own classes raise, too
         return None
-    return Copy(file.getvalue(), search.kept) if search.found or always else None
+    return Copy(file.getvalue(), search.kept) if search.found else None
 
 
 def given_back(result: Any) -> None:
