@@ -31,7 +31,6 @@ KINDS = ("virtual", "private", "refused", "watched", "real")
 REAL = {
     "subprocess.Popen": "A real child process, with the rank's environment. Its time does not count.",
     "os.waitpid": "Waits for a real child; other threads of the rank go on, and virtual time does not pass.",
-    "os.posix_spawn": "A real child process, with the environment that the call is given.",
     "multiprocessing.Process": "A real child process, outside of the simulation; start it by `fork`.",
     "concurrent.futures.ProcessPoolExecutor": "Real child processes, and real threads that serve them.",
     "os.times": "Real: the time that the simulator has used.",

@@ -81,3 +81,18 @@ def test_children_find_what_the_launcher_has_put_there(tmp_path: Path):
         print(rank, *said, os.environ["PMI_RANK"])
         """
     assert sorted(launch(tmp_path, text, ranks=2).lines) == ["0 0 0", "1 1 1"]
+
+
+def test_children_on_a_terminal_of_their_own_find_it_too(tmp_path: Path):
+    text = """
+        import ctypes, os
+        getenv = ctypes.CDLL(None).getenv
+        getenv.restype = ctypes.c_char_p
+        child, terminal = os.forkpty()
+        if child == 0:
+            os.write(1, getenv(b"PMI_RANK") or b"nothing")
+            os._exit(0)
+        print(rank, os.read(terminal, 100))
+        os.waitpid(child, 0)
+        """
+    assert sorted(launch(tmp_path, text, ranks=2).lines) == ["0 b'0'", "1 b'1'"]

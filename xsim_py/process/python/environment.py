@@ -148,7 +148,7 @@ def _begin() -> None:
 _CHILD = "watched: a real child, which inherits the rank's environment"
 PATCHED: Table = (
     ("os", "private", {"putenv": in_ranks(_putenv), "unsetenv": in_ranks(_unsetenv)}),
-    ("os", _CHILD, {"fork": watched(_renew), "system": watched(_renew)}),
+    ("os", _CHILD, dict.fromkeys(("fork", "forkpty", "posix_spawn", "posix_spawnp", "system"), watched(_renew))),
     ("_posixsubprocess", _CHILD, {"fork_exec": watched(_renew)}),
     ("subprocess", _CHILD, {"_fork_exec": Around(lambda _: _posixsubprocess.fork_exec)}),  # if it has it already
 )
