@@ -349,7 +349,21 @@ def _warnings(parts: Sequence[ShardResult], ended: str, compute: str) -> list[st
         warnings.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
         warnings.append("compute time was measured on this computer: another run gives other times and another digest")
-    return warnings + _computing(parts) + _shared(parts)
+    return warnings + _clock_waits(parts) + _computing(parts) + _shared(parts)
+
+
+def _clock_waits(parts: Sequence[ShardResult]) -> list[str]:
+    """Return the lines at which clocks have ticked by more than usual, each with the rank for which that was most."""
+    longest: dict[str, tuple[int, int]] = {}
+    for place, rank, grown_ps in sorted(_flat(part.clock_waits for part in parts)):
+        if grown_ps > longest.get(place, (0, 0))[0]:
+            longest[place] = grown_ps, rank
+    listed = sorted(longest.items(), key=lambda entry: (-entry[1][0], entry[0]))[:_MOST_LISTED]
+    if not listed:
+        return []
+    said = "; ".join(f"{format_time(grown_ps)} of rank {rank} at {place}" for place, (grown_ps, rank) in listed)
+    more = f"; and at {len(longest) - len(listed):,} more lines" if len(longest) > len(listed) else ""
+    return [f"loops that wait for a clock advanced it in growing ticks, and end up to 1 % late: {said}{more}"]
 
 
 def _computing(parts: Sequence[ShardResult]) -> list[str]:

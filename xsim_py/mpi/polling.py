@@ -5,7 +5,7 @@ who waits a second by 100 ns makes ten million of them. So once a rank has looke
 program that polls, a look takes a part of the time that it has waited already: one look of each round, for a master may
 ask hundreds of workers in turn. A round is over when something is asked again. What comes is found late by no more than
 that part and the price of a round, and a wait costs a number of rounds that grows with its logarithm. Clocks that are
-read in a loop tick by the same rule (see `process.python.clock`).
+read in a loop that waits for a time tick by a similar rule (see `process.python.clock`).
 
 A wait begins anew with whatever a rank finds or does: something that was there, time that passed in another way, a
 message that left. It can be told from the rank alone, so it is the same for every number of shards.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _PATIENT_LOOKS = 1000
 _PART = 6  # a look takes up to 1/64 of the time waited so far
 _LONGEST_PS = 10**10
+_PART_OF_LONG = 10  # of a wait for more than 10 s a look takes 1/1024: it may last for hours
 _LONGEST_ROUND = 1 << 16  # who asks for something new each time, for ever, is taken to ask again
 
 
@@ -68,7 +69,8 @@ def looked_in_vain(fiber: Fiber, what: Hashable) -> None:
     if looks.count > _PATIENT_LOOKS:
         if what in looks.asked or len(looks.asked) >= _LONGEST_ROUND:
             looks.asked.clear()
-            cost_ps = max(cost_ps, min((fiber.clock_ps - looks.since_ps) >> _PART, _LONGEST_PS))
+            waited_ps = fiber.clock_ps - looks.since_ps
+            cost_ps = max(cost_ps, min(waited_ps >> _PART, _LONGEST_PS), waited_ps >> _PART_OF_LONG)
         looks.asked.add(what)
     fiber.clock_ps += cost_ps
     looks.clock_ps = fiber.clock_ps

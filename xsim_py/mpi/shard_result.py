@@ -15,7 +15,7 @@ from xsim_py.process.output.collector import finish_lines
 from xsim_py.process.output.spilled_lines import Line, SpilledRun
 from xsim_py.process.python.threads import name_of, others
 from xsim_py.process.ranks.fiber import UNTIL
-from xsim_py.process.ranks.rank import Abort
+from xsim_py.process.ranks.rank import Abort, Rank
 
 from .calls import LEFT, AllOf, Background
 from .collectives.choose import title
@@ -31,7 +31,7 @@ from .transport.mailbox import Probe
 from .transport.message import Receive, Send
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,7 +104,8 @@ class ShardResult:
     what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule;
     `computed`, in the first part of a process, says what computing has shown, and `called` what ranks called in place
     of calls at which they were to die; `flips` are the bits that have changed, and `hangs` the processes that have
-    stood still; `peak_bytes` is what the arrays of each rank have taken at most, where that is counted.
+    stood still; `peak_bytes` is what the arrays of each rank have taken at most, where that is counted; `clock_waits`
+    are the loops that waited for a time in ticks that grew: file and line, rank, picoseconds.
     """
 
     first: int
@@ -144,6 +145,7 @@ class ShardResult:
     flips: list[FlippedData] = field(default_factory=list)
     hangs: list[HungProcess] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)
+    clock_waits: list[tuple[str, int, int]] = field(default_factory=list)
 
     @property
     def mishaps(self) -> set[str]:
@@ -250,9 +252,8 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.flips = fabric.flipped()
     part.hangs = fabric.hung()
     if fabric.settings.counts_memory:
-        from xsim_py.process.python.memory_limit import peak_bytes  # most runs have no limit
-
-        part.peak_bytes = [peak_bytes(rank) for rank in ranks]
+        part.peak_bytes = _peak_bytes(ranks)
+    part.clock_waits = [entry for rank in ranks if rank.reads is not None for entry in _clock_waits(rank, program)]
     part.troubled = fabric.troubled
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:
@@ -260,6 +261,18 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
             known = rank.mpi.knowledge.known
             part.learned += [(failed, time_ps, rank.number, how) for failed, (time_ps, how) in known.items()]
     return part
+
+
+def _clock_waits(rank: Rank, program: Program) -> Iterator[tuple[str, int, int]]:
+    """Yield the loops of a rank that have waited for a time in ticks that grew."""
+    for (file, line), grown_ps in rank.reads.grown_ps.items():
+        yield f"{shown(file, program.start)}:{line}", rank.number, grown_ps
+
+
+def _peak_bytes(ranks: Sequence[Rank]) -> list[int]:
+    from xsim_py.process.python.memory_limit import peak_bytes  # most runs have no limit
+
+    return [peak_bytes(rank) for rank in ranks]
 
 
 def _collectives(fabric: Fabric) -> dict[tuple[str, str, str], tuple[int, int, int, int]]:

@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tests.process.launch import launch, simulated
+from tests.process.launch import PRELUDE, launch, simulated
 from xsim_py.process.python import clock as clock_module
 
 
@@ -64,6 +66,92 @@ def test_a_spin_on_a_clock_ends_soon_and_not_much_too_late(tmp_path: Path, clock
     reads, late = done.lines[0].split()
     assert int(reads) < 10_000
     assert float(late) <= 0.01 * span + 1e-6
+
+
+def test_a_wait_for_hours_costs_some_thousand_readings(tmp_path: Path):
+    done = launch(
+        tmp_path,
+        """
+        end, reads = MPI.Wtime() + 36000, 0
+        while MPI.Wtime() < end:
+            reads += 1
+        print(reads < 10_000, MPI.Wtime() < 36_360)
+        end, looks = MPI.Wtime() + 36000, 0
+        while MPI.Wtime() < end:
+            looks += comm.Iprobe() or 1
+        print(looks < 20_000, MPI.Wtime() < 2 * 36_360)
+        """,
+    )
+    assert done.lines == ["True True", "True True"]
+
+
+TIMED = """
+    import logging, sys, time
+    logging.basicConfig(stream=sys.stdout, level=logging.WARNING)
+    log = logging.getLogger()
+    log.addHandler(logging.NullHandler())
+    log.handlers[0].setLevel(logging.ERROR)
+    def now():
+        return time.perf_counter()
+    def timed_steps(steps):
+        step = 0
+        while step < steps:
+            begin = MPI.Wtime()
+            step += 1
+            assert MPI.Wtime() - begin <= 1e-6
+    def stamps(steps):
+        times = []
+        while len(times) < steps:
+            times.append(now())
+    def logged(steps):
+        for step in range(steps):
+            log.warning("step %d", step)
+    def spins(seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+"""
+
+
+@pytest.mark.parametrize("call", ["timed_steps(20_000)", "stamps(20_000)", "logged(5_000)"])
+def test_what_reads_clocks_often_and_waits_for_nothing_takes_100_ns_a_reading(tmp_path: Path, call: str):
+    done = launch(tmp_path, f"{TIMED}\n    {call}\n    print(MPI.Wtime() < 0.005)")
+    assert done.lines == ["True"]
+    assert done.result.warnings == []
+
+
+def test_the_result_says_which_loops_have_waited_for_a_clock_and_how_long(tmp_path: Path):
+    done = launch(tmp_path, f"{TIMED}\n    timed_steps(3000)\n    spins(2 + rank)", ranks=2)
+    (said,) = done.result.warnings
+    line = TIMED.splitlines().index("        while time.monotonic() < end:") + PRELUDE.count("\n") + 1
+    assert "growing ticks" in said
+    assert f" of rank 1 at {tmp_path}/prog.py:{line}" in said
+    took, unit = said.rpartition(" late: ")[2].split()[:2]
+    assert unit == "s"
+    assert 2.9 < float(took) < 3.1
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["timed_steps", "stamps", "logged"]), st.integers(1, 4000)),
+            st.tuples(st.sampled_from(["spins", "time.sleep"]), st.sampled_from([1e-5, 1e-3, 0.5, 5000.0])),
+        ),
+        max_size=6,
+    )
+)
+def test_time_passes_for_waits_and_a_little_for_readings(tmp_path: Path, steps: list[tuple[str, float]]):
+    calls = "".join(f"\n    {name}({amount})" for name, amount in steps)
+    text = f"{TIMED}{calls}\n    comm.Barrier()\n    print(MPI.Wtime())"
+    ways = {"shards": 2}, {"isolation": "process"}
+    done = launch(tmp_path, text, ranks=2)
+    waited = sum(amount for name, amount in steps if name in ("spins", "time.sleep"))
+    reads = sum(2 * amount + 3000 for name, amount in steps if name != "time.sleep")
+    assert waited <= float(done.lines[0]) <= waited * 1.01 + 1e-7 * reads + 1e-4
+    for way in ways:
+        again = launch(tmp_path, text, ranks=2, **way)
+        assert (again.result.digest, again.result.warnings) == (done.result.digest, done.result.warnings)
 
 
 def test_a_few_readings_cost_nothing(tmp_path: Path):

@@ -1,9 +1,13 @@
 """The module `time` as a virtual rank sees it: every clock shows virtual time, sleeping lets it pass.
 
 A program may spin until a clock reaches some value. Reading a clock costs nothing here, so such a loop would never end;
-therefore a clock that is read very often while nothing else happens begins to tick: first by 0.1 us a reading, then by
-one part in 128 of the time spent so far, up to 1 s, so that a spin of an hour costs some thousand readings, and ends
-within 1 %.
+therefore a clock that is read often while nothing else happens begins to tick, by 0.1 us a reading. A loop that waits
+for a time (see `waiting_loops`), and reads the clock at one place only, sees larger ticks after a while: of one part in
+128 of the time waited so far, up to 1 s, and from 1024 s on of one part in 1024, so that a spin of hours costs some
+thousand readings, and ends within 1 %.
+The result says by how much. All other readings keep their price: a program that times its steps takes no longer for it.
+
+A tick is no event: other ranks, and the other threads of the rank, go on after some of them.
 
 An installed module that all ranks share reads clocks for other ends: a compiler measures each of its steps, and is not
 to be left in the middle of its work, where another rank would find it. There a clock begins to tick much later, and no
@@ -17,30 +21,50 @@ import sysconfig
 import time
 from collections.abc import Callable
 from functools import cache
+from types import CodeType, FrameType
 from typing import Any
 
 from xsim_py.process.ranks import current
+from xsim_py.process.ranks.fiber import Fiber
 from xsim_py.process.ranks.meter import metered
 from xsim_py.process.ranks.patches import Around, Table
 from xsim_py.process.ranks.queues import give_way
-from xsim_py.process.ranks.rank import EPOCH_S, Rank
+from xsim_py.process.ranks.rank import EPOCH_S
 
-# So many readings at one time are free: a program that only measures is not delayed.
+from .waiting_loops import waiting_frame
+
+# This many readings at one time are free: a program that only measures is not delayed.
 _PATIENT_READS = 1000
 _PATIENT_READS_OF_SHARED = 100_000
+_PATIENT_WAIT = 1000  # readings at one place before their ticks may grow
 _TICK_PS = 100_000
 _LONGEST_TICK_PS = 10**12
+_TICKS_AT_ONCE = 64
 _LONGEST_SLEEP_S = 2**63 / 10**9  # as in CPython
 
 
-class _Reads:
-    """A count of how often one rank has read its clock while nothing else happened, and since when."""
+class Reads:
+    """A count of how often one rank has read its clock while nothing else happened.
 
-    __slots__ = ("clock_ps", "count", "since_ps")
+    Attributes
+    ----------
+    clock_ps, count : int
+        The time of the last reading, and how many there were with nothing else in between.
+    waits_at : tuple or None
+        Code and offset of the loop that waits for a time, if the last reading was made for one.
+    waited, since_ps : int
+        How many readings it has made with no other in between, and when the first of them.
+    grown_ps : dict
+        For each file and line of such a loop, the time that its ticks had above the usual ones.
+    """
+
+    __slots__ = ("clock_ps", "count", "grown_ps", "since_ps", "waited", "waits_at")
 
     def __init__(self) -> None:
         self.clock_ps = self.since_ps = -1
-        self.count = 0
+        self.count = self.waited = 0
+        self.waits_at: tuple[CodeType, int] | None = None
+        self.grown_ps: dict[tuple[str, int], int] = {}
 
 
 @metered
@@ -50,27 +74,47 @@ def read_ps() -> int:
     rank = fiber.rank
     reads = rank.reads
     if reads is None:
-        reads = rank.reads = _Reads()
+        reads = rank.reads = Reads()
     if reads.clock_ps != fiber.clock_ps:
-        reads.clock_ps = reads.since_ps = fiber.clock_ps
+        reads.clock_ps = fiber.clock_ps
         reads.count = 0
+        reads.waits_at = None
     reads.count += 1
     if reads.count > _PATIENT_READS:
-        tick_ps = min(max(_TICK_PS, (fiber.clock_ps - reads.since_ps) >> 7), _LONGEST_TICK_PS)
-        if not _reads_in_shared_module(rank):
-            fiber.sleep(tick_ps)
-        elif reads.count > _PATIENT_READS_OF_SHARED:
-            fiber.clock_ps += tick_ps
+        _tick(fiber, reads)
         reads.clock_ps = fiber.clock_ps
     return fiber.clock_ps
 
 
-def _reads_in_shared_module(rank: Rank) -> bool:
-    """Return whether it is in an installed module that ranks share that a clock is read."""
-    frame = sys._getframe(2)
+def _tick(fiber: Fiber, reads: Reads) -> None:
+    """Let a reading take its time."""
+    frame = _reader()
+    is_shared = frame.f_code.co_filename.startswith(_installed()) and not fiber.rank.owns(frame.f_globals)
+    if is_shared and reads.count <= _PATIENT_READS_OF_SHARED:
+        return
+    tick_ps = _TICK_PS
+    loop = waiting_frame(frame)
+    place = None if loop is None else (loop.f_code, loop.f_lasti)
+    if place is None or place != reads.waits_at:
+        reads.waits_at, reads.waited, reads.since_ps = place, 0, fiber.clock_ps
+    reads.waited += 1
+    if loop is not None and reads.waited > _PATIENT_WAIT:
+        waited_ps = fiber.clock_ps - reads.since_ps
+        tick_ps = max(_TICK_PS, min(waited_ps >> 7, _LONGEST_TICK_PS), waited_ps >> 10)
+        if tick_ps > _TICK_PS:
+            line = loop.f_code.co_filename, loop.f_lineno
+            reads.grown_ps[line] = reads.grown_ps.get(line, 0) + tick_ps - _TICK_PS
+    fiber.clock_ps += tick_ps
+    if not is_shared and (tick_ps > _TICK_PS or reads.count % _TICKS_AT_ONCE == 0):
+        fiber.sync()
+
+
+def _reader() -> FrameType:
+    """Return the frame that reads a clock: the innermost one outside of the simulator."""
+    frame = sys._getframe(3)
     while str(frame.f_globals.get("__name__")).startswith("xsim_py.") and frame.f_back is not None:
         frame = frame.f_back
-    return frame.f_code.co_filename.startswith(_installed()) and not rank.owns(frame.f_globals)
+    return frame
 
 
 @cache
