@@ -25,9 +25,20 @@ def spec_of(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleS
     [
         ("from mpi4py import MPI", True),
         ("import os, mpi4py.MPI as MPI", True),
-        ("def late():\n    try:\n        import mpi4py\n    except ImportError: pass", True),
+        ("try:\n    import mpi4py\nexcept ImportError: pass", True),
+        ("import sys\nif sys.argv:\n    from mpi4py import MPI", True),
+        ("class World:\n    from mpi4py import MPI", True),
         ("import importlib\nMPI = importlib.import_module('mpi4py.MPI')", True),
         ("mpi4py, there = attempt_import('mpi4py')", True),
+        ("def late():\n    try:\n        import mpi4py\n    except ImportError: pass", False),
+        ("class World:\n    def __init__(self):\n        from mpi4py import MPI", False),
+        ("late = lambda: __import__('mpi4py')", False),
+        ("def rank():\n    from mpi4py import MPI\n    return MPI.COMM_WORLD.rank\nRANK = rank()", True),
+        ("class World:\n    def __init__(self):\n        from mpi4py import MPI\nworld = World()", True),
+        ("MPI = None\ndef enable():\n    global MPI\n    from mpi4py import MPI", True),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mpi4py import MPI", False),
+        ("import typing as t\nif t.TYPE_CHECKING:\n    pass\nelse:\n    from mpi4py import MPI", True),
+        ("if __name__ == '__main__':\n    from mpi4py import MPI", False),
         ("'''Runs beside::\n\n    from mpi4py import MPI\n'''", False),
         ("from mpi4py_fft import PFFT", False),
         ("from .mpi4py import MPI", False),
@@ -35,21 +46,30 @@ def spec_of(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleS
         ("print('mpi4py')", False),
     ],
 )
-def test_a_package_is_mpi_s_if_one_of_its_files_imports_mpi4py(tmp_path, monkeypatch, text: str, is_mpi: bool):
+def test_a_package_is_mpi_s_if_importing_one_of_its_files_runs_an_import_of_mpi4py(
+    tmp_path, monkeypatch, text: str, is_mpi: bool
+):
     write(tmp_path, {"pack/__init__.py": "", "pack/deep/er.py": text})
     assert mpi_packages.imports_mpi(spec_of(tmp_path, "pack", monkeypatch)) is is_mpi
 
 
 FOLDER = {
-    "outer/__init__.py": "def late():\n    from inner import value",
+    "outer/__init__.py": "try:\n    # it may be there\n    from inner import value\nexcept ImportError:\n    value = 0",
     "inner.py": "import mpi4py",
+    "lazy.py": "class Pool:\n    def map(self):\n        import inner",
     "tested/__init__.py": "",
-    "tested/tests/test_it.py": "import inner",
+    "tested/Tests/test_it.py": "import inner",
     "ring/__init__.py": "import gnir",
     "gnir.py": "import ring, inner",
-    "science/__init__.py": "import quiet, told",
+    "science/__init__.py": "import quiet, compiled",
     "quiet.py": "import inner",
     "quiet-1.0.dist-info/METADATA": "Name: quiet\nRequires-Dist: other; extra == 'all'\n",
+    "compiled.py": "import inner",
+    "compiled-1.0.dist-info/METADATA": "Name: compiled\nRequires-Dist: other\n\nCOMPILED code\n",
+    "needs_quiet.py": "import quiet",
+    "needs_quiet-1.0.dist-info/METADATA": "Name: needs-quiet\nRequires-Dist: quiet\n",
+    "needs_late.py": "def late():\n    import quiet",
+    "needs_late-1.0.dist-info/METADATA": "Name: needs-late\nRequires-Dist: quiet\n",
     "told.py": "",
     "told-1.0.dist-info/METADATA": "Name: told\n",
     "late.py": "import silent",
@@ -59,17 +79,40 @@ FOLDER = {
     "asks_for.py": "import inner",
     "Asks_For-2.dist-info/METADATA": "Name: asks-for\nRequires-Dist: INNER>=1\n",
     "inner-3.dist-info/METADATA": "Name: inner\nSummary: for MPI\n",
+    "called.py": "def rank():\n    from mpi4py import MPI\n    return MPI.COMM_WORLD.rank",
+    "called-1.dist-info/METADATA": "Name: called\nRequires-Dist: mpi4py>=4\n",
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "is_mpi"),
-    [("outer", True), ("tested", False), ("ring", True), ("science", False), ("late", True), ("user", True)],
+    ("name", "why"),
+    [
+        ("outer", "outer/__init__.py: inner"),
+        ("inner", "inner.py: mpi4py"),
+        ("lazy", None),
+        ("tested", None),
+        ("ring", "ring/__init__.py: gnir"),
+        ("science", None),
+        ("quiet", "quiet.py: inner"),
+        ("needs_quiet", "needs_quiet.py: quiet"),
+        ("needs_late", "needs_late.py: quiet"),
+        ("late", "late.py: silent"),
+        ("user", "user.py: asks_for"),
+        ("called", "called.py: mpi4py"),
+    ],
 )
-def test_so_is_one_that_imports_such_a_package(tmp_path, monkeypatch, name: str, is_mpi: bool):
-    """What its tests import does not count, and packages whose metadata leads to nothing of MPI are not read."""
+def test_so_is_one_that_imports_such_a_package(tmp_path, monkeypatch, name: str, why: str | None):
+    """What its tests and functions import does not count, and packages that say nothing of MPI are not read."""
     write(tmp_path, FOLDER)
-    assert mpi_packages.imports_mpi(spec_of(tmp_path, name, monkeypatch)) is is_mpi
+    reason = mpi_packages.reason(spec_of(tmp_path, name, monkeypatch))
+    assert (None if reason is None else f"{Path(reason.file).relative_to(tmp_path)}: {reason.imported}") == why
+
+
+def test_what_else_is_installed_does_not_matter(tmp_path, monkeypatch):
+    """As jax is found by scipy, and has a function that uses mpi4py."""
+    files = {"science/__init__.py": "try:\n    import extra\nexcept ImportError:\n    extra = None"}
+    write(tmp_path, {**files, "extra/__init__.py": "", "extra/cluster.py": "def size():\n    from mpi4py import MPI"})
+    assert not mpi_packages.imports_mpi(spec_of(tmp_path, "science", monkeypatch))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
-"""Installed packages belong to an MPI program if they import mpi4py, or a package that does.
+"""Installed packages belong to an MPI program if their import runs one of mpi4py, or of a package that does.
 
 ``rank = MPI.COMM_WORLD.rank`` at the top of a module is the commonest line of such packages, so they are private to
-each rank. Found by reading a package's files once, when a rank imports it first: a search for the word, and a parse of
-the few files that have it. That takes 40 us a file, which is little beside the import itself: 40 ms for the thousand
-files of scipy. What a package imports is followed where it may matter only: to packages whose metadata speaks of MPI,
-or requires one that does, and to those that say nothing of what they require, or have no metadata.
+each rank. So are packages that import mpi4py in a function which sets globals (``global MPI``), and those that require
+it. A package with a function that uses mpi4py and forgets it, as jax and h5py have, keeps nothing of a rank.
+
+Found by reading a package's files once, when a rank imports it first, and those of what it imports in turn: a search
+for the word and for import statements, and a parse of the few files that matter. That takes 40 us a file, which is
+little compared with the import itself. Tests of a package do not count.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from xsim_py.code_origin import ALL_IMPORTED, PACKAGE
 from xsim_py.config import MachineSpec, ProcessSpec
@@ -28,43 +30,158 @@ if TYPE_CHECKING:
 _MPI = "mpi4py"
 _WORD = _MPI.encode()
 _MOST_FILES = 8192
-_STATEMENT = rb"[ \t]*(?:from[ \t]+(\w+)[\w. \t]*|)import[ \t]+([\w., \t]*)"
+_STATEMENT = rb"([ \t]*)(?:from[ \t]+(\w+)[\w. \t]*|)import[ \t]+([\w., \t]*)"
 _NAMED = rb"(?:^|,)[ \t]*(\w+)"
 _REQUIRES = rb"(?m)^Requires-Dist: *([\w.-]+)([^\r\n]*)"
-_TESTS = frozenset(("test", "tests", "testing"))
+_CACHE = frozenset(("__pycache__",))
+_NOT_READ = _CACHE | {"test", "tests", "testing"}
+_OF_MPI = rb"\b(?:MPI|mpi4py)\b"
+_MOST_LINES = 100  # of a ``try`` or ``if`` around imports
 
 # The real functions: those of `os` are replaced while a run lasts.
 _open, _read, _fstat, _close, _scandir, _listdir = os.open, os.read, os.fstat, os.close, os.scandir, os.listdir
 
 _OURS = frozenset(("greenlet", "isal", "mpi4py", "numpy", "simpy", "xsim_py", "yaml"))
 
-_known: dict[tuple[str, str], bool] = {}
+
+class Reason(NamedTuple):
+    """Why a package is private: one of its files imports mpi4py, or a package that does."""
+
+    file: str
+    imported: str
+
+
+class _Package(NamedTuple):
+    """The files of a package that have the word, and the import statements in its files."""
+
+    place: str
+    with_word: list[str]  # the files that have the word
+    imported: dict[str, list[str]]  # for each package that seems to be imported, the files
+
+
+_packages: dict[tuple[str, str], _Package] = {}
+_reasons: dict[tuple[str, str], Reason | None] = {}
 _distributions: dict[str, dict[str, str]] = {}  # by folder and normalised name, the file of metadata
 _speaking: dict[str, bool] = {}  # by that file
 
 
 def imports_mpi(spec: ModuleSpec) -> bool:
-    """Return whether an installed top-level package or module imports mpi4py, or a package that does.
+    """Return True if an installed top-level package or module is private to each rank by what it imports.
 
     Parameters
     ----------
     spec : ModuleSpec
         As a finder has found it.
     """
-    if spec.name == _MPI or spec.name in sys.stdlib_module_names:
-        return False
+    return reason(spec) is not None
+
+
+def reason(spec: ModuleSpec) -> Reason | None:
+    """Return why a package is private to each rank; None if it is not, by what it imports."""
+    key = _key(spec)
+    if key is None:
+        return None
+    if key not in _reasons:
+        _judge(spec, key)
+    return _reasons[key]
+
+
+def _key(spec: ModuleSpec) -> tuple[str, str] | None:
+    """Return what a package is known by; None for those that know nothing of MPI, or are the simulator's."""
+    if spec.name in _OURS or spec.name in sys.stdlib_module_names:
+        return None
     places = _places(spec)
     if not places or f"{places[0]}{os.sep}".startswith(PACKAGE):
-        return False
-    key = (spec.name, places[0])
-    if key not in _known:
-        before = set(_known)
-        _known[key] = False  # for packages that import each other
-        if _finds_mpi(spec.name, places):
-            for other in _known.keys() - before:  # they may have been asked about this one
-                del _known[other]
-            _known[key] = True
-    return _known[key]
+        return None
+    return spec.name, places[0]
+
+
+def _judge(spec: ModuleSpec, key: tuple[str, str]) -> None:
+    """Find the reasons of a package, and of all that it leads to by what it imports."""
+    reached: dict[str, tuple[str, str]] = {spec.name: key}
+    found: dict[str, Reason] = {}
+    specs = [spec]
+    while specs:
+        each = specs.pop()
+        package = _package(each, reached[each.name])
+        known = _reasons.get(reached[each.name]) or _direct(each.name, package)
+        if known is not None:
+            found[each.name] = known
+            continue
+        for name in package.imported.keys() - reached.keys():
+            other = _find(name)
+            other_key = None if other is None else _key(other)
+            if other is not None and other_key is not None and _may_matter(each.name, package.place, *other_key):
+                reached[name] = other_key
+                specs.append(other)
+    _spread(reached, found)
+    _reasons.update({each: found.get(name) for name, each in reached.items()})
+
+
+def _spread(reached: dict[str, tuple[str, str]], found: dict[str, Reason]) -> None:
+    """Add the packages that import others which have a reason, and those that import these."""
+    new = set(found)
+    while new:
+        before, new = new, set()
+        for name in sorted(reached.keys() - found.keys()):
+            package = _packages[reached[name]]
+            for imported in sorted(before & package.imported.keys()):
+                file = _first(name, package, imported, package.imported[imported])
+                if file is not None and name not in found:
+                    found[name] = Reason(file, imported)
+                    new.add(name)
+
+
+def _direct(name: str, package: _Package) -> Reason | None:
+    """Return the first file that imports mpi4py so that its package is private."""
+    file = _first(name, package, _MPI, package.with_word, kept=True)
+    return None if file is None else Reason(file, _MPI)
+
+
+def _first(name: str, package: _Package, imported: str, files: list[str], *, kept: bool = False) -> str | None:
+    """Return the first of some files that imports a package so that it counts."""
+    from .running_imports import read  # not above: few programs have such packages, and all start
+
+    for file in files:
+        if file.endswith(".pyc"):
+            return file
+        imports = read(_text(file))
+        if imported in imports.running or (kept and imported in imports.kept):
+            return file
+        if imported in imports.later | imports.kept and _normalised(imported) in _required(name, package.place):
+            return file
+    return None
+
+
+def _may_matter(name: str, place: str, other: str, other_place: str) -> bool:
+    """Return True if a package may lead another to mpi4py: one that it requires, or that speaks of MPI or of nothing.
+
+    To read all that a package could use takes longer than to import it.
+    """
+    if _normalised(other) in _required(name, place):
+        return True
+    folder = os.path.dirname(other_place)
+    metadata = _metadata(folder).get(_normalised(other))
+    return metadata is None or _speaks_of_mpi(folder, metadata) or not re.search(_REQUIRES, _text(metadata))
+
+
+def _speaks_of_mpi(folder: str, metadata: str) -> bool:
+    """Return True if a distribution says that it is for MPI, or requires one that does."""
+    if metadata not in _speaking:
+        _speaking[metadata] = False  # for those that require each other
+        there = _metadata(folder)
+        text = _text(metadata)
+        _speaking[metadata] = re.search(_OF_MPI, text) is not None or any(
+            _speaks_of_mpi(folder, there[need]) for need in _needs(text) if need in there
+        )
+    return _speaking[metadata]
+
+
+def _find(name: str) -> ModuleSpec | None:
+    try:
+        return PathFinder.find_spec(name)
+    except (ImportError, ValueError):
+        return None
 
 
 def with_packages(
@@ -158,7 +275,7 @@ def is_shared(name: str, process: ProcessSpec) -> bool:
 
 def has_extensions(spec: ModuleSpec) -> bool:
     """Return whether a part of a package is not Python."""
-    return any(file.endswith(tuple(EXTENSION_SUFFIXES)) for file, _ in _files(_places(spec)))
+    return any(file.endswith(tuple(EXTENSION_SUFFIXES)) for file in _files(_places(spec), skipped=_CACHE))
 
 
 def _places(spec: ModuleSpec) -> list[str]:
@@ -168,48 +285,69 @@ def _places(spec: ModuleSpec) -> list[str]:
     return [spec.origin] if spec.origin and os.path.isabs(spec.origin) else []
 
 
-def _finds_mpi(name: str, places: list[str]) -> bool:
-    imported: set[str] = set()
-    for count, (file, is_test) in enumerate(_files(places)):
+def _package(spec: ModuleSpec, key: tuple[str, str]) -> _Package:
+    """Return what the files of a package say, which are read once."""
+    if key in _packages:
+        return _packages[key]
+    with_word: list[str] = []
+    imported: dict[str, list[str]] = {}
+    required = _required(spec.name, key[1])
+    for count, file in enumerate(_files(_places(spec), skipped=_NOT_READ)):
         if count == _MOST_FILES:
             break
         if not file.endswith((".py", ".pyc")):
             continue
         text = _text(file)
-        if _WORD in text and (file.endswith(".pyc") or _has_import(text)):
-            return True
-        if not is_test:
-            imported.update(_imported(text))
-    return any(_leads_to_mpi(each) for each in sorted(imported - sys.stdlib_module_names - {name, _MPI}))
+        if _WORD in text:
+            with_word.append(file)
+        for name in {name for name, runs in _imported(text) if runs or _normalised(name) in required}:
+            if name != spec.name and name not in _OURS and name not in sys.stdlib_module_names:
+                imported.setdefault(name, []).append(file)
+    package = _packages[key] = _Package(key[1], with_word, imported)
+    return package
 
 
-def _imported(text: bytes) -> Iterator[str]:
-    """Yield the packages that import statements name; those of `TYPE_CHECKING` and of texts are among them."""
+def _imported(text: bytes) -> Iterator[tuple[str, bool]]:
+    """Yield the packages that import statements seem to name, and True if importing the module seems to run them."""
     match = re.compile(_STATEMENT).match
     place = text.find(b"import ")  # a search for lines takes five times as long
     while place >= 0:
-        statement = match(text, text.rfind(b"\n", 0, place) + 1)
+        start = text.rfind(b"\n", 0, place) + 1
+        statement = match(text, start)
         if statement is not None:
-            names = [statement[1]] if statement[1] else re.findall(_NAMED, statement[2])
-            yield from (name.decode() for name in names)
+            runs = not statement[1] or not _is_in_function(text, start)
+            names = [statement[2]] if statement[2] else re.findall(_NAMED, statement[3])
+            yield from ((name.decode(), runs) for name in names)
         place = text.find(b"import ", place + 1)
 
 
-def _files(places: list[str], is_test: bool = False) -> Iterator[tuple[str, bool]]:
-    """Yield all files, and whether they are parts of a package's tests."""
+def _is_in_function(text: bytes, start: int) -> bool:
+    """Return True if the last line that is not indented, before a place, begins a function or a class."""
+    for _ in range(_MOST_LINES):
+        end = start - 1
+        if end < 0:
+            return False
+        start = text.rfind(b"\n", 0, end) + 1
+        if text[start : start + 1] not in b" \t#)]}\r\n":
+            return text.startswith((b"def ", b"class ", b"async def "), start)
+    return True
+
+
+def _files(places: list[str], *, skipped: frozenset[str]) -> Iterator[str]:
+    """Yield all files, except those in folders of some names."""
     for place in places:
         try:
             entries = sorted(_scandir(place), key=lambda entry: entry.name)
         except NotADirectoryError:
-            yield place, is_test
+            yield place
             continue
         except OSError:  # it is in an archive, or nowhere
             continue
         for entry in entries:
             if not entry.is_dir():
-                yield entry.path, is_test
-            elif entry.name != "__pycache__" and not entry.is_symlink():
-                yield from _files([entry.path], is_test or entry.name in _TESTS)
+                yield entry.path
+            elif not entry.is_symlink() and entry.name.lower() not in skipped:
+                yield from _files([entry.path], skipped=skipped)
 
 
 def _text(file: str) -> bytes:
@@ -225,44 +363,17 @@ def _text(file: str) -> bytes:
         _close(number)
 
 
-def _has_import(text: bytes) -> bool:
-    """Return whether a file imports mpi4py, by a statement or by a call such as ``import_module("mpi4py.MPI")``."""
-    import ast  # not above: few programs have such packages, and all start
-
-    def is_import(node: ast.AST) -> bool:
-        if isinstance(node, ast.Import):
-            return any(_is_mpi(alias.name) for alias in node.names)
-        if isinstance(node, ast.ImportFrom):
-            return node.level == 0 and _is_mpi(node.module or "")
-        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            return "import" in called and isinstance(node.args[0].value, str) and _is_mpi(node.args[0].value)
-        return False
-
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return any(map(is_import, ast.walk(tree)))
+def _required(name: str, place: str) -> frozenset[str]:
+    """Return the distributions that the one of a package's name requires without an extra."""
+    metadata = _metadata(os.path.dirname(place)).get(_normalised(name))
+    if metadata is None:
+        return frozenset()
+    return _needs(_text(metadata))
 
 
-def _is_mpi(name: str) -> bool:
-    return name.partition(".")[0] == _MPI
-
-
-def _leads_to_mpi(name: str) -> bool:
-    if name in _OURS:
-        return False
-    try:
-        spec = PathFinder.find_spec(name)
-    except (ImportError, ValueError):
-        return False
-    if spec is None or not _places(spec):
-        return False
-    folder = os.path.dirname(_places(spec)[0])
-    metadata = _metadata(folder).get(_normalised(name))
-    may_matter = metadata is None or _speaks_of_mpi(folder, metadata) or not re.search(_REQUIRES, _text(metadata))
-    return may_matter and imports_mpi(spec)
+def _needs(metadata: bytes) -> frozenset[str]:
+    needs = re.findall(_REQUIRES, metadata)
+    return frozenset(_normalised(need.decode()) for need, when in needs if b"extra ==" not in when)
 
 
 def _metadata(folder: str) -> dict[str, str]:
@@ -282,17 +393,3 @@ def _metadata(folder: str) -> dict[str, str]:
 
 def _normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _speaks_of_mpi(folder: str, metadata: str) -> bool:
-    if metadata not in _speaking:
-        _speaking[metadata] = False
-        text = _text(metadata)
-        needs = [_normalised(name.decode()) for name, when in re.findall(_REQUIRES, text) if b"extra ==" not in when]
-        there = _metadata(folder)
-        _speaking[metadata] = (
-            b"MPI" in text
-            or _WORD in text
-            or any(_speaks_of_mpi(folder, there[need]) for need in needs if need in there)
-        )
-    return _speaking[metadata]
