@@ -76,7 +76,8 @@ compute:
         f"{file}:1:7: name: a list stands where text should",
         (
             f"{file}:2:1: latency: unknown key; did you mean "
-            "network.latency or network.noise.latency or same_node.latency or "
+            "network.latency or network.scale.latency or network.noise.latency or same_node.latency or "
+            "same_node.scale.latency or "
             "nic.latency or memory.latency or storage.latency?"
         ),
         f"{file}:4:9: topology.type: 'tours' is not one of its values; did you mean torus?",

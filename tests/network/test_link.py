@@ -189,7 +189,8 @@ def test_no_message_is_faster_than_the_least(
         {"from": begin, "latency": f"{latency + 1}ns", "bandwidth": f"{per_byte}ns/B" if per_byte else None}
         for begin, latency, per_byte in sorted(segments)
     ]
-    made = network({"network": {"latency": "700ns", "segments": described, "eager_threshold": threshold}}, ranks=3)
+    smaller = {} if described and described[0]["from"] == 0 else {"latency": "700ns"}
+    made = network({"network": {**smaller, "segments": described, "eager_threshold": threshold}}, ranks=3)
     link = made.link(0, 1)
     costs = [link.cost(size_bytes) for size_bytes in sizes]
     assert all(cost.latency_ps + cost.wire_ps >= link.least_ps > 0 for cost in costs)
@@ -200,6 +201,33 @@ def test_no_message_is_faster_than_the_least(
             for earlier in costs
             for later in costs
         )
+
+
+SEGMENTED = {
+    "segments": [
+        {"from": 0, "latency": "2us", "bandwidth": "1GB/s", "gap": "4ns"},
+        {"from": 1000, "latency": "3us", "bandwidth": "2GB/s", "send_overhead": "1us"},
+    ]
+}
+
+
+def test_factors_scale_every_value_of_a_layer() -> None:
+    """Latency, bandwidth and overheads by hand; without a factor of its own a value stays as it is."""
+    factors = {"scale": {"latency": 0.5, "bandwidth": 2, "overhead": 3}, "send_overhead": "10ns", "per_hop": "1us"}
+    link = network({"network": {**SEGMENTED, **factors}}, ranks=2).link(0, 1)
+    hops = link.hops  # of 1 us each
+    assert link.cost(100) == Cost(30_000, 50_000, 50_000, 1_000_000 + hops * 500_000, 0, True)
+    assert link.one_way_ps(2000) == 3_000_000 + 1_500_000 + hops * 500_000 + 500_000
+    unscaled = network({"network": {**SEGMENTED, "scale": {}}}, ranks=2).link(0, 1)
+    assert unscaled.cost(100) == network({"network": SEGMENTED}, ranks=2).link(0, 1).cost(100)
+
+
+@given(st.integers(1, 10**9), st.floats(0.001, 1000))
+def test_a_factor_leaves_no_latency_at_zero(latency_ps: int, factor: float) -> None:
+    made = network({"network": {"latency": f"{latency_ps}ps", "scale": {"latency": factor}}}, ranks=2)
+    latency = made.link(0, 1).latency_ps
+    assert latency >= 1
+    assert abs(latency - latency_ps * factor) <= 1
 
 
 def test_measured_times_are_kept_as_they_are(tmp_path: Path) -> None:
@@ -233,6 +261,12 @@ def test_a_wrong_file_of_times_is_told_with_its_line(tmp_path: Path, text: str, 
 @pytest.mark.parametrize(
     ("layer", "said"),
     [
+        (
+            {"latency": "1us", **SEGMENTED},
+            "network.latency: no message uses it: each of the 2 segments has its own latency",
+        ),
+        ({"bandwidth": "1GB/s", **SEGMENTED}, "network.bandwidth: no message uses it"),
+        ({"times": "t.csv", "scale": {"latency": 2}}, "network.scale: measured times have no latency and bandwidth"),
         ({"segments": [{"from": "1B", "latency": "1us"}]}, "network.latency: missing"),
         ({"segments": [{"from": "0B", "bandwidth": "1GB/s"}]}, "network.latency: missing"),
         ({"latency": "1us", "segments": [{"from": "9B"}, {"from": "9B"}]}, "segments[1].from: segments stand in"),

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xsim_py.config.described import Contradiction
 from xsim_py.config.description import MachineSpec
-from xsim_py.config.layers import LayerSpec, PlacedLayerSpec
+from xsim_py.config.layers import LayerSpec, PlacedLayerSpec, SegmentSpec
 from xsim_py.config.topologies import ROUTINGS, TOPOLOGY_KEYS, TwistSpec
+from xsim_py.config.value_kinds import options
 from xsim_py.input_files import is_file
 
 MOST_RANKS = 2**24  # half of the numbers that the engine has, `engine.MAX_ORIGINS`: others are for later ranks
@@ -283,6 +284,9 @@ def _placed(spec: MachineSpec, layer: PlacedLayerSpec, path: str) -> Iterator[Co
     elif layer.cores is not None and (layer.cores > machine.cores_per_node or machine.cores_per_node % layer.cores):
         message = f"{machine.cores_per_node} cores of a node are not made of parts of {layer.cores}"
         yield f"{path}.cores", message, ("machine.cores_per_node",)
+    elif layer.cores == machine.cores_per_node and spec.same_node is not None and spec.memory is None:
+        message = f"no message uses it: the layer {layer.name} holds all {layer.cores} cores of a node"
+        yield "same_node", message, (f"{path}.cores", "machine.cores_per_node")
 
 
 def _layer(spec: MachineSpec, layer: LayerSpec, path: str, per_hop_ps: int) -> Iterator[Contradiction]:
@@ -297,6 +301,13 @@ def _layer(spec: MachineSpec, layer: LayerSpec, path: str, per_hop_ps: int) -> I
         yield at, message, (f"{path}.segments", f"{path}.times")
     if segments and layer.times is not None:
         yield f"{path}.times", "the times of all sizes are measured ones, or those of segments", (f"{path}.segments",)
+    if segments and segments[0].from_bytes == 0:  # otherwise the smallest messages have the section's own values
+        for name, key, *_ in options(SegmentSpec):
+            if f"{path}.{key}" in spec.places and all(getattr(each, name) is not None for each in segments):
+                message = f"no message uses it: each of the {len(segments)} segments has its own {key}"
+                yield f"{path}.{key}", f"{message}; change all of them with {path}.scale", (f"{path}.segments",)
+    if layer.times is not None and layer.scale is not None:
+        yield f"{path}.scale", "measured times have no latency and bandwidth to scale", (f"{path}.times",)
     if layer.times is not None and not is_file(layer.times):
         yield f"{path}.times", f"there is no file {layer.times}", ()
     for index, each in enumerate(segments):

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.value_kinds import ListOf, Section, choice, integer, option, up_to
+from xsim_py.units import round_half_up
 
 
 def _own(kind: kinds.Kind, *, key: str = "") -> Any:
@@ -30,6 +31,23 @@ class SegmentSpec:
     send_overhead_ps_per_byte: Fraction | None = _own(kinds.TIME_PER_BYTE, key="send_overhead_per_byte")
     recv_overhead_ps_per_byte: Fraction | None = _own(kinds.TIME_PER_BYTE, key="recv_overhead_per_byte")
     gap_ps: int | None = _own(kinds.COST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleSpec:
+    """Section ``network.scale``: factors for all values of a layer, also those of its segments."""
+
+    latency: float = option(up_to(1000), "Factor of the latencies, also that of each hop.", default=1.0, shown="1")
+    bandwidth: float = option(up_to(1000), "Factor of the bandwidths.", default=1.0, shown="1")
+    overhead: float = option(up_to(1000), "Factor of the overheads and gaps.", default=1.0, shown="1")
+
+    def factor(self, name: str) -> Fraction:
+        """Return the factor of a layer's or a segment's field; 1 for a field that no factor changes."""
+        if name in ("latency_ps", "per_hop_ps"):
+            return Fraction(str(self.latency))
+        if name == "ps_per_byte":
+            return 1 / Fraction(str(self.bandwidth))
+        return Fraction(str(self.overhead)) if "overhead" in name or name == "gap_ps" else Fraction(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +114,31 @@ class LayerSpec:
         "median_s); relative to this file.",
         shown="none",
     )
+    scale: ScaleSpec | None = option(
+        Section(ScaleSpec),
+        "Factors for all values of this section, such as {latency: 0.8, bandwidth: 2}.",
+        shown="none",
+    )
+
+    def scaled(self) -> Self:
+        """Return the layer with its factors applied, and without `scale`. No time above zero becomes zero."""
+        if self.scale is None:
+            return self
+        segments = self.segments and tuple(_scaled(each, self.scale) for each in self.segments)
+        scaled: Self = replace(_scaled(self, self.scale), scale=None, segments=segments)
+        return scaled
+
+
+def _scaled(values: Any, scale: ScaleSpec) -> Any:
+    """Return a layer or a segment with the factors applied to its own fields."""
+    changed: dict[str, Any] = {}
+    for each in fields(values):
+        factor, value = scale.factor(each.name), getattr(values, each.name)
+        if factor != 1 and value:
+            product = value * factor
+            whole = isinstance(value, int)
+            changed[each.name] = max(1, round_half_up(product.numerator, product.denominator)) if whole else product
+    return replace(values, **changed)
 
 
 @dataclass(frozen=True, kw_only=True)

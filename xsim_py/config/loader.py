@@ -81,9 +81,12 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
     """
     reading = Reading(every_path=every_path())
     root, name = _root(source, reading.problems)
-    return read_description(
+    spec = read_description(
         MachineSpec, "machine description", root, reading, contradictions, name=name, overrides=overrides
     )
+    layers = spec.layers and tuple(each.scaled() for each in spec.layers)
+    between, within = spec.network and spec.network.scaled(), spec.same_node and spec.same_node.scaled()
+    return dataclasses.replace(spec, network=between, same_node=within, layers=layers)
 
 
 def description_text(source: str | Path | Mapping[str, Any], *, overrides: Mapping[str, Any] | None = None) -> str:
@@ -195,4 +198,5 @@ def _plain(value: object) -> object:
         with value.open("rb") as file:
             return hashlib.file_digest(file, hashlib.blake2b).hexdigest()
     assert dataclasses.is_dataclass(value), value
-    return {field.name: getattr(value, field.name) for field in options(type(value))}
+    names = (field.name for field in options(type(value)))
+    return {name: getattr(value, name) for name in names if name != "scale"}  # which `load_machine` has applied
