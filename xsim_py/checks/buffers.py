@@ -20,6 +20,7 @@ from xsim_py.mpi4py.bufspec import BlockBuffer, UserBuffer, filler, message
 from xsim_py.mpi4py.memory import is_in_place
 
 from .elements import MOST_PIECES, address_of, joined, overlap
+from .in_use import FEW
 from .signatures import KNOWN
 from .sources import LOAD, MAYBE, STORE
 
@@ -172,7 +173,7 @@ class Used:
         """Guard the buffer from now on, for a request."""
         self.record = record
         record.used.append(self)
-        self.state.buffers.append(self)
+        self.state.buffers.begin(self)
         task = record.task
         if self.reads:
             self.check = self.memory.crc()
@@ -224,9 +225,7 @@ class Used:
 
     def end(self) -> None:
         """Leave the buffer to the program again."""
-        in_use = self.state.buffers
-        if self in in_use:  # not where it is ended twice
-            in_use.remove(self)
+        self.state.buffers.end(self)
         if self.reads:
             if self.locked:
                 self.unlock()
@@ -468,8 +467,8 @@ def _show(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
 
 def _check_apart(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
     """Find the active requests that use memory which a call is about to use; two may read it."""
-    mine = memory.array
-    for other in call.rank.buffers:
+    mine, in_use = memory.array, call.rank.buffers
+    for other in in_use if len(in_use) <= FEW else in_use.near(memory, reads=reads):
         theirs = other.memory.array
         if (reads and other.reads) or other.record is None:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array as array_of_python
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from itertools import islice
 from types import GeneratorType, MappingProxyType, MemberDescriptorType, ModuleType
@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xsim_py.code_origin import of_program
+from xsim_py.mpi4py.comm import Comm
 from xsim_py.mpi4py.handle import Handle
 
 from .elements import picked
-from .sources import A_METHOD, A_TEXT, A_TRUTH, KEEPING, LOAD, MAYBE, STORE, ArrayName, Touch
+from .sources import A_METHOD, A_TEXT, A_TRUTH, KEEPING, LOAD, MAYBE, STORE, ArrayName, Index, Touch
 
 _LOOKING = frozenset(
     (
@@ -62,8 +63,12 @@ _OF_LIBRARY = {
 """The modules of Python's library whose functions look at what they are given, and which of them do; None: all."""
 _MEMORY = (bytearray, array_of_python)
 """The classes of Python whose objects are buffers; what is sliced of them is copied."""
+_SCALARS = {each for each in np.sctypeDict.values() if not issubclass(each, np.object_ | np.void)}
 _MOST_PICKED_BYTES = 1 << 20
 _MOST_HELD = 1000
+_PLAIN = frozenset((*(int, float, complex, bool, str, bytes, range, type(None), type(Ellipsis)), *_SCALARS))
+_MOST_PLAIN = 10_000
+_NO_NAMES: dict[str, Any] = {"__builtins__": {}}
 _WITHOUT_CODE = (Handle, Enum)
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 _VIEWS = ("T", "real", "imag", "flat")
@@ -121,8 +126,12 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
             continue
         if type(part) is np.flatiter:
             part, owner = _unrolled(part), part.base
-        dotted = {".".join(names): value_of(names, scope) for names in index.dotted}
-        key = eval(index.code, scope[1], {**scope[0], **dotted})
+        values = _plain_values(index, scope)
+        if values is None and type(part) is np.ndarray and not part.dtype.hasobject:
+            return Part(part, owner, is_known=False, is_of_python=is_of_python)
+        if values is None or (type(part) is dict and not _all_plain(part)):
+            return Part(None)
+        key = eval(index.code, _NO_NAMES, values)
         if type(part) in (list, tuple, dict) or (type(part) is np.ndarray and part.dtype.kind == "O"):
             part = owner = part[key]
             is_of_python = type(part) in _MEMORY
@@ -142,6 +151,34 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
     whole = owner if type(part) is not np.flatiter else part.base
     return Part(_unrolled(part), whole, is_of_python=is_of_python)
+
+
+def _plain_values(index: Index, scope: Scope) -> dict[str, Any] | None:
+    """Return what the names in an index mean; None unless it can be evaluated without running code of the program."""
+    values: dict[str, Any] = {"Ellipsis": Ellipsis}
+    for name in index.code.co_names:
+        names = tuple(name.split("."))
+        value = value_of(names, scope)
+        is_none = value is None and (is_defined(name, scope) or names[-1] == "newaxis")
+        if value is not None or is_none:
+            values[name] = value
+        if name not in values or not _is_plain(values[name]):
+            return None
+    return values
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True if a value belongs to Python's or numpy's own types, and so does all that it holds."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return _all_plain(value)
+    if kind is slice:
+        return _all_plain((value.start, value.stop, value.step))
+    return kind in _PLAIN or (kind is np.ndarray and not value.dtype.hasobject)
+
+
+def _all_plain(values: Collection[Any]) -> bool:
+    return len(values) <= _MOST_PLAIN and all(map(_is_plain, values))
 
 
 def _unrolled(part: Any) -> Any:
@@ -166,7 +203,13 @@ def value_of(names: tuple[str, ...], scope: Scope) -> Any:
 
 
 def _attribute(owner: Any, name: str) -> Any:
-    """Return an attribute of an object, without running any code."""
+    """Return an attribute of an object, without running any code of the program."""
+    if isinstance(owner, Comm) and name in ("rank", "size"):
+        try:
+            core = owner._comm()
+        except Exception:  # the instruction itself will say what is wrong
+            return None
+        return core.me if name == "rank" else len(core.ranks)
     if type(owner) is np.ndarray and name in _VIEWS:
         return getattr(owner, name) if name in ("T", "flat") or owner.dtype.kind in _VIEWED[name] else None
     own = getattr(owner, "__dict__", _NO_ATTRIBUTES)

@@ -12,6 +12,7 @@ from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
 from . import signatures
+from .in_use import BuffersInUse
 from .sides import MessageSide, Place
 from .steps import Steps
 from .touches import LineWatch
@@ -106,7 +107,7 @@ class RankState:
         What it has made and not freed, by address; see `resources`.
     collectives : dict
         How many collectives it has begun on each communicator.
-    buffers : list of Used
+    buffers : BuffersInUse
         The buffers that requests use now; see `buffers`.
     windows : dict of int to OpenWindow
         Its windows, by address; see `rma`.
@@ -140,7 +141,7 @@ class RankState:
         self.requests: dict[int, Any] = {}
         self.objects: dict[int, Any] = {}
         self.collectives: dict[Any, int] = {}
-        self.buffers: list[Any] = []
+        self.buffers = BuffersInUse()
         self.windows: dict[int, Any] = {}
         self.exposed: list[Any] = []
         self.threads = self.moment = 0
