@@ -393,6 +393,28 @@ def test_every_endless_loop_is_ended(tmp_path: Path, text: str):
     assert (done.result.ended, done.result.exit_status) == ("wall limit", 4)
 
 
+@SHARDS
+@pytest.mark.parametrize(
+    ("text", "looks", "whom"),
+    [
+        ("comm.Iprobe(tag=3)", "Comm.Iprobe on MPI_COMM_WORLD: a message from any source, tag 3", "ranks 1-2 (rank 1"),
+        ("comm.improbe(2)", "Comm.Improbe on MPI_COMM_WORLD: a message from rank 2, any tag", "rank 2 ("),
+        ("request.Test()", "Comm.Irecv on MPI_COMM_WORLD: a message from rank 1, tag 5", "rank 1 ("),
+    ],
+)
+def test_a_rank_that_polls_at_the_limit_says_for_what(tmp_path: Path, shards: int, text: str, looks: str, whom: str):
+    body = f"if rank == 0:\n    request = comm.Irecv(bytearray(1), 1, 5)\n    while True: {text}"
+    report = endless(tmp_path, shards, body).result.report
+    assert f": polling, {looks}" in report
+    assert f"\npolled for, but ended already: {whom}" in report
+
+
+def test_a_rank_that_polls_for_one_that_goes_on_is_not_said_to_be_alone(tmp_path: Path):
+    report = endless(tmp_path, 1, "if rank < 2:\n    while True: comm.Iprobe()").result.report
+    assert "ranks 0-1 at " in report
+    assert "ended already" not in report
+
+
 def test_an_endless_background_process_is_ended(tmp_path: Path):
     def endless(env):
         yield env.timeout(1)

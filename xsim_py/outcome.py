@@ -259,8 +259,7 @@ def _deadlock_report(
         if len(shown) > 2 * _MOST_LISTED:
             shown = [*shown[:_MOST_LISTED], f"... {len(shown) - _MOST_LISTED - 2:,} more ...", *shown[-2:]]
         lines.append(f"cycle: {' waits for '.join(shown)}")
-    if stalled:
-        lines += _dead_ends(waiting, parts)
+    lines += _dead_ends(waiting, parts, stalled=stalled)
     leftovers = _flat(part.leftovers for part in parts)
     if leftovers:
         lines.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
@@ -300,21 +299,19 @@ def _mismatches(waiting: list[WaitingRank]) -> list[str]:
     return lines
 
 
-def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult]) -> list[str]:
+def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stalled: bool) -> list[str]:
+    """Return the ranks that have ended and are waited for, and those that ranks poll for which have all ended."""
     ended = {part.first + i: ps for part in parts for i, ps in enumerate(part.ended_ps) if ps is not None}
     failed = {rank for part in parts for _, rank, _ in part.failures}
-    awaited = sorted({peer for entry in waiting for peer in entry.peers if peer in ended})
-    if not awaited:
-        return []
+    awaited = {peer for entry in waiting for peer in entry.peers if peer in ended} if stalled else set()
+    polled = {peer for entry in waiting if ended.keys() >= set(entry.polled) for peer in entry.polled}
     lines = []
-    for said, ranks in (
-        ("failed", [rank for rank in awaited if rank in failed]),
-        ("ended already", [rank for rank in awaited if rank not in failed]),
-    ):
-        if ranks:
-            first = f"rank {ranks[0]} " if len(ranks) > 1 else ""
-            when = format_time(ended[ranks[0]], digits=None)
-            lines.append(f"waited for, but {said}: {_ranks(ranks)} ({first}at {when})")
+    for verb, ranks in (("waited", awaited), ("polled", polled)):
+        for said, those in (("failed", ranks & failed), ("ended already", ranks - failed)):
+            if those:
+                first = f"rank {min(those)} " if len(those) > 1 else ""
+                when = format_time(ended[min(those)], digits=None)
+                lines.append(f"{verb} for, but {said}: {_ranks(those)} ({first}at {when})")
     return lines
 
 

@@ -104,3 +104,25 @@ def test_what_mpi_forbids_is_refused():
         return found == wanted, refused(receive.Wait) == MPI.ERR_TRUNCATE
 
     assert values_of(program, ranks=1) == [(True, True)]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_what_has_arrived_in_all_parts_is_complete(shards):
+    def program():
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank == 0:
+            request = comm.Psend_init(np.arange(12.0), 4, 1, 7)
+            request.Start()
+            request.Pready_range(0, 3)
+            request.Wait()
+            return None
+        target = np.zeros(12)
+        request = comm.Precv_init(target, 6, 0, 7)
+        request.Start()
+        while not all(request.Parrived(part) for part in range(6)):
+            pass
+        return request.Test(), target.tolist()
+
+    assert values_of(program, ranks=2, shards=shards)[1] == (True, list(range(12)))

@@ -87,8 +87,8 @@ class DetectorSpec:
 
     type: str = option(
         choice("timeout", "heartbeat"),
-        "timeout: an operation that waits for a dead rank fails after so long; heartbeat: each rank observes its "
-        "neighbour in a ring, and who misses its heartbeats tells all.",
+        "timeout: a rank that waits or polls for a dead rank learns of it after so long; heartbeat: each rank observes "
+        "its neighbour in a ring, and who misses its heartbeats tells all.",
         default="timeout",
     )
     timeout_ps: int | None = option(

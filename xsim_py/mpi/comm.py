@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -248,6 +248,8 @@ class Communicator(_Hot):
         How reports name it, where it stands for one of the program's.
     implicit : ImplicitActions
         What its library does about failures by itself; see `failures.implicit`.
+    looked_ps : dict or None
+        Since when the program has looked unsuccessfully for what; in fault-tolerant runs only (see `polling`).
     errhandler, attributes, info, name
         Local properties; the face gives them their meaning.
     """
@@ -269,6 +271,7 @@ class Communicator(_Hot):
         "info",
         "local",
         "locks",
+        "looked_ps",
         "missing",
         "name",
         "outer",
@@ -306,6 +309,7 @@ class Communicator(_Hot):
         self.buffer: Any = None
         self.freed = False
         self.locks: dict[Any, SharedLock] | None = None
+        self.looked_ps: dict[Hashable, int] | None = None
         self.missing: frozenset[int] = NOBODY
         self.replacement: Any = None
         self.preference = _NOTHING

@@ -7,6 +7,7 @@ say more. What a program adds is private to its process (see `private`).
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from xsim_py.mpi import constants as c
@@ -191,6 +192,7 @@ class Exception(RuntimeError):
     # could not derive a class from this one and another kind of error.
     _detail = ""
     _reported = False
+    _tells_of_failures = False  # of ERR_IN_STATUS
 
     def __init__(self, ierr: int = c.SUCCESS, /) -> None:
         code = int(operator.index(ierr))
@@ -254,7 +256,7 @@ class Exception(RuntimeError):
     @property
     def _is_about_failures(self) -> bool:
         """True for an error that tells of a failed process or of a revocation."""
-        return self._code in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING, c.ERR_REVOKED)
+        return self._tells_of_failures or self._code in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING, c.ERR_REVOKED)
 
     @property
     def error_code(self) -> int:
@@ -294,4 +296,12 @@ def error(code: int, detail: str = "") -> Exception:
     exception = Exception(code)
     if detail:
         exception._detail = detail
+    return exception
+
+
+def in_status(causes: Iterable[Exception]) -> Exception:
+    """Make the exception of a call for several requests, which have failed for these reasons: ERR_IN_STATUS."""
+    causes = list(causes)
+    exception = error(c.ERR_IN_STATUS, str(causes[0]))
+    exception._tells_of_failures = any(cause._is_about_failures for cause in causes)
     return exception

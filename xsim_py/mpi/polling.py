@@ -7,14 +7,19 @@ ask hundreds of workers in turn. A round is over when something is asked again. 
 that part and the price of a round, and a wait costs a number of rounds that grows with its logarithm. Clocks that are
 read in a loop that waits for a time tick by a similar rule (see `process.python.clock`).
 
+In a fault-tolerant run a look that finds nothing may also tell of a death (`look_past`), so that a program that polls
+learns of it as one that waits.
+
 A wait begins anew with whatever a rank finds or does: something that was there, time that passed in another way, a
 message that left. It can be told from the rank alone, so it is the same for every number of shards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.process.ranks import current
 
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
@@ -40,20 +45,23 @@ class Looks:
         The rank's event key as the next look will see it, if nothing else happens.
     asked : set
         What it has looked for in this round; the things themselves, for their addresses may be used again.
+    last : object
+        What it has looked for last, and not found: something with ``describe()``, or what makes it.
     """
 
-    __slots__ = ("asked", "clock_ps", "count", "key", "since_ps")
+    __slots__ = ("asked", "clock_ps", "count", "key", "last", "since_ps")
 
     def __init__(self) -> None:
         self.count = self.key = self.since_ps = 0
         self.clock_ps = -1
         self.asked: set[Hashable] = set()
+        self.last: Any = None
 
 
-def looked_in_vain(fiber: Fiber, what: Hashable) -> None:
+def looked_in_vain(fiber: Fiber, what: Hashable, shown: Any) -> None:
     """Let a look that has found nothing take its time, after it has caught up with the kernel.
 
-    `what` tells what it was for from what other looks are for.
+    `what` tells what it was for from what other looks are for; `shown` is what reports make of it.
     """
     rank = fiber.rank
     fabric = rank.shard.fabric
@@ -65,6 +73,7 @@ def looked_in_vain(fiber: Fiber, what: Hashable) -> None:
         looks.since_ps = fiber.clock_ps
         looks.asked.clear()
     looks.count += 1
+    looks.last = shown
     cost_ps: int = fabric.settings.poll_ps
     if looks.count > _PATIENT_LOOKS:
         if what in looks.asked or len(looks.asked) >= _LONGEST_ROUND:
@@ -77,9 +86,33 @@ def looked_in_vain(fiber: Fiber, what: Hashable) -> None:
     looks.key = rank.key + 1  # for the next look waits for its time first
 
 
+def look_past(comm: Any, what: Hashable, depends_on: Callable[[int], bool]) -> None:
+    """Have the running rank learn of the deaths that its looks for `what`, which is not there, have outwaited.
+
+    The caller asks the guard afterwards: what the rank knows may refuse the call. `depends_on` says of a rank of the
+    whole run whether what is looked for may come from it.
+    """
+    fabric = comm.fabric
+    if fabric.shard.fault_tolerant:
+        fiber = current.running()
+        if comm.looked_ps is None:
+            comm.looked_ps = {}
+        since_ps = comm.looked_ps.setdefault(what, fiber.clock_ps)
+        if fabric.troubled:
+            fabric.guard.looked(fiber, since_ps, depends_on)
+
+
+def found_on(comm: Any, what: Hashable) -> None:
+    """End the wait that a look on this communicator has ended, so that the next look begins another one."""
+    found(comm.box.rank)
+    if comm.looked_ps is not None:
+        comm.looked_ps.pop(what, None)
+
+
 def found(rank: Rank) -> None:
     """A look has found something: the next wait is another one."""
     box = rank.mpi
     if box is not None and box.looks is not None:
         box.looks.clock_ps = -1
+        box.looks.last = None
         box.looks.asked.clear()

@@ -65,6 +65,8 @@ class WaitingRank:
         File, line and text of the program.
     peers : list of int
         The ranks in the whole run all of which it waits for; empty where one of several would do.
+    polled : list of int
+        The ranks in the whole run one of which it looks for, by calls that do not wait.
     collectives : list of (str, int, str)
         Communicator, number and note of each collective that it is in.
     """
@@ -75,6 +77,7 @@ class WaitingRank:
     place: str
     peers: list[int]
     collectives: list[tuple[str, int, str]]
+    polled: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -313,6 +316,11 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
     reason = fiber.waiting
     place = getattr(reason, "place", None) or _place(fiber.greenlet, program)
     waiting = WaitingRank(fiber.rank.number, fiber.clock_ps, "", place, [], [])
+    looks = getattr(fiber.rank.mpi, "looks", None) if fiber is fiber.rank.fiber else None
+    if reason in (None, UNTIL) and looks is not None and looks.last is not None:
+        waiting.reason = f"polling, {looks.last.describe()}"
+        waiting.polled = _senders(looks.last)
+        return waiting
     if reason is None:
         waiting.reason = "not started yet" if fiber.greenlet is None else "running, in no MPI call"
         return waiting
@@ -373,6 +381,13 @@ def _peers(leaf: Any) -> Sequence[int]:
     if isinstance(leaf, Receive | Probe) and leaf.source >= 0:
         return (leaf.comm.remote[int(leaf.source)],)
     return leaf.awaited if isinstance(leaf, RepairCall) else ()
+
+
+def _senders(leaf: Any) -> list[int]:
+    """The ranks in the whole run one of which has to do something to complete an operation."""
+    if isinstance(leaf, Receive | Probe) and leaf.source == ANY_SOURCE:
+        return [number for number in leaf.comm.remote if number != leaf.comm.box.rank.number]
+    return list(_peers(leaf))
 
 
 def _named(leaf: Any) -> int:

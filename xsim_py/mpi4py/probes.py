@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import refused
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.polling import found, looked_in_vain
+from xsim_py.mpi.polling import found_on, look_past, looked_in_vain
 from xsim_py.mpi.transport.mailbox import Probe
-from xsim_py.mpi.transport.message import EAGER, Receive
+from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Receive
 from xsim_py.mpi.transport.message import Message as Envelope
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
@@ -49,15 +49,13 @@ def valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = Tru
 
 
 def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> Fiber | None:
-    """Return the rank that looks, when its time has come and it may; None for PROC_NULL, of which `status` tells."""
+    """Return the rank that looks, when its time has come; None for PROC_NULL, of which `status` tells."""
     if not valid_source(comm, source, tag):
         if status is not None:
             status._set(PROC_NULL, ANY_TAG, 0)
         return None
     fiber = current.running()
     fiber.sync()
-    if comm.fabric.troubled:
-        comm.fabric.guard.admit_receive(comm, source, None)
     return fiber
 
 
@@ -84,6 +82,8 @@ def probe(
         return None
     box = comm.box
     guard = comm.fabric.guard
+    if comm.fabric.troubled:
+        guard.admit_receive(comm, source, None)
     choice = None
     if source == ANY_SOURCE and box.chooser is not None:
         choice = box.chooser.begin("probe", comm.cid, tag, len(comm.remote))
@@ -107,20 +107,29 @@ def probe(
 
 
 def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
-    """A message that is here and fits; False for PROC_NULL, None if there is none yet."""
+    """A message that is here and fits; False for PROC_NULL, None if there is none yet.
+
+    What a dead process has sent can be found, as in Open MPI, also if its failure is known.
+    """
     source, tag = integer(source), integer(tag)
     fiber = _begin(comm, source, tag, status)
     if fiber is None:
         return False
+    if comm.fabric.troubled:
+        comm.fabric.guard.admit(comm, None)
     chooser = comm.box.chooser if source == ANY_SOURCE else None
     count = len(comm.remote)
     if chooser is not None and not FREE <= chooser.next_forced() < count:  # no rank, to be asked for no more
         chooser.begin("probe", comm.cid, tag, count)
     message = comm.box.look(comm.cid, source if chooser is None else chooser.next_forced(), tag)
     if message is None:
-        looked_in_vain(fiber, (comm.cid, source, tag))
+        wanted: Any = Probe(comm, comm.cid, source, tag, fiber, "Comm.Improbe" if take else "Comm.Iprobe")
+        look_past(comm, source, wanted.depends_on)
+        if comm.fabric.troubled:
+            comm.fabric.guard.admit_receive(comm, source, None)
+        looked_in_vain(fiber, (comm.cid, source, tag), wanted)
         return None
-    found(fiber.rank)
+    found_on(comm, source)
     choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count)
     return _taken(comm, message, status, choice, take=take)
 
@@ -188,7 +197,7 @@ class Message(Handle):
             operation.overhead_ps = envelope.overhead_ps
             operation.done = True
         else:
-            refusal = refused(comm, envelope.origin)
+            refusal = refused(comm, envelope.origin if envelope.kind == RENDEZVOUS else None)
             if refusal is not None:
                 return Request._make(Task(refusal, comm=comm))
             comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)

@@ -7,7 +7,7 @@ unpickle, hand out a result). The wait functions accept lists that mix all kinds
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from xsim_py.mpi import constants as c
@@ -83,7 +83,7 @@ def _not_yet(tasks: Sequence[Task]) -> None:
 
 def _poll(task: Task) -> None:
     """A look that found nothing, for this task or more, costs time, so that a loop of looks cannot stop the clock."""
-    looked_in_vain(current.running(), task)
+    looked_in_vain(current.running(), task, task.operation)
 
 
 def _found() -> None:
@@ -285,8 +285,11 @@ class Request(Handle):
         tasks = _tasks(requests)
         _look()
         if not all(task.is_done() for task in tasks):
+            try:
+                _not_yet(tasks)
+            except errors.Exception as error:
+                _interrupted(requests, statuses, error)
             _room(statuses, len(requests))
-            _not_yet(tasks)
             return False, None
         _found()
         return True, _all(requests, statuses)
@@ -404,8 +407,40 @@ def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> Ope
 
 def _all(requests: Sequence[Request], statuses: list[Status] | None) -> list[Any]:
     """Wait for all requests, and return their outcomes."""
-    wait_all([task.operation for task in _tasks(requests) if task.active and task.operation is not None])
+    try:
+        wait_all(_operations(_tasks(requests)))
+    except errors.Exception as error:
+        _interrupted(requests, statuses, error)
     return _collect(requests, range(len(requests)), _room(statuses, len(requests)))
+
+
+def _operations(tasks: Iterable[Task]) -> list[Operation]:
+    return [task.operation for task in tasks if task.active and task.operation is not None]
+
+
+def _interrupted(requests: Sequence[Request], statuses: list[Status] | None, cause: errors.Exception) -> NoReturn:
+    """End a call for all of these requests, some of which can not complete before a failure is acknowledged.
+
+    Those that are complete are completed; statuses tell of each (MPI 4.1, 3.7.5), as Open MPI fills them.
+    """
+    tasks = _tasks(requests)
+    done = [task.is_done() for task in tasks]
+    wait_all(_operations(task for task, is_done in zip(tasks, done, strict=True) if is_done))
+    guard = current.running().rank.mpi.fabric.guard
+    room = _room(statuses, len(requests))
+    for i, (request, task) in enumerate(zip(requests, tasks, strict=True)):
+        status = room[i] if room is not None else None
+        code = c.SUCCESS
+        if not done[i]:
+            code = c.ERR_PENDING if guard.pending(task.operation) is None else c.ERR_PROC_FAILED_PENDING
+        else:
+            try:
+                request._completed(status)
+            except errors.Exception as error:
+                code = error.Get_error_class()
+        if status is not None:
+            status.Set_error(code)
+    raise errors.in_status([cause])
 
 
 def _some(
@@ -432,7 +467,7 @@ def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequ
     if failures:
         for place, status in enumerate(statuses[: len(indices)] if statuses is not None else ()):
             status.Set_error(failures[place].Get_error_class() if place in failures else c.SUCCESS)
-        raise errors.error(c.ERR_IN_STATUS, str(next(iter(failures.values()))))
+        raise errors.in_status(failures.values())
     return results
 
 
@@ -537,6 +572,8 @@ class Prequest(Request):
         _look()
         arrived = task.incoming.arrived[partition]
         if not arrived:
+            if task.is_done():
+                task.refuse()
             _not_yet((task,))
         elif task.is_done():
             _found()

@@ -174,6 +174,15 @@ class PartitionedTask(Task):
         self.incoming: Incoming | None = None
         self.sends: bool | None = None
 
+    def is_done(self) -> bool:
+        """Return whether it is complete now, also where all has arrived and its completion is the very next event."""
+        return super().is_done() or (self.incoming is not None and all(self.incoming.arrived))
+
+    def refuse(self) -> None:
+        """Raise the error that has ended it, which its completion raises once more."""
+        if self.operation is not None and self.operation.error is not None:
+            self._failed(self.operation, None)
+
 
 def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> Any:
     """Hand a message to the user's buffer; an error (it was too long) goes to the communicator's handler."""

@@ -12,6 +12,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.failures import knowledge, repair
 from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.mpi.group import Members
+from xsim_py.mpi.polling import look_past
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process.output.tracebacks import forget_frames
@@ -42,7 +43,10 @@ class FaultTolerance(CommHandle):
         return revoked
 
     def Get_failed(self) -> Group:
-        failed = tuple(self._comm().failed_members())
+        comm = self._comm()
+        # A program that asks until there is another failure looks for one, as a probe looks for a message.
+        look_past(comm, ("failed", len(comm.failed_members())), comm.holds)
+        failed = tuple(comm.failed_members())
         if not failed:
             clock.read_ps()
         return Group._of(Members(failed))

@@ -98,13 +98,31 @@ def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
     except SystemExit as stop:
         return _exit_status(stop.code), None, False
     except BaseException as error:
-        said = traceback.TracebackException.from_exception(error, limit=0)
-        said.__notes__ = None  # they are in the traceback
-        message = "".join(said.format_exception_only()).strip()
-        fatal = getattr(error, "_is_about_failures", False)
+        message, fatal = _message(error), _is_fatal(error)
         _call_hook(rank, error)
         return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, message, fatal
     return 0, None, False
+
+
+def _message(error: BaseException) -> str:
+    """Return what the launcher says of a rank that an exception has ended."""
+    said = traceback.TracebackException.from_exception(error, limit=0)
+    said.__notes__ = None  # they are in the traceback
+    return "".join(said.format_exception_only()).strip()
+
+
+def _is_fatal(error: BaseException) -> bool:
+    """Return whether an exception that the program has not handled ends the job: it tells of a failed process."""
+    return getattr(error, "_is_about_failures", False)
+
+
+def _ended_thread(error: BaseException) -> None:
+    """End the job if it is such an exception that has ended a thread."""
+    if _is_fatal(error):
+        leave(1, _message(error), job=True)
+
+
+threads.unhandled_by(_ended_thread)
 
 
 def _run_atexit(functions: list[tuple[Callable[..., Any], Any, Any]]) -> None:

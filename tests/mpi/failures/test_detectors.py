@@ -124,6 +124,20 @@ def test_something_that_is_no_operation_is_expected_from_when_it_began(timeout):
     assert timeout.told.learned == [(500 + TIMEOUT_PS, 0, 2, "timeout")]
 
 
+@pytest.mark.parametrize(("since_ps", "now_ps", "told"), [
+    (0, TIMEOUT_PS, False), (0, 300 + TIMEOUT_PS, True), (500, 300 + TIMEOUT_PS, False), (500, 500 + TIMEOUT_PS, True),
+])  # fmt: skip
+def test_a_look_tells_the_timeout_after_death_or_after_the_first_of_its_series(timeout, since_ps, now_ps, told):
+    die(timeout.world, timeout.detector, 2, 300)
+    die(timeout.world, timeout.detector, 3, 300)
+    fiber = timeout.world.ranks[1].fiber
+    fiber.clock_ps = now_ps
+    with timeout.world.acting(1):
+        timeout.detector.looked(fiber, since_ps, {0, 2}.__contains__)
+        timeout.detector.looked(fiber, since_ps, {0, 2}.__contains__)
+    assert timeout.told.learned == [(now_ps, 1, 2, "timeout")] * told
+
+
 def test_who_is_not_answered_learns_why_at_once(timeout):
     timeout.detector.unanswered(timeout.world.ranks[0], 3)
     assert timeout.told.learned == [(0, 0, 3, "timeout")]

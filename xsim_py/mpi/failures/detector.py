@@ -7,12 +7,14 @@ of their own (`ftco.driver`), and what they find is known like the rest (`Deaths
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xsim_py.mpi.transport.protocols import LibraryPart
 
 if TYPE_CHECKING:
     from xsim_py.config import DetectorSpec
+    from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Death, Deaths
@@ -78,6 +80,15 @@ class Detector(LibraryPart):
 
     def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
         """Watch what is no operation (an agreement), and waits since then for rank `number`, dead or alive."""
+
+    def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
+        """Let the running rank learn what its looks since then tell, of which this one finds nothing, either.
+
+        Parameters
+        ----------
+        depends_on : callable
+            Whether what it looks for may come from a rank of the whole run.
+        """
 
     def unanswered(self, rank: Rank, number: int) -> None:
         """Take note that nothing has acknowledged a control message to a dead rank for the timeout."""

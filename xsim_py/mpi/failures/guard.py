@@ -30,6 +30,7 @@ class FailureGuard:
     def __init__(self, deaths: Deaths, detector: Detector) -> None:
         self._deaths = deaths
         self.watch = detector.watch
+        self.looked = detector.looked
 
     def admit(self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False) -> None:
         """Refuse a call for which there is a `refusal`."""
@@ -76,11 +77,18 @@ class FailureGuard:
 
     def admit_wait(self, operation: Operation) -> None:
         """Refuse to wait for a receive from any source while a failure is not acknowledged; it stays active."""
-        if isinstance(operation, Receive) and is_of_anyone(operation):
-            comm: Any = operation.comm
-            number = _unacknowledged(comm)
-            if number is not None:
-                self._raise(comm, self._deaths.error(number, c.ERR_PROC_FAILED_PENDING))
+        error = self.pending(operation)
+        if error is not None:
+            comm: Any = operation.comm  # type: ignore[attr-defined]
+            self._raise(comm, error)
+
+    def pending(self, operation: Operation) -> errors.Exception | None:
+        """Return why a receive from any source cannot complete before a failure is acknowledged, if so."""
+        if not isinstance(operation, Receive) or not is_of_anyone(operation):
+            return None
+        comm: Any = operation.comm
+        number = _unacknowledged(comm)
+        return None if number is None else self._deaths.error(number, c.ERR_PROC_FAILED_PENDING)
 
     def recheck(self, operation: Any) -> None:
         """Refuse to wait on for an operation that is not complete though its fiber was woken.

@@ -2,7 +2,8 @@
 
 As in xSim (Naughton, Engelmann et al., PDP 2014, III-A) an operation that waits for a dead process fails at
 max(its start, the time of death) + timeout. A collective operation waits for every member in this sense, and a receive
-from any source for every member whose failure is not acknowledged.
+from any source for every member whose failure is not acknowledged. A program that polls waits in the same sense, from
+its first look on: the first look after that time tells.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.transport.message import Receive
+from xsim_py.process.ranks.fiber import UNTIL
 
 from .detector import Detector, DetectorSettings
 
 if TYPE_CHECKING:
     from xsim_py.config import DetectorSpec
+    from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
     from .deaths import Death, Deaths
@@ -75,6 +78,31 @@ class TimeoutDetector(Detector):
             and not self.fabric.put_off_for(rank, self._expiry[number], waiting)
         ):
             self.deaths.learn(rank, (number,), "timeout")
+
+    def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
+        """Let the running rank learn of each death that its looks since then have outwaited by the timeout."""
+        state = fiber.rank.mpi.knowledge
+        known = () if state is None else state.known
+        latest_ps = fiber.clock_ps - self.timeout_ps
+        overdue = tuple(
+            death.rank
+            for death in self.deaths.dead.values()
+            if max(since_ps, death.time_ps) <= latest_ps and death.rank not in known and depends_on(death.rank)
+        )
+        if overdue:
+            rank = fiber.rank
+            rank.key += 1
+            self.shard.kernel.post(fiber.clock_ps, rank.key, self._overdue, (fiber, overdue))
+            fiber.park(UNTIL)
+            fiber.clock_ps = max(fiber.clock_ps, self.shard.kernel.now_ps)
+
+    def _overdue(self, entry: tuple[Fiber, tuple[int, ...]]) -> None:
+        """Let a rank learn of deaths, and its fiber go on that has looked; an event handler, for others go on, too."""
+        fiber, numbers = entry
+        rank = fiber.rank
+        if rank.exit_status is None and not self.fabric.put_off_for(rank, self._overdue, entry):
+            self.deaths.learn(rank, numbers, "timeout")
+            fiber.resume()
 
     def unanswered(self, rank: Rank, number: int) -> None:
         """Let the rank learn why nobody answers."""

@@ -13,21 +13,22 @@ Times on a network where a packet takes o (send overhead) and L (latency), with 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import channel, note, pick, timed
 from xsim_py.mpi.errors import Exception as Error
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.polling import found, looked_in_vain
+from xsim_py.mpi.polling import found_on, look_past, looked_in_vain
 from xsim_py.process.ranks import current
 
 from .operations import issue
 from .packets import COMPLETED, LOCK, POSTED, UNLOCK, RmaPacket
-from .waits import LOCK_OF
+from .waits import LOCK_OF, WindowWait
 from .window import Window
 
 _FENCE = c.MODE_NOSTORE | c.MODE_NOPUT | c.MODE_NOPRECEDE | c.MODE_NOSUCCEED
+_COMPLETE_OF = "Win.Complete of"
 _POST = c.MODE_NOCHECK | c.MODE_NOSTORE | c.MODE_NOPUT
 
 
@@ -110,13 +111,7 @@ def complete(window: Window) -> None:
 def wait(window: Window) -> None:
     """MPI_Win_wait."""
     origins = window.epochs.wait("Win.Wait")
-    done = window.completions
-    window.wait_for(
-        "Win.Wait",
-        "Win.Complete of",
-        lambda: _all_complete(window, origins),
-        lambda: [place for place in origins if not done[place]],
-    )
+    window.wait_for("Win.Wait", _COMPLETE_OF, *_completion(window, origins))
     _unexpose(window, origins)
 
 
@@ -125,16 +120,25 @@ def test(window: Window) -> bool:
     origins = window.epochs.wait("Win.Test")
     fiber = current.running()
     fiber.sync()
-    if _all_complete(window, origins):
-        found(fiber.rank)
+    comm = window.comm
+    ready, whom = _completion(window, origins)
+    if ready():
+        found_on(comm, "Win.Test")
         _unexpose(window, origins)
         return True
-    looked_in_vain(fiber, window)
+    wanted = WindowWait(window, "Win.Test", _COMPLETE_OF, ready, whom)
+    look_past(comm, "Win.Test", wanted.depends_on)
+    if comm.fabric.troubled:
+        for place in whom():
+            comm.fabric.guard.admit(comm, comm.ranks[place])
+    looked_in_vain(fiber, window, wanted)
     return False
 
 
-def _all_complete(window: Window, origins: Collection[int]) -> bool:
-    return all(window.completions[place] for place in origins)
+def _completion(window: Window, origins: Collection[int]) -> tuple[Callable[[], bool], Callable[[], list[int]]]:
+    """Return what says whether all origins have called Complete, and what tells which have not."""
+    done = window.completions
+    return lambda: all(done[place] for place in origins), lambda: [place for place in origins if not done[place]]
 
 
 def _unexpose(window: Window, origins: Collection[int]) -> None:
@@ -243,5 +247,5 @@ def sync(window: Window) -> None:
     """MPI_Win_sync: what others have stored until now is seen; it costs what a look costs that finds nothing."""
     window.epochs.passive("Win.Sync")
     fiber = current.running()
-    looked_in_vain(fiber, window)
+    looked_in_vain(fiber, window, None)
     fiber.sync()

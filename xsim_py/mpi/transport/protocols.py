@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 if TYPE_CHECKING:
+    from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
     from .message import Message, Operation
@@ -113,6 +114,12 @@ class Guard(Protocol):
 
     def watch(self, operation: Any) -> None:
         """Take care that an operation which begins to wait does not wait for ever."""
+
+    def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
+        """Let the rank learn what a look in vain tells that is one of a series since then."""
+
+    def pending(self, operation: Operation) -> BaseException | None:
+        """Return what `admit_wait` raises, if anything."""
 
     def lost(self, rank: Rank, message: Message) -> BaseException | None:
         """Return why the data of a rendezvous will not come, if the receiver knows that."""

@@ -174,6 +174,15 @@ def begin_by(before: Callable[[Fiber], object] | None) -> None:
 _before: Callable[[Fiber], object] | None = None
 
 
+def unhandled_by(after: Callable[[BaseException], object]) -> None:
+    """Have ``after(error)`` called in a thread that an exception has ended which the program has not handled."""
+    global _unhandled
+    _unhandled = after
+
+
+_unhandled: Callable[[BaseException], object] = id
+
+
 def _body(handle: ThreadHandle, work: Callable[[], object], fiber: Fiber) -> None:
     begin_thread(fiber)
     if _before is not None:
@@ -204,6 +213,7 @@ def _run_object(thread: Any) -> None:
                 threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
             elif not isinstance(error, SystemExit):
                 report(error, f"Exception in thread {thread.name}:\n")
+                _unhandled(error)
         except Exception as another:
             say("Exception in threading.excepthook:\n")
             report(another)
@@ -217,6 +227,7 @@ def _run_function(function: Callable[..., object], args: Any, kwargs: Any) -> No
     except BaseException as error:
         say(f"Exception ignored in thread started by: {function!r}\n")
         report(error)
+        _unhandled(error)
 
 
 def end(rank: Rank) -> None:
