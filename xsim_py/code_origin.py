@@ -61,6 +61,12 @@ def shown(file: str, start: str) -> str:
     return file.removeprefix(start.rstrip(os.sep) + os.sep)
 
 
+def installed_name(file: str, start: str) -> str:
+    """Give the name of a file from the folder of all packages, or for people who stand in the folder `start`."""
+    package = _PACKAGES.search(file)
+    return file[package.end() :] if package else shown(file, start)
+
+
 def place_in_program(frame: FrameType, folders: Iterable[str]) -> str:
     """Return ``file:line`` of the program's own code, or else of installed code, from `frame` on outwards.
 

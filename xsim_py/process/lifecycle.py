@@ -37,7 +37,7 @@ from xsim_py.process.descriptors import fifos, file_locks, pipes
 from xsim_py.process.files import virtual_files
 from xsim_py.process.output.collector import finish_lines
 from xsim_py.process.output.tracebacks import report, say, without_simulator
-from xsim_py.process.programs import import_locks
+from xsim_py.process.programs import import_locks, registrations
 from xsim_py.process.python import finalizers, threads
 from xsim_py.process.python.sys_modules import is_for_all
 from xsim_py.process.ranks import context, current
@@ -99,6 +99,7 @@ def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
         return _exit_status(stop.code), None, False
     except BaseException as error:
         message, fatal = _message(error), _is_fatal(error)
+        registrations.advise(error, rank)
         _call_hook(rank, error)
         return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1, message, fatal
     return 0, None, False

@@ -254,6 +254,11 @@ def _problem(name: str, process: ProcessSpec) -> str:
     """Return why a package cannot be private, or an empty text."""
     if name in process.share:
         return f"{name} is to be shared, too, and can only be one of both"
+    return cannot_be_private(name)
+
+
+def cannot_be_private(name: str) -> str:
+    """Return why ranks cannot have a package each for itself, or an empty text."""
     if name in sys.stdlib_module_names:
         return f"{name} is part of Python's standard library, which all ranks share"
     return f"{name} is what the simulator itself uses, so all ranks share it" if name in _OURS else ""

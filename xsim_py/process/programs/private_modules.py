@@ -30,7 +30,7 @@ from xsim_py.process.python.finalizers import watch_classes
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.own_modules import OwnModules
 
-from . import host_thread_locals, import_locks, shared_state
+from . import host_thread_locals, import_locks, registrations, shared_state
 from .import_locks import being_imported
 from .mpi_packages import has_extensions, imports_mpi
 
@@ -201,6 +201,7 @@ def separate(
         Whether the host has imported a real mpi4py: what it has imported besides may have something of that.
     """
     import_locks.install(patches)
+    registrations.install(patches)
     folders = {program.home for program in programs if program.home is not None}
     finder = PrivateModules(folders, packages, private=process.private, shared=process.share)
     finder.beside_mpi = beside_mpi
@@ -449,7 +450,7 @@ class _PrivateLoader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         with _registered(module):
-            super().exec_module(module)
+            registrations.execute(module, self, super().exec_module, code_for)
 
 
 class _ExtensionLoader(ExtensionFileLoader):

@@ -52,6 +52,13 @@ def is_for_all() -> bool:
     return bool(kinds) and kinds[-1]  # type: ignore[index]
 
 
+def is_for_rank() -> bool:
+    """Return True if a private module that is being imported runs now."""
+    fiber = current.fiber
+    kinds = _kinds.get(fiber) if _kinds and fiber is not None else None
+    return bool(kinds) and not kinds[-1]  # type: ignore[index]
+
+
 def forget() -> None:
     """Forget all imports that were under way."""
     _kinds.clear()
