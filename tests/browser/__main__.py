@@ -151,7 +151,7 @@ def judged(result: Result, share: float, rank: int, text: str | None) -> str | N
     if text is None or text.startswith("ranks "):
         return None  # not drawn at this place: it is at the edge of a cell, or a row stands for several ranks
     assert result.trace is not None
-    time_ps = share * max(result.trace.end_ps(), result.virtual_time_ps)
+    time_ps = share * result.virtual_time_ps
     here = [
         span for span in result.trace.spans
         if span.rank == rank and span.start_ps <= time_ps <= (span.end_ps or result.virtual_time_ps)

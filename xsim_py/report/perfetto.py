@@ -50,7 +50,7 @@ def write_perfetto(
     nodes : sequence of int
         The node of each rank.
     end_ps : int, optional
-        When the run ended, if nothing in the trace is as late.
+        When the run ended; default: the end of the last call in the trace.
     facts : mapping, optional
         What else is to be known of the run.
     most_events : int
@@ -67,7 +67,7 @@ def write_perfetto(
         When the path cannot be written.
     """
     horizon_ps = _horizon_ps(trace, most_events)
-    export = _Export(trace, nodes, horizon_ps, max(end_ps, trace.end_ps()))
+    export = _Export(trace, nodes, horizon_ps, end_ps or trace.end_ps())
     head = {"displayTimeUnit": "ns", "otherData": {key: str(value) for key, value in (facts or {}).items()}}
     with atomic_file(target) as file:
         file.write(f'{json.dumps(head)[:-1]}, "traceEvents": [')

@@ -240,7 +240,7 @@ def measure_job(
     ranks : int
         With how many the job began.
     end_ps : int, optional
-        When the job was over; default: the last thing in the trace, which knows nothing of what came after all calls.
+        The virtual time of the job; default: the end of the last call in the trace.
     call : str, optional
         A call by whose number a job that was started again shows where it is.
     usual : int, optional
@@ -253,7 +253,8 @@ def measure_job(
         None of the ranks that began survived.
     """
     story = _JobStory(trace, call, usual)
-    story.end_ps = max(story.end_ps, end_ps or 0)
+    if end_ps is not None:
+        story.end_ps = end_ps
     alive = [rank for rank in story.survivors() if rank < ranks]
     if not trace.spans:
         raise ConfigError("the program makes no MPI call")

@@ -78,7 +78,7 @@ class Timeline:
         view: PictureView | None = None,
     ) -> None:
         self._view = view or PictureView()
-        whole_ps = max(trace.end_ps(), max((end_ps for *_, end_ps in lives), default=0), 1)
+        whole_ps = max((end_ps for *_, end_ps in lives), default=0) or 1
         self._since_ps = self._view.since_ps
         self._end_ps = whole_ps if self._view.until_ps is None else self._view.until_ps
         if self._since_ps >= min(self._end_ps, whole_ps):

@@ -202,10 +202,12 @@ class Trace:
         return cls(spans, messages, marks, waits, entries)
 
     def end_ps(self) -> int:
-        """Return the last time that is in it."""
+        """Return the last time at which a rank was in a call, or something was marked.
+
+        Messages do not count: they may arrive after the end of the job, as revocation notices to failed ranks do.
+        """
         times = [mark.time_ps for mark in self.marks]
         times += [max(span.start_ps, span.end_ps or 0) for span in self.spans]
-        times += [max(message.sent_ps, message.arrival_ps or 0) for message in self.messages]
         return max(times, default=0)
 
 

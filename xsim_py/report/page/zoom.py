@@ -43,7 +43,7 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
         When each rank lived: its number, from when, until when, in picoseconds; several times where the job was started
         again.
     """
-    end_ps = max(trace.end_ps(), max((end_ps for *_, end_ps in lives), default=0), 1)
+    end_ps = max((end_ps for *_, end_ps in lives), default=0) or 1
     scale, unit = time_scale(end_ps / PS_PER_S)
     factor = scale / PS_PER_S
     spans, said = _kept(trace.spans, end_ps)
