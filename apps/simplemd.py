@@ -14,13 +14,17 @@ ulfm     the others revoke the communicator, shrink it, go back to the last chec
          anew, and go on
 buddy    the same without a disk: each rank keeps its checkpoint twice, in its own memory and in the next rank's
 
+Collective operations that survive failures by themselves (FTCO) need none of these: the atoms of a failed rank come as
+NaN, and the others go on without them.  Then the last line is "lost: ...", and the exit status is 1.  Without a loss
+rank 0 computes all steps once more, if these are not too many pairs, and says whether the bits are the same.
+
 A rank computes the whole force on each of its atoms in an order that does not depend on who owns the others, and rank 0
 adds up the energies in the order of the atoms.  So the trajectory is the same to the last bit on any number of ranks,
 with failures and without.
 
     mpirun --with-ft ulfm --oversubscribe -n 4 python simplemd.py simplemd.in --recovery ulfm --fail-at 2:3
-    xsim run -n 8 --ft simplemd.py simplemd.in --recovery buddy --fail-at 2:3
     xsim run -n 8 --fail rank=2@300us simplemd.py simplemd.in --recovery ulfm
+    xsim run -n 8 --collectives ftco --fail rank=2@300us simplemd.py simplemd.in
     xsim run -n 8 --restart on-abort --fail rank=2@300us simplemd.py simplemd.in --recovery restart
     mpiexec -n 4 python simplemd.py simplemd.in --steps 100 --set dt=0.002 --xyz argon.xyz
 """
@@ -45,6 +49,8 @@ PAIRS_AT_ONCE = 1 << 16  # bounds the memory that the forces take
 ARGON_SIGMA = 3.405  # Angstrom, the unit of XYZ files
 KEPT_CHECKPOINTS = 2
 MAGIC = "simplemd-checkpoint"
+FAR_AWAY = 1e100  # where no atom is felt, though its distances are numbers
+MOST_TWIN_PAIRS = 10**8  # of all steps: some seconds of one core
 
 
 class Refusal(Exception):
@@ -134,9 +140,6 @@ def read_parameters(path: str) -> Parameters:
     return Parameters(**values)
 
 
-# Physics.
-
-
 def initial_state(p: Parameters) -> np.ndarray:
     """Return positions on a cubic lattice and random velocities of the given temperature, shape (atoms, 6)."""
     side = next(side for side in range(1, p.atoms + 1) if side**3 >= p.atoms)
@@ -155,8 +158,7 @@ def forces_on(first: int, own: np.ndarray, positions: np.ndarray, cutoff: float)
     itself: the result for an atom does not depend on which atoms are computed together with it.
     """
     forces, potential = np.empty_like(own), np.empty(len(own))
-    columns = np.ascontiguousarray(positions.T)
-    inverse_cubed = 1 / (cutoff * cutoff * cutoff)
+    columns, inverse_cubed = np.ascontiguousarray(positions.T), 1 / (cutoff * cutoff * cutoff)
     sixth = inverse_cubed * inverse_cubed
     force_there, potential_there = 24 * sixth * (2 * sixth - 1) / cutoff, 4 * sixth * (sixth - 1)
     rows = max(1, PAIRS_AT_ONCE // len(positions))
@@ -295,15 +297,14 @@ class Buddy:
         for index, member in enumerate(held.members):
             partner = held.members[(index + 1) % len(held.members)]
             if member not in alive and partner not in alive:
-                raise Refusal(f"ranks {member} and {partner} both failed, and with them the atoms of rank {member}")
+                raise Refusal(f"lost: the atoms of rank {member}, with both copies (ranks {member} and {partner})")
             parts.append(blocks[alive[member], 0] if member in alive else blocks[alive[partner], 1])
         return held.step, np.concatenate(parts)[:atoms]
 
 
 def members_of(comm: MPI.Comm) -> tuple[int, ...]:
     """Return the ranks in COMM_WORLD of the members of `comm`."""
-    world = MPI.COMM_WORLD.Get_group()
-    return tuple(MPI.Group.Translate_ranks(comm.Get_group(), None, world))
+    return tuple(MPI.Group.Translate_ranks(comm.Get_group(), None, MPI.COMM_WORLD.Get_group()))
 
 
 def rewind_trajectory(path: str, frames: int, atoms: int) -> None:
@@ -331,7 +332,7 @@ class Simulation:
         self.disk = Disk(arguments.checkpoint)
         self.buddy = Buddy()
         self.recoveries = 0  # the same on all, for all take part in each Shrink
-        self.result = ""
+        self.last: np.ndarray | None = None  # the state after the last step, on rank 0
 
     def plan(self) -> tuple[dict[str, Any], np.ndarray | None]:
         """Read on rank 0 what there is to read; return what to tell the others, and the state to go on from."""
@@ -385,15 +386,14 @@ class Simulation:
     def compute_forces(self) -> None:
         """Compute the forces on this rank's atoms."""
         p, own = self.parameters, self.positions[self.own]
-        self.forces, self.potential = forces_on(self.first, own, self.positions, p.cutoff)
+        others = np.where(np.isnan(self.positions), FAR_AWAY, self.positions)
+        self.forces, self.potential = forces_on(self.first, own, others, p.cutoff)
         if p.pair_time_ns:
             time.sleep(len(own) * p.atoms * p.pair_time_ns * 1e-9)
 
     def padded(self, rows: np.ndarray) -> np.ndarray:
         """Return this rank's rows as a block of the size that all ranks have."""
-        block = np.zeros((self.block_size, rows.shape[1]))
-        block[: len(rows)] = rows
-        return block
+        return np.vstack([rows, np.zeros((self.block_size - len(rows), rows.shape[1]))])
 
     def advance(self, dies: bool) -> None:
         """Make one step of velocity Verlet."""
@@ -402,10 +402,11 @@ class Simulation:
         moved, self.velocities = drift(p, self.positions[self.own], self.velocities, self.forces)
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
+        moved[np.isnan(moved)] = math.inf  # for NaN says that an atom is lost
         gathered = np.empty((comm.size * self.block_size, 3))
         comm.Allgather(self.padded(moved), gathered)
         self.positions = gathered[: p.atoms].copy()
-        if not ((self.positions >= 0) & (self.positions <= p.box)).all():
+        if ((self.positions < 0) | (self.positions > p.box)).any():
             raise Refusal("an atom has left the box: dt is too long")
         self.compute_forces()
         self.velocities += 0.5 * p.dt * self.forces
@@ -431,8 +432,11 @@ class Simulation:
     def display(self, step: int, atoms: np.ndarray) -> None:
         """Display and write on rank 0 what it has gathered: energies, and perhaps velocities, of all atoms."""
         p = self.parameters
-        kinetic, potential = float(atoms[:, 0].copy().sum()), float(atoms[:, 1].copy().sum())
-        temperature = 2 * kinetic / (3 * p.atoms)
+        kept = ~np.isnan(atoms).any(axis=1)
+        kinetic, potential = float(atoms[kept, 0].sum()), float(atoms[kept, 1].sum())
+        temperature = 2 * kinetic / (3 * kept.sum())
+        if not kept.all():
+            print(f"simplemd: {p.atoms - kept.sum()} of {p.atoms} atoms are lost", flush=True)
         properties = f"T {temperature:.8f} Ekin {kinetic:.8f} Epot {potential:.8f} Etot {kinetic + potential:.8f}"
         print(f"step {step}: {properties}", flush=True)
         if self.arguments.xyz:
@@ -440,9 +444,8 @@ class Simulation:
             with open(self.arguments.xyz, "a", encoding="utf-8") as file:
                 file.write(f"{p.atoms}\nstep {step} {properties}\n{''.join(lines)}")
         if atoms.shape[1] > 2:
-            state = np.hstack([self.positions, atoms[:, 2:]])
-            self.result = hashlib.sha256(state.tobytes()).hexdigest()[:16]
-            if self.uses_disk:
+            state = self.last = np.hstack([self.positions, atoms[:, 2:]])
+            if self.uses_disk and kept.all():
                 self.disk.write(step, properties, p.fingerprint, state)
 
     def run(self) -> None:
@@ -529,18 +532,10 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("parameters", metavar="PARAMS", help="the parameter file")
     parser.add_argument("--recovery", choices=("none", "ulfm", "buddy", "restart"), default="none")
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        type=setting,
-        action="append",
-        default=[],
-        help="one parameter, before the file's",
-    )
-    steps_help = "number of time steps: short for --set steps=N"
-    parser.add_argument(
-        "--steps", metavar="N", type=lambda text: setting(f"steps={text}"), action="append", dest="set", help=steps_help
-    )
+    one = {"metavar": "NAME=VALUE", "type": setting, "action": "append", "default": []}
+    parser.add_argument("--set", **one, help="one parameter, before the file's")
+    steps = {"metavar": "N", "type": lambda text: setting(f"steps={text}"), "action": "append", "dest": "set"}
+    parser.add_argument("--steps", **steps, help="number of time steps: short for --set steps=N")
     parser.add_argument("--xyz", metavar="FILE", help="write a trajectory, in Angstrom for argon")
     parser.add_argument("--checkpoint", metavar="PREFIX", default="simplemd", help="of the checkpoint files")
     parser.add_argument(
@@ -558,7 +553,10 @@ def main() -> None:
     recovers = arguments.recovery in ("ulfm", "buddy")
     simulation.comm.Set_errhandler(MPI.ERRORS_RETURN if recovers else MPI.ERRORS_ARE_FATAL)
     try:
-        check_arguments(arguments)
+        size = MPI.COMM_WORLD.size
+        wrong = [f"--fail-at {r}:{step}: no such rank among {size}" for r, step in arguments.fail_at if r >= size]
+        if wrong:
+            raise InputError("\n".join(wrong))
         if recovers:
             run_and_recover(simulation)
         else:
@@ -566,22 +564,35 @@ def main() -> None:
     except Refusal as refusal:
         if simulation.comm.rank == 0:
             lines = str(refusal).split("\n")
-            print("\n".join(f"simplemd: {line}" for line in lines), file=sys.stderr, flush=True)
+            if not lines[0].startswith("lost: "):
+                print("\n".join(f"simplemd: {line}" for line in lines), file=sys.stderr, flush=True)
+            else:
+                print(lines[0])
         raise SystemExit(refusal.status) from None
     except OSError as error:
         print(f"simplemd: {error.filename}: {error.strerror}", file=sys.stderr, flush=True)
         MPI.COMM_WORLD.Abort(1)
     if simulation.comm.rank == 0:
-        print(f"final state: {simulation.result}")
+        print(f"final state: {hashlib.sha256(simulation.last.tobytes()).hexdigest()[:16]}")
         print(f"time: {(MPI.Wtime() - begin) * 1e6:.3f} us")
+        judge(simulation.parameters, simulation.last)
+    if any(state is not None and np.isnan(state).any() for state in (simulation.positions, simulation.last)):
+        raise SystemExit(1)
 
 
-def check_arguments(arguments: argparse.Namespace) -> None:
-    """Raise InputError for arguments that make no sense."""
-    size = MPI.COMM_WORLD.size
-    wrong = [f"--fail-at {rank}:{step}: no such rank among {size}" for rank, step in arguments.fail_at if rank >= size]
-    if wrong:
-        raise InputError("\n".join(wrong))
+def judge(p: Parameters, state: np.ndarray) -> None:
+    """Say whether the last state has all atoms, and the bits that one rank alone computes, if those are few pairs."""
+    if lost := int(np.isnan(state).any(axis=1).sum()):
+        print(f"lost: {lost} of {p.atoms} atoms, with the ranks that moved them")
+    elif (p.steps + 1) * p.atoms**2 <= MOST_TWIN_PAIRS:
+        x, v = np.hsplit(initial_state(p), 2)
+        forces = forces_on(0, x, x, p.cutoff)[0]
+        for _ in range(p.steps):
+            v += 0.5 * p.dt * forces
+            x, v = drift(p, x, v, forces)
+            forces = forces_on(0, x, x, p.cutoff)[0]
+            v += 0.5 * p.dt * forces
+        print(f"right: {np.array_equal(np.hstack([x, v]), state)}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -192,6 +193,13 @@ def test_a_rank_takes_what_the_guide_says():
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout)
     assert said.keys() == found.keys()
     assert {kind: found[kind] for kind in said} == pytest.approx(said, rel=0.3)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_heading_or_long_row_is_there_twice(page: Path):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    lines = [line for line in text.splitlines() if line.startswith("#") or (line.startswith("|") and len(line) > 150)]
+    assert [line for line, times in Counter(lines).items() if times > 1] == []
 
 
 def test_pictures_are_small():

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from xsim_py.errors import NOT_WRITTEN
 from xsim_py.mpi.calls import MISMATCH
 from xsim_py.mpi.shard_result import Leftover, ShardResult, WaitingRank
+from xsim_py.mpi.transport.kept import joined
 from xsim_py.process.profiler import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.report.result import failure_entry
@@ -346,7 +347,7 @@ def _warnings(parts: Sequence[ShardResult], ended: str, compute: str) -> list[st
         warnings.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
         warnings.append("compute time was measured on this computer: another run gives other times and another digest")
-    return warnings + _clock_waits(parts) + _computing(parts) + _shared(parts)
+    return warnings + _kept(parts) + _clock_waits(parts) + _computing(parts) + _shared(parts)
 
 
 def _clock_waits(parts: Sequence[ShardResult]) -> list[str]:
@@ -361,6 +362,12 @@ def _clock_waits(parts: Sequence[ShardResult]) -> list[str]:
     said = "; ".join(f"{format_time(grown_ps)} of rank {rank} at {place}" for place, (grown_ps, rank) in listed)
     more = f"; and at {len(longest) - len(listed):,} more lines" if len(longest) > len(listed) else ""
     return [f"loops that wait for a clock advanced it in growing ticks, and end up to 1 % late: {said}{more}"]
+
+
+def _kept(parts: Sequence[ShardResult]) -> list[str]:
+    """Return a warning if blocks of failed ranks were left as they were in receive buffers."""
+    kept = [part.kept for part in parts if part.kept is not None]
+    return [str(reduce(joined, kept))] if kept else []
 
 
 def _computing(parts: Sequence[ShardResult]) -> list[str]:

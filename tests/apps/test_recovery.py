@@ -53,7 +53,7 @@ def test_checkpoints_on_disk_survive_neighbours_and_those_in_memory_do_not(
     assert failing_md(tmp_path, "ulfm", "5:2", "0:2").final == undisturbed[0]
     run = failing_md(tmp_path, "buddy", "5:2", "0:2")
     assert "final state" not in run.out
-    assert run.err.splitlines()[0] == "simplemd: ranks 5 and 0 both failed, and with them the atoms of rank 5"
+    assert run.out.splitlines()[-1] == "lost: the atoms of rank 5, with both copies (ranks 5 and 0)"
     assert (run.status, "Traceback" in run.err) == (1, False)
 
 

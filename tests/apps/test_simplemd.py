@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.apps.helpers import APPS, md
+from tests.apps.helpers import APPS, PARAMETERS, md, simulated, spoilt
 from xsim_py import simulate
 
 MEANINGS = ("atoms", "box", "temperature", "cutoff", "dt", "steps", "seed", "checkpoint_every", "pair_time_ns")
@@ -231,3 +231,55 @@ def test_files_that_are_not_there_are_named(tmp_path: Path):
 def test_a_time_step_that_throws_atoms_out_of_the_box_ends_the_run(tmp_path: Path):
     run = md(tmp_path, "--set", "dt=10", ranks=2)
     assert (run.status, run.err) == (1, "simplemd: an atom has left the box: dt is too long\n")
+
+
+# ---------------------------------------------------------------------------------------------------------- the verdict
+
+
+def test_under_ftco_the_others_finish_without_the_atoms_of_a_failed_rank_and_say_so(tmp_path: Path):
+    told = {"ranks": 16, "fail": "rank=5@900us", "collectives": "ftco"}
+    runs = [md(tmp_path, shards=shards, **told) for shards in (1, 3)]
+    assert runs[0] == runs[1]
+    assert (runs[0].status, runs[0].err) == (1, "")
+    lines = runs[0].out.splitlines()
+    assert lines[-1] == "lost: 7 of 108 atoms, with the ranks that moved them"
+    assert "simplemd: 7 of 108 atoms are lost" in lines
+    assert len(runs[0].energies) == 5
+    assert all(map(math.isfinite, runs[0].energies))
+    kept = max(tmp_path.glob("md.*.ckpt")).read_bytes().partition(b"\n")[2]
+    assert np.isfinite(np.frombuffer(kept)).all()  # what lacks atoms is no checkpoint
+
+
+def test_a_lost_atom_is_felt_by_no_other(tmp_path: Path):
+    """The energy of those that are left is conserved from the loss on."""
+    told = {"ranks": 8, "fail": "rank=5@300us", "collectives": "ftco"}
+    energies = md(tmp_path, "--steps=40", "--set=dt=0.001", **told).energies
+    at = max(range(40), key=lambda step: abs(energies[step + 1] - energies[step])) + 1
+    assert abs(energies[at] - energies[at - 1]) > 1
+    assert max(abs(energy - energies[at]) for energy in energies[at:]) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("", "", "right: True"),
+        ("np.concatenate(parts)[:atoms]", "np.concatenate(parts)[:atoms] * (1 + 1e-15)", "right: False"),
+        ("blocks[alive[partner], 1])", "blocks[alive[partner], 1][::-1])", "right: False"),
+    ],
+)
+def test_the_verdict_sees_a_recovery_that_gives_other_bits_back(tmp_path: Path, old: str, new: str, verdict: str):
+    app = spoilt(tmp_path, "simplemd.py", old, new) if old else APPS / "simplemd.py"
+    run = simulated(app, PARAMETERS, "--recovery", "buddy", ranks=6, fail="rank=2@500us", ft=True)
+    assert run.out.splitlines()[-1] == verdict
+
+
+def test_atoms_whose_copies_are_both_gone_are_said_to_be_lost(tmp_path: Path):
+    run = md(tmp_path, "--recovery", "buddy", ranks=6, fail=["rank=2@500us", "rank=3@500us"], ft=True)
+    assert (run.status, run.err) == (1, "")
+    assert run.out.splitlines()[-1] == "lost: the atoms of rank 2, with both copies (ranks 2 and 3)"
+
+
+def test_a_run_of_too_many_pairs_has_no_verdict(tmp_path: Path):
+    app = spoilt(tmp_path, "simplemd.py", "MOST_TWIN_PAIRS = 10**8", "MOST_TWIN_PAIRS = 10**4")
+    run = simulated(app, PARAMETERS, "--checkpoint", tmp_path / "md", ranks=2)
+    assert run.out.splitlines()[-1].startswith("time: ")

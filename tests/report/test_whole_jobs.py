@@ -47,7 +47,9 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
     dead = draw(st.lists(st.integers(0, ranks - 1), unique=True, max_size=2))
     return {
         "program": PROGRAM.format(
-            steps=draw(st.integers(1, 4)), work=draw(st.sampled_from((0, 5e-6, 3e-4))), call=draw(st.sampled_from(CALLS))
+            steps=draw(st.integers(1, 4)),
+            work=draw(st.sampled_from((0, 5e-6, 3e-4))),
+            call=draw(st.sampled_from(CALLS)),
         ),
         "ranks": ranks,
         "fail": [f"rank={rank}@{draw(st.integers(1, 600))}us" for rank in dead],

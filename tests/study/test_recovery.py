@@ -214,7 +214,7 @@ def test_a_restart_of_a_job_recomputes_and_goes_on():
     assert times["recomputation"] < 5 * times["communication"]
     assert restart.phases.phases[-1].name == "communication"
     assert buddy.phases.times_ps().keys() >= {"communication", "agreement", "detection", "repair"}
-    assert (buddy.right, buddy.data_lost) == (None, "")
+    assert (restart.right, buddy.right, buddy.data_lost) == (True, True, "")
 
 
 def test_what_a_program_has_lost_is_in_the_table(tmp_path: Path):

@@ -164,10 +164,11 @@ class FtcoSpec:
         shown="paper",
     )
     missing: str = option(
-        choice("none", "zero", "error"),
-        "What a rank gets for the block of one that is dead: nothing (None in a list, and a buffer keeps what it "
-        "holds), zeros, or MPI_ERR_PROC_FAILED. error: reductions that lack somebody fail, too.",
-        default="none",
+        choice("nan", "zero", "none", "error"),
+        "What a rank gets for the block of a failed one, None in a list: nan, NaN in floating-point elements and zeros "
+        "in all others; zero, zeros; none, a buffer keeps what it holds, with a warning; error, MPI_ERR_PROC_FAILED, "
+        "also in reductions.",
+        default="nan",
     )
 
 
@@ -206,6 +207,12 @@ class ResilienceSpec:
         "Whether a gather closes the gaps of the dead in the root's buffer.",
         default=False,
         shown="false",
+    )
+    missing: str = option(
+        choice("nan", "zero", "none"),
+        "What a buffer of a gather gets where no block comes: nan, NaN in floating-point elements and zeros in all "
+        "others; zero, zeros; none, it keeps what it holds, with a warning.",
+        default="nan",
     )
     scatter_shift: bool = option(
         kinds.BOOLEAN,

@@ -270,6 +270,14 @@ class Type:
             "a real MPI would read or write foreign memory here",
         )
 
+    def unknown(self, nbytes: int) -> bytes:
+        """Return packed elements that stand for values that are lost: NaN for floating point, zeros for all others."""
+        element = b"".join(
+            (np.full(n, np.nan, dtype) if dtype.kind in "fc" else np.zeros(n, dtype)).tobytes()
+            for dtype, n in self.runs()
+        )
+        return element * (nbytes // self.size) if self.size else b""
+
     def basic_elements(self, nbytes: int) -> int:
         """How many basic elements `nbytes` packed bytes are; `UNDEFINED` if they end within one (MPI_Get_elements)."""
         if not self.size:

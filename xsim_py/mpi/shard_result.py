@@ -27,6 +27,7 @@ from .failures.repair import RepairCall
 from .rma.waits import WindowWait
 from .transport import message as envelopes
 from .transport.call_sites import call_of, sent_at, tag_of_program
+from .transport.kept import Kept
 from .transport.mailbox import Probe
 from .transport.message import Receive, Send
 
@@ -108,7 +109,8 @@ class ShardResult:
     `computed`, in the first part of a process, says what computing has shown, and `called` what ranks called in place
     of calls at which they were to die; `flips` are the bits that have changed, and `hangs` the processes that have
     stood still; `peak_bytes` is what the arrays of each rank have taken at most, where that is counted; `clock_waits`
-    are the loops that waited for a time in ticks that grew: file and line, rank, picoseconds.
+    are the loops that waited for a time in ticks that grew: file and line, rank, picoseconds; `kept` is what calls have
+    left as it was in receive buffers.
     """
 
     first: int
@@ -149,6 +151,7 @@ class ShardResult:
     hangs: list[HungProcess] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)
     clock_waits: list[tuple[str, int, int]] = field(default_factory=list)
+    kept: Kept | None = None
 
     @property
     def mishaps(self) -> set[str]:
@@ -169,7 +172,7 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
     nothing: Any = {field.name: [] for field in fields(ShardResult)}
     nothing.update(first=first, digest=0, events=0, now_ps=0, stopped_ps=None, abort=None, abort_place="")
     nothing.update(stop_reason="", collectives={}, shared={}, called={}, leftover_count=0, trace=None, troubled=False)
-    nothing.update(computed=None)
+    nothing.update(computed=None, kept=None)
     more = ShardResult(**nothing)
     for name in _OF_RANKS:
         found: list[tuple[int, Any]] = []
@@ -258,6 +261,7 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
         part.peak_bytes = _peak_bytes(ranks)
     part.clock_waits = [entry for rank in ranks if rank.reads is not None for entry in _clock_waits(rank, program)]
     part.troubled = fabric.troubled
+    part.kept = fabric.kept and fabric.kept._replace(file=shown(fabric.kept.file, program.start))
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:
         if rank.mpi is not None and rank.mpi.knowledge is not None:

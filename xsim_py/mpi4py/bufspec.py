@@ -128,6 +128,10 @@ class UserBuffer:
         """Packed size of block `i`."""
         return self.nbytes
 
+    def type_at(self, i: int) -> Type:
+        """Return the datatype of the elements of block `i`."""
+        return self.datatype
+
     def _at(self, i: int) -> int:
         return self.offset + i * self.count * self.datatype.extent
 
@@ -219,6 +223,10 @@ class BlockBuffer:
     def part_bytes(self, i: int) -> int:
         """Packed size of block `i`."""
         return self.counts[i] * self.datatypes[i].size
+
+    def type_at(self, i: int) -> Type:
+        """Return the datatype of the elements of block `i`."""
+        return self.datatypes[i]
 
     def sizes(self) -> list[int]:
         """Packed sizes of all blocks."""

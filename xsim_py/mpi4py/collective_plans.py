@@ -131,7 +131,7 @@ def algorithm_for(
     if algorithm in SUBSTITUTES:
         ch.algorithm = SUBSTITUTES[algorithm](ch.size, size_bytes, unit_bytes)
     elif comm.preference.ftco and operation != "barrier" and served(comm, operation):
-        return partial(algorithm, fill=BufferFill(comm, target))
+        return partial(algorithm, fill=BufferFill(comm, target, ch.note.name))
     return algorithm
 
 

@@ -12,11 +12,12 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.ftco.driver import Ftco, absent
 from xsim_py.mpi.padding import without_padding
+from xsim_py.mpi.transport.kept import keep
 
 from .bufspec import BlockBuffer, UserBuffer
 from .pickling import dump
 
-__all__ = ["BufferFill", "ObjectFill"]
+__all__ = ["BufferFill", "ObjectFill", "lost_block"]
 
 
 class BufferFill:
@@ -28,26 +29,28 @@ class BufferFill:
         Whose members are dead.
     target : UserBuffer, BlockBuffer or None
         Where the result goes.
+    call : str
+        The call, as the program knows it.
     """
 
-    __slots__ = ("comm", "target")
+    __slots__ = ("call", "comm", "target")
 
-    def __init__(self, comm: Communicator, target: UserBuffer | BlockBuffer | None) -> None:
+    def __init__(self, comm: Communicator, target: UserBuffer | BlockBuffer | None, call: str) -> None:
         self.comm = comm
         self.target = target
+        self.call = call
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
-        """Return a block (`operations.Fill`); without anything better it is what the buffer holds."""
+        """Return a block (`operations.Fill`); where the program gives none, what ``mpi.ftco.missing`` says."""
         target = self.target
         assert target is not None
-        size_bytes = target.part_bytes(rank)
         given = _replaced(self.comm, rank)
         if given is not None:
-            return self._packed(given[0], rank, size_bytes)
+            return self._packed(given[0], rank, target.part_bytes(rank))
         if _refuses(self.comm):
             raise absent(self.comm, self.comm.missing)
         missing = self.comm.fabric.part(Ftco).shapes.spec.missing
-        return bytes(size_bytes) if missing == "zero" else target.pack_part(rank)
+        return lost_block(self.comm, self.call, target, rank, missing, "mpi.ftco.missing")
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
         """Return an operand; see `xsim_py.mpi.ftco.operations.Fill`."""
@@ -77,9 +80,21 @@ class BufferFill:
         return data if mask is None else without_padding(data, mask)
 
     def _datatype(self, rank: int) -> Type | None:
-        if isinstance(self.target, BlockBuffer):
-            return self.target.datatypes[rank]
-        return None if self.target is None else self.target.datatype
+        return None if self.target is None else self.target.type_at(rank)
+
+
+def lost_block(
+    comm: Communicator, call: str, target: UserBuffer | BlockBuffer, i: int, missing: str, option: str
+) -> bytes:
+    """Return what a call puts where block `i` of a buffer is lost, as `missing`, the value of an option, says."""
+    if missing == "none":
+        keep(comm, call, i, option)
+        return target.pack_part(i)
+    if missing == "zero":
+        return bytes(target.part_bytes(i))
+    datatype = target.type_at(i)
+    data, mask = datatype.unknown(target.part_bytes(i)), datatype.layout.mask
+    return data if mask is None else without_padding(data, mask)
 
 
 class ObjectFill:

@@ -93,7 +93,7 @@ def scenarios(draw: Any, most: int = 64) -> Scenario:
         "roots": draw(st.sampled_from(["single", "multi"])),
         "service_distance": draw(st.sampled_from(["rsd", "disd", "none"])),
         "timeout": draw(st.sampled_from(["paper", "paper", "200us", "1ms"])),
-        "missing": draw(st.sampled_from(["none", "zero"])),
+        "missing": draw(st.sampled_from(["nan", "none", "zero"])),
     }
     return Scenario(
         ranks=ranks,
@@ -356,6 +356,6 @@ def _check_counts(counts: list[int], living: set[int]) -> None:
 
 
 def _check_blocks(scenario: Scenario, blocks: list[int], living: set[int]) -> None:
-    hole = 0 if scenario.settings.get("missing") == "zero" else -1
+    hole = -1 if scenario.settings.get("missing") == "none" else 0
     for rank, block in enumerate(blocks):
         assert block == rank + 1 or (rank not in living and block == hole), blocks

@@ -445,7 +445,7 @@ def test_outside_of_a_simulation_there_is_nothing_to_ask() -> None:
         ({"timeout": "0s"}, "mpi.ftco.timeout: an answer needs some time, and this is zero"),
         ({"timeout": "-1s"}, "mpi.ftco.timeout: "),
         ({"timeout": "19us"}, "mpi.ftco.timeout: 19 us is less than the way to the farthest rank and back, 20 us"),
-        ({"missing": "nan"}, "mpi.ftco.missing: 'nan' is not one of its values"),
+        ({"missing": "one"}, "mpi.ftco.missing: 'one' is not one of its values"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:

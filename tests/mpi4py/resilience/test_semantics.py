@@ -77,16 +77,31 @@ mine = np.zeros(1)
 comm.Scatter(np.arange(4.0), mine); found = comm.scatter([0, 1, 2, 3])
 if comm.rank == 3: print(mine, found)
 """,
+    ("missing", "nan"): """
+halves = MPI.DOUBLE.Create_struct([1, 1], [0, 8], [MPI.DOUBLE, MPI.INT]).Create_resized(0, 16).Commit()
+all, pairs = np.full(4, -1.0), np.full((4, 4), -1, "i")
+comm.Gather(np.full(1, 1.0 * comm.rank), all); comm.Gather([np.full(4, comm.rank, "i"), 1, halves], [pairs, 1, halves])
+if comm.rank == 0: print(all, pairs[1, 2:], pairs[1].view(float)[0])
+""",
+    ("missing", "zero"): """
+all = np.full(4, -1.0)
+comm.Gather(np.full(1, 1.0 * comm.rank), all)
+if comm.rank == 0: print(all)
+""",
     ("group", "flat"): "print(comm.allreduce(comm.rank))",
     ("group", "2"): "print(comm.allreduce(comm.rank))",
 }
+OTHERS["missing", "none"] = OTHERS["missing", "zero"]
 OTHERS["gather_shift", "true"] = OTHERS["gather_shift", "false"]
 OTHERS["scatter_shift", "true"] = OTHERS["scatter_shift", "false"]
 SHOWN = {
     ("any_source", "raise"): "True\nlate\n",
     ("any_source", "wait"): "late\nlate\n",
-    ("gather_shift", "false"): "[ 0. -1.  2.  3.] [0, None, 2, 3]\n",
-    ("gather_shift", "true"): "[ 0.  2.  3. -1.] [0, 2, 3]\n",
+    ("gather_shift", "false"): "[ 0. nan  2.  3.] [0, None, 2, 3]\n",
+    ("gather_shift", "true"): "[ 0.  2.  3. nan] [0, 2, 3]\n",
+    ("missing", "nan"): "[ 0. nan  2.  3.] [ 0 -1] nan\n",
+    ("missing", "zero"): "[0. 0. 2. 3.]\n",
+    ("missing", "none"): "[ 0. -1.  2.  3.]\n",
     ("scatter_shift", "false"): "[3.] 3\n",
     ("scatter_shift", "true"): "[2.] 2\n",
     ("group", "flat"): "5\n" * 3,
@@ -126,6 +141,7 @@ def test_a_row_of_the_table_shows_what_it_says(option: str, value: str):
         out, result = layered(DIE + "comm.Barrier()\n" + OTHERS[option, value], options=options)
         assert result.ended == "finished"
         assert out == SHOWN[option, value]
+        assert bool(result.warnings) == ((option, value) == ("missing", "none"))
 
 
 MEMORY = "seen = np.full(4, -1.0); win = MPI.Win.Create(seen, 8, comm=comm); win.Fence()\n"
@@ -146,8 +162,8 @@ COVERED = {
     ),
     "Gather": (
         "buf = np.full(4, 9)",
-        "comm.Gather(np.full(1, me), buf, 3), sum(buf) if me == 3 else 14, len(comm.gather(me, 3) or 'four')",
-        "None 14 4",
+        "comm.Gather(np.full(1, me), buf, 3), sum(buf) if me == 3 else 5, len(comm.gather(me, 3) or 'four')",
+        "None 5 4",
     ),
     "Scatter": (
         "buf = np.zeros(1, int)",

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
+    from .kept import Kept
     from .protocols import ControlHandler, Guard, LibraryPart
 
 _LOG_FULL = 3 << 16
@@ -91,6 +92,8 @@ class Fabric(HotFabric):
     ----------
     troubled : bool
         Whether there has been a failure or a revocation: calls ask the guard then.
+    kept : Kept or None
+        What calls have left as it was in receive buffers.
     guard : Guard
         Knows which operations can not be completed.
     bounce : callable
@@ -144,6 +147,7 @@ class Fabric(HotFabric):
         self.serial = 0  # counts what is posted and kept by all ranks; only the order within a rank matters
         self.calls: dict[tuple[str, str, Any], list[int]] = {}
         self.troubled = False
+        self.kept: Kept | None = None
         self.guard: Guard
         self.bounce: Callable[[Rank, Message], None] = _nobody_minds
         self.on_silence: Callable[[Rank, int, str], bool] = _nobody_notices

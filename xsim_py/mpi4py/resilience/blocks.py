@@ -8,6 +8,7 @@ Without a failure both are the usual operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from xsim_py.mpi.calls import channel, note
@@ -16,6 +17,9 @@ from xsim_py.mpi4py import collective_plans as plans
 from xsim_py.mpi4py import object_plans as objects
 from xsim_py.mpi4py.bufspec import is_in_place, message, packed, receiver
 from xsim_py.mpi4py.collective_plans import Plan, algorithm_for
+from xsim_py.mpi4py.ftco_replacements import lost_block
+
+from . import alias as layer
 
 __all__ = ["gather", "gather_objects", "scatter", "scatter_objects"]
 
@@ -30,7 +34,7 @@ def places_of(whole: Communicator, inner: Communicator, shift: bool) -> Sequence
 def gather(
     inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: Any, recvbuf: Any, root: int
 ) -> Plan:
-    """Plan a gather whose root has room for blocks of all members that there were; those of the dead stay as they are.
+    """Plan a gather whose root has room for blocks of all former members; NaN or zeros stand for those that are lost.
 
     Parameters
     ----------
@@ -52,12 +56,14 @@ def gather(
         data = packed(sendbuf)
     ch = channel(inner, note(name, plans.root_of(inner, root), len(data)))
     algorithm = algorithm_for(ch, "gather", len(data))
+    lost = partial(lost_block, whole, name, missing=layer.settings.missing, option="mpi.resilience.missing")
 
     def body() -> None:
         parts = algorithm(ch, data, root)
         if target is not None:
-            for place, part in zip(places_of(whole, inner, shift), parts, strict=True):
-                target.unpack_part(place, part)
+            found = dict(zip(places_of(whole, inner, shift), parts, strict=True))
+            for place in range(whole.context.size):
+                target.unpack_part(place, found[place] if place in found else lost(target=target, i=place))
 
     return len(data), body, ch
 

@@ -1,0 +1,45 @@
+"""Receive buffers in which a call that succeeded has left blocks of failed ranks as they were, for a warning."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from xsim_py.code_origin import PACKAGE
+from xsim_py.process.ranks import current
+
+from .call_sites import here, line_of
+
+
+class Kept(NamedTuple):
+    """The first such block of a shard, and how many there are."""
+
+    time_ps: int
+    rank: int
+    call: str
+    file: str
+    line: int
+    block: int
+    option: str
+    blocks: int = 1
+
+    def __str__(self) -> str:
+        """Return which block that is."""
+        place = f" ({self.file}:{self.line})" if self.line else ""
+        more = f" (and {self.blocks - 1:,} more)" if self.blocks > 1 else ""
+        what = f"rank {self.rank}: {self.call}{place} kept old bytes in block {self.block} of its buffer{more}"
+        return f"{what}: they may differ between ranks and runs; drop {self.option}=none"
+
+
+def keep(comm: Any, call: str, block: int, option: str) -> None:
+    """Note that a call of the running rank leaves a block of its buffer as it is, as an option wants it."""
+    fabric = comm.fabric
+    file, line = line_of(here())
+    if file.startswith(PACKAGE):
+        line = 0  # in the background, where no frame is the program's
+    kept = Kept(current.running().clock_ps, comm.box.rank.number, call, file, line, block, option)
+    fabric.kept = kept if fabric.kept is None else joined(fabric.kept, kept)
+
+
+def joined(one: Kept, other: Kept) -> Kept:
+    """Return the first block of two, with the number of all."""
+    return min(one, other)._replace(blocks=one.blocks + other.blocks)
