@@ -84,10 +84,36 @@ def test_newer_heads_of_osu(tmp_path):
         "## J...median RTT/2\n64 - 0.1 0.1 0.1 0.3 (0.01 3) - 1.1 2.2 2.0 3.3 (0.1 2) - 2.4 6.4 6.6 7.2\n",
         "# Info: (0)\n64 - 0.1 0.1 0.1 0.3 - 1.1 2.2 2.0 3.3 - 2.4 6.4 6.6 7.2\n",
         "64 bytes \t -> 2.00 us \t == 256.00 Mbit/s\n",
+        "# OMB-Py MPI Latency Test\n# Size (B)        Latency (us)\n64      2.00\n",
+        "# MPI Latency Test\n# Size [B]        Latency [us]\n64      2.00\n",
+        (
+            "# MPI PingPong Test\n# Size [B]  Bandwidth [MB/s] | Time Mean [s] \N{PLUS-MINUS SIGN} StdDev [s] Samples\n"
+            "        64              32.00 | 2.0000000e-06 \N{PLUS-MINUS SIGN} 1.6001e-08    10000\n"
+        ),
+        "# MPI PingPong Test\n        64              32.00 | 2.0000000e-06    10000\n",
+        "    # OSU MPI Latency Test v7.5\n    # Size       Avg Latency(us)\n    64       2.00\n",
+        ">> # OSU MPI Latency Test v5.8\n>> # Size          Latency (us)\n>> 64       2.00\n",
     ],
 )
 def test_tables_and_raw_lines(text: str, tmp_path):
     assert read(text, tmp_path) == {(PINGPONG, None, None): {64: pytest.approx(2e-6)}}
+
+
+def test_collectives_have_the_names_of_osu(tmp_path):
+    names = {"Broadcast": "bcast", "All-to-All Personalized Exchange": "alltoall", "Barrier": "barrier"}
+    text = "".join(f"# OSU MPI {name} Latency Test v7.0\n# Size  Avg Latency(us)\n8  2.00\n" for name in names)
+    assert {name for name, *_ in read(text, tmp_path)} == set(names.values())
+
+
+def test_a_second_table_is_a_second_run(tmp_path):
+    """Also where its head was cut off, as notes of courses have it."""
+    (tmp_path / "file").write_text(
+        "# OSU MPI Latency Test v5.6\n# Size  Latency (us)\n64 1.60\n128 1.61\n\n$ again\n64 0.40\n128 0.40\n"
+    )
+    assert [dict(each.seconds) for each in read_measurements(str(tmp_path / "file"))] == [
+        {64: pytest.approx(1.6e-6), 128: pytest.approx(1.61e-6)},
+        {64: pytest.approx(0.4e-6), 128: pytest.approx(0.4e-6)},
+    ]
 
 
 MORE = """\
@@ -159,6 +185,9 @@ def test_layers_of_the_probe(tmp_path):
         ),
         ("op,bytes\npingpong,1\n", r":1: a head such as op,bytes,median_s .*, and not 'op,bytes'"),
         ("bytes,seconds\n1,nan\n", ":2: 'nan' is no time"),
+        ("bytes,seconds\n1,1e308\n", ":2: '1e308' is longer than a day"),
+        ("Size,Latency\n1,2\n", ":1: the head gives no unit of 'latency'; write for example latency_us"),
+        ("n,time\n1,2\n", ":1: the head gives no unit of 'time'"),
         ("bytes,seconds\n1,0\n", ":2: '0' is no time"),
         ("bytes,seconds\n1.5,1\n", ":2: '1.5' is no size"),
         ("bytes,seconds\n1\n", ":2: 1 fields; 2 are expected: bytes, seconds"),

@@ -72,6 +72,46 @@ def test_the_written_figures_reproduce_the_ping_pong(file: str):
     assert fitted.figures[0].latency_s > 0
 
 
+# One-way times in us between two nodes of a cloud, by powers of two from 1 KiB on; that of 64 KiB is disturbed.
+CLOUD = [37.41, 42.63, 47.89, 53.59, 69.66, 108.65, 313.34, 279.19, 306.77, 523.31, 1078.74, 1899.7, 3439.7]
+ONE_SIZE = st.tuples(st.integers(0, 22), st.floats(0.5, 2))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(ONE_SIZE, min_size=5, max_size=22, unique_by=lambda one: one[0]))
+def test_no_segment_outruns_the_largest_messages(disturbed: list[tuple[int, float]]):
+    """A stream of messages of any size keeps the interface busy for as long as the largest ones do, per byte."""
+    cloud = {1 << (10 + step): time_us * 1e-6 for step, time_us in enumerate(CLOUD)}
+    made_up = {1 << step: (5e-6 + 1e-9 * 2**step) * factor for step, factor in sorted(disturbed)}
+    for seconds in (cloud, made_up):
+        sizes = sorted(seconds)
+        half = max((size for size in sizes if size <= sizes[-1] / 2), default=sizes[0])
+        wire = (seconds[sizes[-1]] - seconds[half]) / (sizes[-1] - half)
+        wire = min(wire, *(seconds[size] / size for size in sizes))
+        figures = fit_layer([Measured(PINGPONG, seconds, "a.csv")]).figures
+        ends = [*(each.from_bytes for each in figures[1:]), 2 * sizes[-1]]
+        for each, end in zip(figures, ends, strict=True):
+            for size in (each.from_bytes, end - 1):
+                assert max(each.gap_s, size * each.s_per_byte) >= 0.89 * wire * size
+
+
+def test_runs_of_different_links_are_told_apart():
+    near, far = (dict.fromkeys((1, 64, 4096), factor * 1e-06) for factor in (0.4, 1.6))
+    same = {size: time_s * 1.2 for size, time_s in near.items()}
+    with pytest.raises(ConfigError, match=r"^a.txt: two runs of pingpong differ by a factor of 4.0; give each link"):
+        fit_layer([Measured(PINGPONG, far, "a.txt"), Measured(PINGPONG, near, "a.txt")])
+    with pytest.raises(ConfigError, match=r"^a.txt and b.txt: two runs of pingpong"):
+        fit_layer([Measured(PINGPONG, near, "a.txt"), Measured(PINGPONG, far, "b.txt")])
+    assert len(fit_layer([Measured(PINGPONG, near, "a.txt"), Measured(PINGPONG, same, "b.txt")]).sizes) == 3
+
+
+def test_a_gap_between_sizes_is_told():
+    fitted = fit_layer([Measured(PINGPONG, {0: 1.68e-6, 1 << 27: 10.97e-3, 1 << 28: 21.94e-3}, "a.txt")])
+    assert (
+        "network: nothing between 0 and 134,217,728 B was measured; times in between are interpolated" in fitted.notes
+    )
+
+
 def unknown_machine(chance: np.random.Generator) -> tuple[Any, np.ndarray]:
     """One-way times of a machine with one to seven segments, steps up and down, perhaps a rendezvous; and sizes."""
     largest = 2.0 ** chance.integers(20, 27)

@@ -33,7 +33,7 @@ def nonnegative_line(sizes: np.ndarray, seconds: np.ndarray) -> float:
 @given(st.lists(st.tuples(st.integers(0, 5000), st.floats(0.1, 10)), min_size=6, max_size=10, unique_by=lambda p: p[0]))
 def test_no_other_places_of_the_breaks_are_better(points: list[tuple[int, float]]):
     sizes, seconds = (np.array(column, dtype=float) for column in zip(*sorted(points), strict=True))
-    errors, *_ = _all_lines(sizes, seconds, 0.0)
+    errors, *_ = _all_lines(sizes, seconds, 0.0, 0.0)
     best, cuts = _optimal_cuts(errors, 2, 3)
     count = len(sizes)
     for pieces, (found, starts) in enumerate(zip(best, cuts, strict=True), 1):

@@ -1,7 +1,7 @@
-"""Readers of what the OSU micro-benchmarks, the Intel MPI Benchmarks and netgauge print.
+"""Readers of what the OSU micro-benchmarks, the Intel MPI Benchmarks, netgauge and mpi4py's benchmarks print.
 
-Layouts: OSU micro-benchmarks 5.4 to 7 (``osu_util.c``), IMB-MPI1 2018 to 2021, netgauge 2.4 (patterns ``loggp`` and
-``one_one``).
+Layouts: OSU micro-benchmarks 5.4 to 7 (``osu_util.c``) and OMB-Py, ``demo/osu_*.py`` of mpi4py, IMB-MPI1 2018 to
+2021, netgauge 2.4 (patterns ``loggp`` and ``one_one``), ``mpi4py.bench`` 4.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ MANY_PAIRS = "mbwmr"
 
 _US = 1e-6
 _MB = 1e6
-_OSU_HEAD = re.compile(r"#\s*OSU\s+(?:(?:MPI|UPC|OpenSHMEM|NCCL)(?:-\w+)*\s+)?(.*?)\s*Test\b")
+_OSU_HEAD = re.compile(r"#\s*(?:(?:OSU|OMB-Py)\s+)?(?:(?:MPI|UPC|OpenSHMEM|NCCL)(?:-\w+)*\s+)?(.*?)\s*Test\b")
 _OSU_COLUMN = re.compile(
-    r"(?:Avg |P50 |Median )?(?:Latency|Bandwidth|Overall)[^()]*\((us|ms|MB/s)\)|(?=MB/s)(MB/s)", re.IGNORECASE
+    r"(?:Avg |P50 |Median )?(?:Latency|Bandwidth|Overall)[^()\[]*[(\[](us|ms|MB/s)[)\]]|(?=MB/s)(MB/s)", re.IGNORECASE
 )
+MPI4PY_ROW = re.compile(r"\s*(\d+) \s*\S+ \| (\S+) (?:\N{PLUS-MINUS SIGN} \S+ )?\s*\d+$")
+"""A row of ``python -m mpi4py.bench pingpong``: size, bandwidth, mean one-way time in seconds, deviation, samples."""
 _OSU_PAIRS = re.compile(r"#\s*\[\s*pairs:\s*(\d+)")
 _IMB_NAME = re.compile(r"#\s*Benchmarking\s+(\S+)")
 _IMB_LEFT_OUT = re.compile(r"int-overflow|out-of-mem")
@@ -40,7 +42,8 @@ def operation_named(said: str) -> str:
     """Return our name of an operation that benchmarks call ``Latency``, ``PingPong``, ``MPI_Allreduce`` and so on."""
     name = re.sub(r"[^a-z]", "", said.lower().removeprefix("mpi_").removeprefix("osu_").replace("latency", ""))
     known = {"": PINGPONG, "pp": PINGPONG, "bw": STREAM, "bandwidth": STREAM, "stream": STREAM, "oneway": PINGPONG}
-    known["multiplebandwidthmessagerate"] = MANY_PAIRS
+    known |= {"multiplebandwidthmessagerate": MANY_PAIRS, "broadcast": "bcast"}
+    known |= {f"allto{all_}personalizedexchange": f"allto{all_}" for all_ in ("all", "allv", "allw")}
     return known.get(name, name)
 
 
@@ -67,7 +70,10 @@ def read_osu(lines: Sequence[str], file: str) -> Iterator[Measured]:
             unit = found[1] or found[2]
             column = next((at for at, name in enumerate(columns) if _OSU_COLUMN.match(name)), int(sized))
         elif unit and line[:1].strip() != "#" and re.match(r"\s*[-+.\d]", line):
-            rows.append(_osu_row(line.split(), f"{file}:{number}", unit=unit, column=column, sized=sized))
+            row = _osu_row(line.split(), f"{file}:{number}", unit=unit, column=column, sized=sized)
+            if rows and row[0] <= rows[-1][0]:  # a further run, whose head was cut off
+                yield from ended()
+            rows.append(row)
     yield from ended()
 
 
@@ -78,6 +84,13 @@ def _osu_row(cells: Sequence[str], place: str, *, unit: str, column: int, sized:
     if unit.lower() != "mb/s":
         return size, time_of(cells[column], place, unit_s=_US if unit.lower() == "us" else 1e-3)
     return size, size / (time_of(cells[column], place) * _MB)
+
+
+def read_mpi4py(lines: Sequence[str], file: str) -> Iterator[Measured]:
+    """Yield the one-way times that ``python -m mpi4py.bench pingpong`` prints."""
+    found = ((number, MPI4PY_ROW.match(line)) for number, line in enumerate(lines, 1))
+    rows = [(size_of(row[1], f"{file}:{number}"), time_of(row[2], f"{file}:{number}")) for number, row in found if row]
+    yield Measured(PINGPONG, median_by_size(rows), file)
 
 
 def read_imb(lines: Sequence[str], file: str) -> Iterator[Measured]:

@@ -37,6 +37,9 @@ _ROUNDING: Final = 1e-6
 _GAP_SHOWS: Final = 1.1
 _HARDLY: Final = 0.9
 _WINDOW: Final = 64  # messages in flight in osu_bw
+_SMALL: Final = 64  # bytes: costs of smaller messages hardly differ
+_FAR: Final = 64  # times the size before it
+_SAME: Final = 1.5  # the ratio of two measurements of one link, at most
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,9 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     Raises
     ------
     ConfigError
-        There is no ping-pong among them.
+        There is no ping-pong among them, or two that differ by more than repetitions of one measurement do.
     """
+    _check_agreement(series)
     sizes, seconds = together(series, PINGPONG)
     if not len(sizes):
         there = ", ".join(sorted({each.operation for each in series})) or "nothing"
@@ -132,12 +136,14 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     eager = sizes <= limit
     at_least_s = _LEAST_LATENCY * float(seconds[0])
     measured = eager if eager.any() else ~eager  # nothing is known of eager messages then but that they are no slower
-    below = fitted_pieces(sizes[measured], seconds[measured], least_s=at_least_s, bridged=True)
     streams = _busy(series, sizes, seconds)
     wire = _largest_rate(sizes, seconds)
+    slope = _HARDLY * wire  # no segment may be faster per byte: its stream would outrun the network
+    below = fitted_pieces(sizes[measured], seconds[measured], least_s=at_least_s, least_s_per_byte=slope, bridged=True)
     figures = list(_eager_figures(below, sending, receiving, limit, wire))
     if threshold_bytes is not None:
-        figures[0], above = _with_rendezvous(figures[0], sizes[~eager], seconds[~eager], below, threshold_bytes)
+        rest = (sizes[~eager], seconds[~eager], slope)
+        figures[0], above = _with_rendezvous(figures[0], *rest, below, threshold_bytes)
         asking_s = 2 * figures[0].latency_s
         begin = replace(above[0], from_bytes=threshold_bytes + 1, why=f"above the eager threshold, {why}")
         figures += _rendezvous_figures([begin, *above[1:]], sending, figures[0], asking_s, wire)
@@ -172,6 +178,25 @@ def _left_out(what: str, sizes: Floats, seconds: Floats, kept: NDArray[np.bool_]
         yield f"{what}: {len(disturbed)} of {len(sizes)} sizes ({named} B) {took}"
 
 
+def _check_agreement(series: Sequence[Measured]) -> None:
+    """Raise a ConfigError if two runs of one benchmark cannot have measured the same link."""
+    runs: dict[str, Measured] = {}
+    for each in series:
+        other = runs.setdefault(each.operation, each)
+        ratios = {
+            size: max(time_s, other.seconds[size]) / least_s
+            for size, time_s in each.seconds.items()
+            if size in other.seconds and (least_s := min(time_s, other.seconds[size])) > 0
+        }
+        factor = float(np.median(list(ratios.values()))) if ratios else 1.0
+        if factor > _SAME:
+            files = each.file if each.file == other.file else f"{other.file} and {each.file}"
+            raise ConfigError(
+                f"{files}: two runs of {each.operation} differ by a factor of {factor:.1f}; give each link a separate"
+                " file, those within a node with --same-node"
+            )
+
+
 def _pieces_of(series: Sequence[Measured], operation: str) -> list[LinePiece]:
     sizes, seconds = together(series, operation)
     return fitted_pieces(sizes, np.maximum(seconds, _NO_TIME_S), tolerance=_ROUGH) if len(sizes) else []
@@ -200,11 +225,15 @@ def _threshold(
 
 
 def _largest_rate(sizes: Floats, seconds: Floats) -> float:
-    """Return the seconds that a byte takes more of the largest size than of half of it."""
+    """Return the seconds that a byte takes more of the largest size than of half of it.
+
+    At most what the whole message takes per byte, of any size: with a part for the latency, that is too long.
+    """
     half = int(np.searchsorted(sizes, sizes[-1] / 2, side="right")) - 1
     if half < 0 or len(sizes) < 2:
         return 0.0
-    return float(max((seconds[-1] - seconds[half]) / (sizes[-1] - sizes[half]), 0.0))
+    rate = float(max((seconds[-1] - seconds[half]) / (sizes[-1] - sizes[half]), 0.0))
+    return min(rate, float(np.min(seconds[sizes > 0] / sizes[sizes > 0])))
 
 
 def _steps(pieces: Sequence[LinePiece]) -> Iterator[tuple[float, float, int]]:
@@ -216,7 +245,7 @@ def _steps(pieces: Sequence[LinePiece]) -> Iterator[tuple[float, float, int]]:
 
 
 def _with_rendezvous(
-    first: Figures, sizes: Floats, seconds: Floats, below: Sequence[LinePiece], threshold_bytes: int
+    first: Figures, sizes: Floats, seconds: Floats, slope: float, below: Sequence[LinePiece], threshold_bytes: int
 ) -> tuple[Figures, list[LinePiece]]:
     """Return the first figures with a latency of which messages above the threshold have room for three, and those.
 
@@ -224,7 +253,7 @@ def _with_rendezvous(
     """
     latency_s = min(first.latency_s, float(np.min(seconds, initial=np.inf)) / 3)
     for least in (2, 2, 2, 3):
-        above = _rendezvous_pieces(sizes, seconds, latency_s, below, least=least)
+        above = _rendezvous_pieces(sizes, seconds, slope, latency_s, below, least=least)
         starts = [threshold_bytes + 1, *(piece.from_bytes for piece in above[1:])]
         shortest_s = min(piece.seconds + start * piece.s_per_byte for start, piece in zip(starts, above, strict=True))
         if shortest_s >= 3 * latency_s:
@@ -236,7 +265,7 @@ def _with_rendezvous(
 
 
 def _rendezvous_pieces(
-    sizes: Floats, seconds: Floats, latency_s: float, below: Sequence[LinePiece], *, least: int
+    sizes: Floats, seconds: Floats, slope: float, latency_s: float, below: Sequence[LinePiece], *, least: int
 ) -> list[LinePiece]:
     """Return the pieces above the threshold, whose constant has at least so many latencies.
 
@@ -247,7 +276,7 @@ def _rendezvous_pieces(
     least_s = least * latency_s
     if len(sizes) == 1:
         return [LinePiece(0, least_s, max(seconds[0] - least_s, 0.0) / sizes[0])]
-    return fitted_pieces(sizes, seconds, least_s=least_s, bridged=True)
+    return fitted_pieces(sizes, seconds, least_s=least_s, least_s_per_byte=slope, bridged=True)
 
 
 def _eager_figures(
@@ -370,7 +399,10 @@ def _busy(series: Sequence[Measured], sizes: Floats, seconds: Floats) -> tuple[F
 
 def _told(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]:
     """Yield where nothing was measured."""
-    if sizes[0] > 64:
+    for low, high in pairwise(map(int, sizes)):
+        if high > _FAR * max(low, _SMALL):
+            yield f"{what}: nothing between {low:,} and {high:,} B was measured; times in between are interpolated"
+    if sizes[0] > _SMALL:
         yield f"{what}: nothing below {int(sizes[0]):,} B was measured; the time of smaller messages is extrapolated"
     yield f"{what}: nothing above {int(sizes[-1]):,} B was measured; the time of larger messages is extrapolated"
     last = figures[-1]

@@ -23,6 +23,8 @@ RECV = "recv"
 STREAM = "stream"
 """The time from one message to the next where many are in flight."""
 
+_LONGEST_S = 86_400
+
 SAME_NODE = "same_node"
 NETWORK = "network"
 
@@ -95,6 +97,8 @@ def time_of(text: str, place: str, *, unit_s: float = 1.0, operation: str = "") 
     value = number_of(text)
     if value is None or not (isfinite(value) and (value > 0 or (value == 0 and operation in (ISEND, RECV)))):
         raise ConfigError(f"{place}: {text!r} is no time; a number above zero is expected here")
+    if value * unit_s > _LONGEST_S:
+        raise ConfigError(f"{place}: {text!r} is longer than a day; no message takes that long")
     return value * unit_s
 
 

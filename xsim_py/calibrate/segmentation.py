@@ -48,7 +48,13 @@ class LinePiece:
 
 
 def fitted_pieces(
-    sizes: Floats, seconds: Floats, *, least_s: float = 0.0, tolerance: float = 0.005, bridged: bool = False
+    sizes: Floats,
+    seconds: Floats,
+    *,
+    least_s: float = 0.0,
+    least_s_per_byte: float = 0.0,
+    tolerance: float = 0.005,
+    bridged: bool = False,
 ) -> list[LinePiece]:
     """Return the pieces of measured times.
 
@@ -56,8 +62,8 @@ def fitted_pieces(
     ----------
     sizes, seconds : array (n,)
         Bytes, ascending and each once, and the time of each, above zero.
-    least_s : float
-        The least ``a`` of any piece; b is at least 0.
+    least_s, least_s_per_byte : float
+        The smallest ``a`` and ``b`` of any piece.
     tolerance : float
         The relative error below which an improvement is none: what no measurement repeats.
     bridged : bool
@@ -68,7 +74,7 @@ def fitted_pieces(
         sizes, seconds = _grouped(sizes), _grouped(seconds)
     count = len(sizes)
     least, each = (4, 4) if count >= _MANY else (_FEW, _FEW + 1)  # at least, and on average
-    errors, a, b = _all_lines(sizes, seconds, least_s)
+    errors, a, b = _all_lines(sizes, seconds, least_s, least_s_per_byte)
     penalty = _PENALTY if count >= _MANY else _PENALTY_OF_FEW
     best, cuts = _optimal_cuts(errors, least, min(_MOST_PIECES, max(count // each, 1)))
     criteria = [
@@ -85,7 +91,7 @@ def fitted_pieces(
         low, high = int(sizes[index - 1]), int(sizes[index])
         start, why = _break(pieces[-1], piece, low, high)
         bridge = _bridge(pieces[-1], piece, low, high) if bridged and not why.startswith(_MEETING) else None
-        if bridge is not None and bridge.seconds >= least_s:
+        if bridge is not None and bridge.seconds >= least_s and bridge.s_per_byte >= least_s_per_byte:
             start, why = high, "the end of that line"
             pieces.append(bridge)
         pieces.append(LinePiece(start, piece.seconds, piece.s_per_byte, why))
@@ -153,14 +159,16 @@ def _grouped(values: Floats) -> Floats:
     return np.array([group.mean() for group in np.array_split(values, _MOST_SIZES)])
 
 
-def _all_lines(sizes: Floats, seconds: Floats, least_s: float) -> tuple[Floats, Floats, Floats]:
+def _all_lines(
+    sizes: Floats, seconds: Floats, least_s: float, least_s_per_byte: float
+) -> tuple[Floats, Floats, Floats]:
     """Return squared relative errors, a and b of the best line through sizes i to j, for all i <= j, as (n, n) arrays.
 
     The normal equations with weights 1/T^2 follow from sums over prefixes. Where a bound is hit, the best line is that
     with the other figure alone.
     """
     weight = 1 / seconds
-    rest = (seconds - least_s) * weight
+    rest = (seconds - least_s - least_s_per_byte * sizes) * weight
 
     def sums(values: Floats) -> Floats:
         prefix = np.concatenate(([0.0], np.cumsum(values)))
@@ -179,7 +187,7 @@ def _all_lines(sizes: Floats, seconds: Floats, least_s: float) -> tuple[Floats, 
         b = np.where(a < 0, np.where(ss > 0, np.maximum(sr / ss, 0.0), 0.0), b)
         a = np.maximum(a, 0.0)
         errors = rr - 2 * a * wr - 2 * b * sr + a * a * ww + 2 * a * b * ws + b * b * ss
-    return np.maximum(errors, 0.0), a + least_s, b
+    return np.maximum(errors, 0.0), a + least_s, b + least_s_per_byte
 
 
 def _optimal_cuts(errors: Floats, least: int, most_pieces: int) -> tuple[list[float], list[list[int]]]:

@@ -92,6 +92,9 @@ def read_csv(lines: Sequence[str], file: str) -> Iterator[Measured]:
     unit_at = names.index("unit") if "unit" in names else None
     layer_at = names.index("layer") if "layer" in names else None
     ranks_at = names.index("ranks") if "ranks" in names else None
+    if not unit and unit_at is None:
+        say = f"write for example {names[time_at]}_us, or add a column unit"
+        raise ConfigError(f"{file}:{first}: the head gives no unit of {names[time_at]!r}; {say}")
     rows: dict[tuple[str, str | None, int | None], list[tuple[int, float]]] = defaultdict(list)
     named = STREAM if unit in _RATES else PINGPONG
     for number, line in kept[1:]:
@@ -139,18 +142,21 @@ def _size_column(names: Sequence[str]) -> int | None:
 
 
 def _time_column(names: Sequence[str]) -> tuple[int | None, str]:
-    """Return the column of a time, and its unit: that of a median, or of a mean, before any other; else of a rate."""
+    """Return the column of a time, and its unit, "" if the head gives none.
+
+    That of a median, or of a mean, before any other; else of a rate.
+    """
     found: list[tuple[int, int, str]] = []
     for at, name in enumerate(names):
         words = re.findall(r"[a-z0-9]+", re.sub("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]", "u", name.lower()))
-        unit = words.pop() if words and words[-1] in _UNITS_S else "s"
-        if (words or unit != "s" or name.lower().startswith("sec")) and _TIMES.issuperset(words):
+        unit = words.pop() if words and words[-1] in _UNITS_S else ""
+        if (words or unit) and _TIMES.issuperset(words):
             kind = next((rank for rank, typical in enumerate(_TYPICAL) if typical.intersection(words)), len(_TYPICAL))
             found.append((kind, at, unit))
     if found:
         return min(found)[1:]
     rates = ((at, unit) for at, name in enumerate(names) for unit in _RATES if unit in name.lower())
-    return next(rates, (None, "s"))
+    return next(rates, (None, ""))
 
 
 def _layer_named(said: str, place: str) -> str | None:

@@ -205,9 +205,14 @@ def _summary(fitted: FittedLayer) -> str:
     errors = 100 * fitted.errors()
     worst = int(np.argmax(errors))
     return (
-        f"{len(errors)} sizes, {len(fitted.figures)} segments; error of the fit: mean {errors.mean():.2f} %, 95th "
+        f"{_plural(len(errors), 'size')}, {_plural(len(fitted.figures), 'segment')}; "
+        f"error of the fit: mean {errors.mean():.2f} %, 95th "
         f"percentile {np.percentile(errors, 95):.1f} %, largest {errors[worst]:.1f} % at {int(fitted.sizes[worst]):,} B"
     )
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _picture(layer: str, fitted: FittedLayer) -> FittedTimes:
@@ -221,7 +226,7 @@ def _picture(layer: str, fitted: FittedLayer) -> FittedTimes:
         sizes = sorted({start, *(round(least * (max(end, 1) / least) ** (step / 32)) for step in steps), end})
         line.append((sizes, [fitted.one_way_s(size) for size in sizes]))
     mean = 100 * fitted.errors().mean()
-    title = f"{layer.replace('_', ' ')}: {len(starts)} segments, mean error {mean:.2f} %"
+    title = f"{layer.replace('_', ' ')}: {_plural(len(starts), 'segment')}, mean error {mean:.2f} %"
     times = list(map(float, fitted.fitted()))
     return FittedTimes(title, list(fitted.sizes), list(fitted.seconds), times, line, fitted.threshold_bytes)
 
