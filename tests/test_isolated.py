@@ -63,6 +63,36 @@ def test_what_a_function_returns_comes_back(way: str):
     assert result.digest == simulate(adds, ranks=4, args=[10]).digest
 
 
+HASHES = "from mpi4py import MPI; import os; print(hash('a'), os.environ.get('PYTHONHASHSEED'))"
+
+
+def test_each_new_interpreter_has_its_own_hash_seed_which_follows_from_the_seed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "77")
+    once, again, other = (
+        seen(Program("hashes", HASHES, {"kind": "code", "ranks": 3, "seed": seed}), isolation="spawn")["stdout"]
+        for seed in (0, 0, 1)
+    )
+    assert once == again
+    assert len({*once.splitlines(), *other.splitlines()}) == 6
+    assert all(line.endswith(" 77") for line in once.splitlines())
+
+
+def test_new_interpreters_make_no_other_difference():
+    ending = "import os; from mpi4py import MPI; MPI.COMM_WORLD.rank == 2 and os._exit(3); MPI.COMM_WORLD.barrier()"
+    cases = [program for program in programs() if program.name in ("spawn.n3-links", "io_shared.n4-storage")]
+    cases.append(Program("ends", ending, {"kind": "code", "ranks": 4, "args": ["x"]}))
+    assert {program.name: differences(program, "spawn:2") for program in cases} == {str(each): [] for each in cases}
+
+
+@pytest.mark.parametrize(("program", "also", "said"), [
+    (print, {}, "cannot be given this program: a function is one of this interpreter"),
+    ("1", {"kind": "code", "restart": "on-abort"}, "restart: a new interpreter does not know of an earlier start"),
+])  # fmt: skip
+def test_what_a_new_interpreter_cannot_do_is_refused(program: Any, also: dict[str, str], said: str):
+    with pytest.raises(ConfigError, match=said):
+        simulate(program, ranks=2, isolation="spawn", **also)
+
+
 def odd() -> Any:
     from mpi4py import MPI
 

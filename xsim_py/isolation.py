@@ -11,26 +11,31 @@ import gc
 import mmap
 import os
 import signal
+import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from ctypes import sizeof
 from functools import partial
 from pathlib import Path
+from pickle import dump  # as it is before a program puts another one there
+from subprocess import _args_from_interpreter_flags as interpreter_flags  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import crashes, vitals
+from xsim_py.atomic_files import scratch_folder, tidy_when_terminated
 from xsim_py.engine.processes import OUT_OF_MEMORY, ProcessDeath, Processes
 from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
 from xsim_py.process import interruption, lifecycle
-from xsim_py.process.output.last_lines import Journal, last_lines, memory_for
+from xsim_py.process.output.last_lines import SIZE_BYTES, Journal, last_lines, memory_for
 from xsim_py.process.output.simulator_descriptors import far_up
 from xsim_py.process.programs.mpi_packages import is_shared
 from xsim_py.process.programs.preload import preload
 from xsim_py.process.ranks import context, current, fiber
 from xsim_py.process.ranks.rank import Rank
+from xsim_py.rng import derive_seed
 from xsim_py.ticks import Ticks
 from xsim_py.units import spans
 from xsim_py.vitals import TICK_S, Vitals, Watch
@@ -41,12 +46,19 @@ if TYPE_CHECKING:
 _LATER: Final = 32
 """How many processes there may be for ranks that are started later; where there are more, they share these."""
 
+_HASH_SEED: Final = "PYTHONHASHSEED"
+_JOIN: Final = "import sys; sys.path[:] = eval(sys.argv.pop()); from xsim_py.joining import main; main()"
+_NOT_FOR_ALL: Final = ("-E", "-I")  # a new interpreter is to read its hash seed from the environment
+
 _TO_ALL: Final = ("abort", "born", "failed")
 
 _CUT_OFF: Final = (
     "has no connection to the simulator any more: the program has closed descriptors that are not its own, "
     "or has put another program in its place (exec)"
 )
+
+
+_execve = os.execve  # a rank has another one
 
 
 def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, list[range]]:
@@ -62,6 +74,20 @@ def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, li
 def shared_memory_folder() -> str:
     """Return a folder whose files are in memory, if there is one."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+
+
+@contextmanager
+def isolated(run: Any, joins: Joining | None) -> Iterator[Isolation]:
+    """Look after the processes of a run until the context ends, or be one of them, which ends itself."""
+    if joins is not None:
+        yield Isolation(run, joins.folder, joins)
+        return
+    with tidy_when_terminated(), scratch_folder(shared_memory_folder()) as folder:
+        host = Isolation(run, folder)
+        try:
+            yield host
+        finally:
+            host.close()
 
 
 class _Absent:
@@ -98,24 +124,50 @@ class _End(NamedTuple):
         return f"{said} ({self.place})" if self.place else said
 
 
+class Joining(NamedTuple):
+    """A process that is a new interpreter is given this, to join the run of its parent."""
+
+    folder: str
+    """Of the run."""
+    number: int
+    """Of the shard."""
+    descriptor: int
+    """Of the socket."""
+    memories: tuple[int, ...]
+    """The descriptors of the memory that the processes share."""
+    coordinator: int
+    """The parent."""
+    due_ns: int
+    """When the run is to end, on the clock of `time.monotonic_ns`; or 0."""
+    hash_seed: str | None
+    """What the environment said of it before."""
+    origin: Any
+    """What makes the same job."""
+
+
 class Isolation:
     """Looks after the processes of one run; see `engine.processes.RankHost`.
 
     Parameters
     ----------
     run : object
-        Has ``transport``, ``shards``, ``control``, ``files``, and ``add_shard(number, start_ps)``.
+        Has ``transport``, ``shards``, ``control``, ``files``, ``origin``, ``seed``, ``add_shard(number, start_ps)``.
     folder : str
         Of this run only.
+    joins : Joining, optional
+        In a process that has joined the run of its parent.
     """
 
-    def __init__(self, run: Any, folder: str) -> None:
+    def __init__(self, run: Any, folder: str, joins: Joining | None = None) -> None:
         self._run = run
         self.folder = folder
         self._transport: Processes = run.transport
         size = self._transport.size
-        self._page = mmap.mmap(-1, size * sizeof(Vitals))
-        self._last_lines = memory_for(size)
+        self._path = list(sys.path)
+        spawns = joins is None and run.origin is not None
+        self._memories = _memories(size) if spawns else (-1, -1) if joins is None else joins.memories
+        self._page = mmap.mmap(self._memories[0], size * sizeof(Vitals))
+        self._last_lines = memory_for(size, self._memories[1])
         self._journal: Journal | None = None  # in a process of its own: what is printed stays there until it is sent
         self._watches = [Watch(self._page, number * sizeof(Vitals)) for number in range(size)]
         self._ended: dict[int, list[tuple[int, int, int]]] = {}
@@ -130,7 +182,7 @@ class Isolation:
         self._killed: dict[str, list[int]] = {}  # how processes have ended from outside, and their ranks
         self._lost: dict[str, list[int]] = {}  # how processes have ended after their ranks
         self._uncounted: set[int] = set()  # ranks that went with their processes
-        self._coordinator = os.getpid()
+        self._coordinator = os.getpid() if joins is None else joins.coordinator
 
     def prepare_imports(self, programs: Iterable[Program]) -> None:
         """Import what the ranks would each import by itself, and alike."""
@@ -147,10 +199,33 @@ class Isolation:
 
     def close(self) -> None:
         """Forget the run, which knows of this: Python looks for cycles late."""
+        for each in self._memories:
+            if each >= 0:
+                os.close(each)
         self._watches.clear()
         del self._run, self._transport
 
     # ------------------------------------------------------------------------------------------ in a new process
+
+    def start_anew(self, number: int, descriptor: int) -> None:
+        """Replace a new process by a new interpreter with a hash seed of its own, if the run wants that."""
+        run = self._run
+        if run.origin is None:
+            return
+        path = os.path.join(self.folder, f"join-{number}")
+        due_ns, before = vitals.mine.due_ns, os.environ.get(_HASH_SEED)
+        with open(path, "wb") as file:
+            joining = Joining(
+                self.folder, number, descriptor, self._memories, self._coordinator, due_ns, before, run.origin
+            )
+            dump(joining, file)
+        for each in (descriptor, *self._memories):
+            os.set_inheritable(each, True)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # until it can be answered
+        flags = [flag for flag in interpreter_flags() if flag not in _NOT_FOR_ALL]
+        seed = derive_seed(run.seed, "hash", number) % 2**32
+        words = [sys.executable, *flags, "-c", _JOIN, path, repr(self._path)]
+        _execve(sys.executable, words, {**os.environ, _HASH_SEED: str(seed)})
 
     def enter(self, number: int, descriptor: int) -> int:
         """Prepare a new process for its shard; return the new descriptor of its socket."""
@@ -382,6 +457,21 @@ class Isolation:
 
     def _stack_of(self, number: int) -> str:
         return os.path.join(self.folder, f"stack-{number}")
+
+
+def _memories(processes: int) -> tuple[int, ...]:
+    """Return descriptors of files in memory, for what that number of processes share."""
+    found = []
+    for size_bytes in (sizeof(Vitals), SIZE_BYTES):
+        if hasattr(os, "memfd_create"):
+            near = os.memfd_create("xsim")
+        else:
+            near, name = tempfile.mkstemp()
+            os.unlink(name)
+        os.truncate(near, processes * size_bytes)
+        found.append(far_up(near))
+        os.close(near)
+    return tuple(found)
 
 
 def _named(numbers: Iterable[int]) -> str:

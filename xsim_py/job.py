@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakValueDictionary
 
 from xsim_py import __version__, vitals
-from xsim_py.atomic_files import check_file, scratch_folder, tidy_when_terminated
+from xsim_py.atomic_files import check_file
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash
 from xsim_py.engine import (
     UNBOUNDED_PS,
@@ -94,6 +94,7 @@ class Job:
         self.computing = self._computing()
         self.noise = make_noise(spec, seed=self.seed, node_of=self.machine.node_of)
         self.isolation = asked.isolation
+        self.spawned = asked.spawned
         self.collectives = asked.way
         self.transport, self.blocks = self._spread(asked.shards)
         if self.isolation:
@@ -129,6 +130,8 @@ class Job:
         self.called: Callable[[], dict[str, str]] = dict  # what was called instead of the calls of these
         self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
         self.host: Isolation | None = None
+        self.origin: Any = None  # from which a new interpreter makes the same job
+        self.joins: Any = None  # what one was given that joins a run
 
     @cached_property
     def processor(self) -> Processor:
@@ -201,18 +204,16 @@ class Job:
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Have what processes of their own need."""
-        if self.isolation:
-            from xsim_py.isolation import Isolation, shared_memory_folder
-
-            with tidy_when_terminated(), scratch_folder(shared_memory_folder()) as folder:
-                self.host = Isolation(self, folder)
-                try:
-                    yield
-                finally:
-                    self.host.close()
-                    self.host = None
-        else:
+        if not self.isolation:
             yield
+            return
+        from xsim_py.isolation import isolated
+
+        with isolated(self, self.joins) as self.host:
+            try:
+                yield
+            finally:
+                self.host = None
 
     def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
         """Find out who will fail, and what the launcher does about it."""
@@ -298,7 +299,7 @@ class Job:
             "config_hash": config_hash(self._complete_spec()),
             "ranks": self.ranks,
             "shards": len([block for block in self.blocks if block]) if self.isolation else self.transport.size,
-            "isolation": way_of(self.isolation),
+            "isolation": way_of(self.isolation, spawned=self.spawned),
             "machine": f"{self.spec.name}: {self.machine}",
             "program": self.program.name,
         }

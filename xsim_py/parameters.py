@@ -34,6 +34,9 @@ RACES: Final = "races"
 RESILIENCE: Final = ("legio",)
 """The layers under which an unmodified program outlives failures."""
 
+_APART: Final = ("process", "spawn")
+"""How ranks have processes of their own: forked ones, or new interpreters."""
+
 MOST: Final = 2**63 - 1
 """The largest number that is read."""
 _MOST_DIGITS: Final = 100
@@ -99,14 +102,14 @@ def assignment(text: Any) -> tuple[str, str]:
 def isolation(value: Any) -> int:
     """Return how many ranks a process of their own has: 0 for ``greenlets``, 1 for ``process``, 8 for ``process:8``."""
     word, colon, number = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if word == "process" and colon:
+    if word in _APART and colon:
         return positive(number)
-    return {"greenlets": 0, "process": 1}[one_of("greenlets", "process", "process:8")(value)]
+    return {"greenlets": 0}.get(one_of("greenlets", *_APART, "process:8")(value), 1)
 
 
-def way_of(each: int) -> str:
+def way_of(each: int, *, spawned: bool = False) -> str:
     """Return what `isolation` reads, from how many ranks a process of their own has."""
-    return "greenlets" if not each else "process" if each == 1 else f"process:{each}"
+    return "greenlets" if not each else _APART[spawned] + (f":{each}" if each > 1 else "")
 
 
 def one_of(*words: str) -> Callable[[Any], str]:
@@ -164,6 +167,8 @@ class RunParameters(NamedTuple):
     """When the ranks begin."""
     isolation: int
     """How many ranks live in each process; 0: all in one, as greenlets."""
+    spawned: bool
+    """Whether each process is a new interpreter, with a hash seed of its own."""
     label: bool
     trace: bool
     profile: bool
@@ -190,15 +195,20 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int
             found[name] = function(told[name])
         except ValueError as error:
             wrong.append(f"{name}: {error}")
-    if getattr(found.get("schedule"), "watch", False) and found.get("shards") != 1:
-        wrong.append("schedule: a run that finds out what else it could have chosen has one shard; leave out shards")
+    if getattr(found.get("schedule"), "watch", False) and (found.get("shards") != 1 or found.get("isolation")):
+        said = "a run that finds out what else it could have chosen has one shard; leave out shards and isolation"
+        wrong.append(f"schedule: {said}")
+    spawned = str(told["isolation"]).startswith(_APART[True])
+    if spawned and found.get("restart") is not None:
+        wrong.append("restart: a new interpreter does not know of an earlier start; use isolation process")
     if wrong:
         raise ConfigError(*wrong)
     words, entries, limit_s, layer = (found.pop(name) for name in ("collectives", "set", "wall_limit", "resilience"))
     options = [("mpi.collectives", word) for word in words if word in ALGORITHMS]
     options += [] if layer is None else [("mpi.resilience.type", layer)]
     way = next((word for word in reversed(words) if word in WAYS), "auto")
-    return RunParameters(**found, begin_ps=begin_ps, overrides=dict(options) | entries, wall_limit_s=limit_s, way=way)
+    found |= {"begin_ps": begin_ps, "spawned": spawned, "overrides": dict(options) | entries}
+    return RunParameters(**found, wall_limit_s=limit_s, way=way)
 
 
 def schedule(value: Any) -> MatchSchedule | None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from pickle import dumps
 from typing import TYPE_CHECKING, Any, TextIO
 
 from xsim_py.config import load_machine
@@ -110,9 +111,10 @@ def simulate(
     resilience : str, optional
         ``"legio"``: a layer lets the program outlive failures as it is, by the options of ``mpi.resilience``.
     isolation : str
-        How ranks are kept apart: ``greenlets`` (the default) in this process, ``process`` with each rank in a process
-        of its own, or ``process:8`` with eight in each. The result is the same, unless the program depends on what
-        greenlets share; what a function does to objects of the caller is seen with greenlets only.
+        How ranks are isolated: ``greenlets`` (the default) in this process, ``process`` with each rank in its own
+        process, or ``process:8`` with eight in each; ``spawn`` and ``spawn:8`` start a new interpreter for each
+        process, with its own hash seed. The result is the same, unless the program depends on what ranks share; what a
+        function does to objects of the caller is seen with greenlets only.
     label : bool
         Put ``[rank]`` in front of each printed line.
     trace : bool
@@ -211,13 +213,11 @@ def _once(
     started: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
     """Run a program once, followed by a monitor perhaps; `simulate` says what the others are."""
-    spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
-    job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
-    job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
+    job = make_job(asked, program, machine, label=label, schedule=schedule)
     job.watch(monitor)
-    job.cpu_limit_s, job.links = cpu_limit_s, asked.links
-    job.profile = Profile(job.transport.local[0]) if asked.profile else None
-    job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
+    job.cpu_limit_s = cpu_limit_s
+    if asked.spawned:
+        job.origin = _origin(asked, program, machine, label=label, schedule=schedule)
     with current.only_one(), job.transport.together(), kept_apart(*outside) as job.sinks, job.apart():
         try:
             result = job.go(asked.wall_limit_s, background, progress, started)
@@ -226,8 +226,34 @@ def _once(
             drop_unclaimed()
     if asked.schedule is not None and not asked.schedule.watch:  # of somebody who has written it, perhaps
         _refuse_impossible(asked.schedule, result)
-    result.take_origin(machine=spec.told)
+    result.take_origin(machine=job.spec.told)
     return result
+
+
+def make_job(
+    asked: RunParameters, program: Any, machine: Any, *, label: bool = False, schedule: MatchSchedule | None = None
+) -> Job:
+    """Put a job together."""
+    spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
+    job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
+    job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
+    job.links = asked.links
+    job.profile = Profile(job.transport.local[0]) if asked.profile else None
+    job.expect(asked.fail, ft=asked.ft, restart=asked.restart)
+    return job
+
+
+def _origin(asked: RunParameters, program: Any, machine: Any, **besides: Any) -> bytes:
+    """Return what another interpreter makes the same job of."""
+    try:
+        if callable(program):
+            raise TypeError("a function is one of this interpreter")
+        return dumps((asked, program, machine, besides))
+    except Exception as error:
+        raise ConfigError(
+            f"isolation: spawn starts a new interpreter for each rank, which cannot be given this program: {error};"
+            " name a script or a module, or use isolation process"
+        ) from None
 
 
 def _refuse_impossible(schedule: MatchSchedule, result: Result) -> None:

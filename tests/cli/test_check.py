@@ -83,12 +83,12 @@ def by_way(simulator: FakeSimulator, monkeypatch: pytest.MonkeyPatch) -> dict[st
 def test_runs_both_ways_with_the_same_options(by_way, simulator: FakeSimulator, capsys):
     assert main([*CHECK, "--machine", "shmem", "--seed", "3", "prog.py", "-n", "3"]) == 0
     told = [(call.isolation, call.machine, call.ranks, call.seed, call.args) for call in simulator.calls]
-    assert told == [(way, "shmem", 4, 3, ["-n", "3"]) for way in ("process", "greenlets")]
+    assert told == [(way, "shmem", 4, 3, ["-n", "3"]) for way in ("spawn", "greenlets")]
     assert capsys.readouterr().out == "no difference: 1,024 ranks, 4,096 messages, digest feedface\n"
 
 
 def test_a_difference_is_status_1_and_told_with_warnings(by_way, simulator: FakeSimulator, capsys):
-    by_way["process"] = {"printed": "[0] another\n"}
+    by_way["spawn"] = {"printed": "[0] another\n"}
     by_way["greenlets"] = {"warnings": ["shared by ranks: pkg.NAME"]}
     assert main([*CHECK, "prog.py"]) == 1
     out, err = capsys.readouterr()
@@ -114,12 +114,12 @@ def test_what_children_print_is_not_shown(capfd, monkeypatch: pytest.MonkeyPatch
 def test_a_run_that_only_one_way_comes_to_an_end_is_a_difference(by_way, simulator: FakeSimulator, capsys):
     by_way["greenlets"] = {"ended": "wall limit", "exit_status": 4}
     assert main([*CHECK, "prog.py"]) == 1
-    by_way["process"] = by_way["greenlets"]
+    by_way["spawn"] = by_way["greenlets"]
     assert main([*CHECK, "prog.py"]) == 4
 
 
 def test_interrupt_ends_it(by_way, simulator: FakeSimulator):
-    by_way["process"] = {"ended": "interrupted", "exit_status": 130}
+    by_way["spawn"] = {"ended": "interrupted", "exit_status": 130}
     assert main([*CHECK, "prog.py"]) == 130
     assert len(simulator.calls) == 1
 
@@ -141,6 +141,11 @@ def test_bad_input_is_status_2(simulator: FakeSimulator, capsys, words: list[str
 def test_the_processes_may_hold_several_ranks(by_way, simulator: FakeSimulator):
     assert main([*CHECK, "--isolation", "process:2", "--shards", "2", "prog.py"]) == 0
     assert [(call.isolation, call.shards) for call in simulator.calls] == [("process:2", 1), ("greenlets", 2)]
+
+
+def test_a_job_that_is_started_again_has_forked_processes(by_way, simulator: FakeSimulator):
+    assert main([*CHECK, "--restart", "on-abort", "prog.py"]) == 0
+    assert [call.isolation for call in simulator.calls] == ["process", "greenlets"]
 
 
 def test_another_value_of_check_is_answered_with_what_to_write(capsys):

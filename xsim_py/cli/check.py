@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
     from xsim_py.report.difference import TracedRun
 
-_GREENLETS, _PROCESSES = "greenlets", "process"
+_GREENLETS, _FORKED, _SPAWNED = "greenlets", "process", "spawn"
 
 _NOTES = """\
 Without an option this is `xsim run --quiet --check`: the program runs, and each mistake in its use of MPI is reported
 on standard error as `file:line: class: text`. Nothing more is printed where there is none.
 
---against-isolation runs the program twice, with each rank in a process of its own and with all of them in one, and
-names the first difference in virtual time: the program depends on what its ranks share. What the program prints is
-compared and not shown; what its children print is neither. It runs in this folder, both times.
+--against-isolation runs the program twice, with each rank in its own interpreter (--isolation spawn) and with all of
+them in one, and names the first difference in virtual time: the program depends on what its ranks share, which may be
+Python's hash seed. What the program prints is compared and not shown; what its children print is neither. It runs in
+this folder, both times.
 
 exit status: 5 when a mistake was found, else as xsim run has it; with --against-isolation 0 when there is no
 difference, 1 when there is one, 2 bad input, 4 wall limit, 130 interrupted.
@@ -89,7 +90,8 @@ def _compare(args: Namespace) -> int:
         raise ConfigError("check: --compute measured gives other times each time; leave it out")
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     # First the one that leaves nothing behind in this process.
-    processes = _run(args, _PROCESSES if args.isolation == _GREENLETS else args.isolation)
+    usual = _SPAWNED if args.restart is None else _FORKED
+    processes = _run(args, usual if args.isolation == _GREENLETS else args.isolation)
     greenlets = _run(args, _GREENLETS)
     if greenlets.result.ended == processes.result.ended == "wall limit":
         print("xsim: check: the wall limit was reached both times; nothing is known", file=sys.stderr)

@@ -216,9 +216,9 @@ def add_isolation_option(parser: ArgumentParser) -> Action:
         type=reader(_way),
         default="greenlets",
         metavar="WAY",
-        help="how ranks are kept apart: greenlets in one process (default), process with each in a process of its"
-        " own, or process:8 with eight in each; the result is the same, unless the program depends on what"
-        " greenlets share",
+        help="how ranks are isolated: greenlets in one process (default), process with one process per rank,"
+        " process:8 with eight ranks in each, or spawn (spawn:8) with new interpreters, each with its own hash seed;"
+        " the result is the same, unless the program depends on what ranks share",
     )
 
 

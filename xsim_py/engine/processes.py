@@ -78,6 +78,10 @@ class RankHost(Protocol):
         """
         ...
 
+    def start_anew(self, number: int, descriptor: int) -> None:
+        """Replace a new process by a new interpreter that `Processes.join`s the run, if that is asked for."""
+        ...
+
     def stand_back(self) -> None:
         """Have the interpreter look as if no rank ran, until one goes on."""
         ...
@@ -135,6 +139,7 @@ class Processes:
         self._nexts: list[int] = []
         self._stopped = False
         self._reached_ps = 0
+        self._joined: int | None = None  # the descriptor of the socket of a process that has joined
         self._descriptor_limit = _DescriptorLimit()
 
     @property
@@ -158,9 +163,16 @@ class Processes:
             for name in ("_work", "_host"):  # which know of this: Python looks for cycles late
                 vars(self).pop(name, None)
 
+    def join(self, number: int, descriptor: int) -> None:
+        """Be the process of a shard, with this descriptor of its socket, from `simulate` on."""
+        self.local = range(number, number + 1)
+        self._joined = descriptor
+
     def simulate(self, work: Callable[[Sequence[int]], list[Any]], host: RankHost) -> list[Any]:
         """Start the processes and call `work` in each, and in this one; see `Transport.simulate`."""
         self._work, self._host = work, host
+        if self._joined is not None:
+            self._run_shard(self.number, self._joined)
         self._mail = {number: [] for number in range(self.size)}
         self._taken = {number: [] for number in range(self.size)}
         self._mail_ps = dict.fromkeys(range(self.size), INFINITY_PS)
@@ -186,7 +198,7 @@ class Processes:
             message = f"this computer starts no more processes after {len(self._links)}: {error.strerror}"
             raise ConfigError(f"isolation: {message}; give each more ranks, as in process:8") from None
         if not pid:
-            self._run_shard(number, ours, theirs)
+            self._run_shard(number, theirs.detach(), (FrameSocket(ours), *self._links.values()))
         theirs.close()
         ours.settimeout(_TICK_S)
         self._links[number], self._pids[number] = FrameSocket(ours, self._check_awaited), pid
@@ -196,19 +208,21 @@ class Processes:
 
     # ------------------------------------------------------------------------------- in the process of a shard
 
-    def _run_shard(self, number: int, ours: _socket.socket, theirs: _socket.socket) -> NoReturn:
+    def _run_shard(self, number: int, descriptor: int, links: Sequence[FrameSocket] = ()) -> NoReturn:
         """Be the process of a shard, from its start to its end."""
         status = _CUT_OFF
         try:
             # A fork has copies of all sockets; with one left open here, the end of another process would not close its
             # socket.
-            for link in (FrameSocket(ours), *self._links.values()):
+            for link in links:
                 link.close()
             self._descriptor_limit.give_back()
+            if self._joined is None:
+                self._host.start_anew(number, descriptor)
             self._links.clear()
             self._pids.clear()
             self.local = range(number, number + 1)
-            self._up = FrameSocket(_socket.socket(fileno=self._host.enter(number, theirs.detach())))
+            self._up = FrameSocket(_socket.socket(fileno=self._host.enter(number, descriptor)))
             parts = self._work(self.local)
             self._up.send(("part", None, None, False), [dumps(parts[0], -1)])
             status = 0

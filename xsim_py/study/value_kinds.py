@@ -53,7 +53,9 @@ def _compute(value: object) -> str:
 TEXT: Final = Scalar(lambda value: without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
 ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
 ISOLATION: Final = Scalar(
-    _isolation, {"type": "string", "pattern": "^(greenlets|process(:[0-9]+)?)$"}, "greenlets, process or process:8"
+    _isolation,
+    {"type": "string", "pattern": "^(greenlets|(process|spawn)(:[0-9]+)?)$"},
+    "greenlets, process, process:8 or spawn",
 )
 COMPUTE: Final = Scalar(
     _compute,

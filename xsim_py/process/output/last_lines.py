@@ -19,10 +19,13 @@ _END: Final = b"\0"  # begins no object
 _AFTER_ALL: Final = 1 << 62  # the count of a line that has no end yet
 
 
-def memory_for(processes: int) -> mmap.mmap:
-    """Make memory for so many processes that are forked later; what is never written to costs nothing."""
-    free = getattr(mmap, "MAP_NORESERVE", 0)
-    return mmap.mmap(-1, processes * SIZE_BYTES, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | free)
+def memory_for(processes: int, descriptor: int = -1) -> mmap.mmap:
+    """Make memory for that number of processes, which are forked later, or map a file for it.
+
+    What is never written to costs nothing.
+    """
+    free = getattr(mmap, "MAP_NORESERVE", 0) | (mmap.MAP_ANONYMOUS if descriptor < 0 else 0)
+    return mmap.mmap(descriptor, processes * SIZE_BYTES, flags=mmap.MAP_SHARED | free)
 
 
 class Journal:
