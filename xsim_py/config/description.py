@@ -305,21 +305,25 @@ class ComputeSpec:
     )
     speed: float = option(
         kinds.POSITIVE,
-        "How many times faster the simulated processor is than the one on which computing was measured, or for which "
-        "Pcontrol declares it.",
+        "How many times faster all computing is, measured or declared, than on the processor for which it is known.",
         default=1.0,
         shown="1",
     )
     speeds: tuple[SpeedSpec, ...] | None = option(
         ListOf(Section(SpeedSpec), "a list such as [{nodes: 0-3, speed: 0.5}]", least=0),
-        "Ranks and nodes with another speed.",
+        "Ranks and nodes with another speed, by which compute.speed is multiplied.",
         shown="none",
     )
     flops: float | None = option(
-        kinds.FLOPS, "Operations a second of a core, for the work that xsim_py.work declares.", shown="unlimited"
+        kinds.FLOPS,
+        "Operations a second of a core at speed 1, for the work that xsim_py.work declares.",
+        shown="unlimited",
     )
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "How fast a core reaches its memory, for the same.", shown="unlimited", key="bandwidth"
+        kinds.BANDWIDTH,
+        "How fast a core reaches its memory at speed 1, for the same.",
+        shown="unlimited",
+        key="bandwidth",
     )
     noise: ComputeNoiseSpec | None = option(
         Section(ComputeNoiseSpec), "What is added to computing by chance, drawn by the seed.", shown="none"

@@ -46,6 +46,17 @@ def test_the_longer_of_operations_and_bytes_is_charged(amounts: list[tuple[float
     assert not result.warnings
 
 
+@pytest.mark.parametrize(
+    "faster",
+    [{"speed": 2}, {"speeds": [{"nodes": 0, "speed": 2}]}, {"speed": 4, "speeds": [{"nodes": 0, "speed": 0.5}]}],
+)
+def test_a_speed_is_that_of_all_computing(faster: dict[str, Any]) -> None:
+    """Of declared operations as of declared time, and whether one rank has it or all."""
+    compute = {"flops": 10e9, "bandwidth": "20GB/s", **faster}
+    assert simulate(declared, ranks=1, machine={**MACHINE, "compute": compute}, args=[(1e9, 4e9)]).values == [0.1]
+    assert simulate(loop, ranks=1, machine={**MACHINE, "compute": compute}, args=[1]).values == [0.0005]
+
+
 def test_a_machine_without_a_roofline_says_that_work_took_no_time() -> None:
     result = simulate(declared, ranks=2, machine={**MACHINE, "compute": {"flops": 1e9}}, args=[(1e9, 1e9)] * 2)
     assert result.values == [2.0] * 2

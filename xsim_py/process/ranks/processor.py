@@ -63,7 +63,7 @@ class Processor:
         self._spend(fiber, round(duration_ps / self.speed))
 
     def work(self, fiber: Fiber, flops: float, size_bytes: float) -> None:
-        """Let the time pass that so many operations on so many bytes take: the longer of the two."""
+        """Let the time pass that operations and accesses to memory take: the longer of the two."""
         parts = (flops, self._ps_per_flop, "flops"), (size_bytes, self._ps_per_byte, "bandwidth")
         longest = Fraction(0)
         for amount, cost, key in parts:
@@ -71,6 +71,7 @@ class Processor:
                 self.complaints.add(f"xsim_py.work: the machine has no compute.{key}, so that part took no time")
             elif amount and cost is not None:
                 longest = max(longest, Fraction(amount) * cost)
+        longest /= Fraction(self.speed)
         self._spend(fiber, round_half_up(longest.numerator, longest.denominator))
 
     def _spend(self, fiber: Fiber, duration_ps: int) -> None:
