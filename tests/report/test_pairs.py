@@ -3,7 +3,10 @@ import pytest
 
 from xsim_py import simulate
 from xsim_py.errors import ConfigError
+from xsim_py.report import pairs
 from xsim_py.report.pairs import matrix
+from xsim_py.report.style import Look
+from xsim_py.report.table import Table
 
 
 def to_the_right():
@@ -48,7 +51,7 @@ def test_a_picture_of_pairs_that_have_sent_no_bytes(tmp_path):
         MPI.COMM_WORLD.Barrier()
 
     simulate(program, ranks=4).draw_pairs(tmp_path / "pairs.svg")
-    assert "<!-- bytes [B] -->" in (tmp_path / "pairs.svg").read_text()
+    assert "<!-- bytes -->" in (tmp_path / "pairs.svg").read_text()
 
 
 def test_a_picture_of_pairs(tmp_path):
@@ -59,3 +62,29 @@ def test_a_picture_of_pairs(tmp_path):
     assert "<!-- messages -->" in text
     with pytest.raises(ConfigError, match="'seconds'"):
         result.draw_pairs(tmp_path / "pairs.svg", of="seconds")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "of", "labels"),
+    [
+        ([1, 10, 1000, 100_000], "bytes", ["2 B", "16 B", "128 B", "1 KiB", "8 KiB", "64 KiB"]),
+        ([3 << 20, 5 << 20], "bytes", ["0 B", "1 MiB", "2 MiB", "3 MiB", "4 MiB", "5 MiB"]),
+        ([1, 2, 20_000], "messages", ["1", "10", "100", "1,000", "10,000"]),
+        ([2, 4], "messages", ["0", "1", "2", "3", "4"]),
+    ],
+)
+@pytest.mark.parametrize("look", [Look(), Look(size=(3.5, 2.6))])
+def test_the_colour_bar_is_as_high_as_the_matrix_and_has_plain_labels(
+    sizes: list[int], of: str, labels: list[str], look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    monkeypatch.setattr(pairs, "save", lambda figure, target: drawn.append(figure))
+    columns = {"source": range(len(sizes)), "dest": range(1, len(sizes) + 1), "bytes": sizes, "messages": sizes}
+    table = Table("pairs", {name: list(column) for name, column in columns.items()})
+    pairs.draw_pairs(table, "pairs.png", ranks=len(sizes) + 1, of=of, look=look, title="a title")
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    axes, bar = figure.axes[0], figure.axes[0].child_axes[0]
+    assert [label.get_text() for label in bar.get_yticklabels()] == labels
+    assert bar.get_window_extent().height == pytest.approx(axes.get_window_extent().height)
+    assert axes.get_window_extent().height > 0.5 * figure.bbox.height

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil, floor, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.style import INK, Look, rank_step, save
+from xsim_py.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_CELLS = 1024
 _WIDE = 100
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_MOST_TICKS = 8
 
 
 def matrix(table: Table, *, ranks: int, of: str = "bytes", node_of: Sequence[int] | None = None) -> NDArray[np.int64]:
@@ -93,8 +95,7 @@ def draw_pairs(
 
         figure = look.figure(5.6, 4.8)
         axes = figure.subplots()
-        power = _power(int(sums.max(initial=0))) if of == "bytes" else 0
-        shown: Any = np.ma.masked_equal(sums, 0) / 1024**power
+        shown: Any = np.ma.masked_equal(sums, 0)
         low, high = (float(edge) for edge in (shown.min(), shown.max())) if sums.any() else (0.0, 1.0)
         # A few long messages would make all others one colour.
         norm = LogNorm(low, high) if 0 < low * _WIDE < high else Normalize(0, high)
@@ -106,10 +107,22 @@ def draw_pairs(
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MultipleLocator(rank_step(max(len(sums), 1))))
         axes.tick_params(colors=INK)
-        figure.colorbar(image, ax=axes, label=f"bytes [{_UNITS[power]}]" if of == "bytes" else "messages")
+        beside = axes.inset_axes((1.04, 0, 0.05, 1))  # as high as the matrix, whatever becomes of its size
+        bar = figure.colorbar(image, cax=beside, label=of)
+        bar.set_ticks(_ticks(low, high, 1024 if of == "bytes" else 10, logarithmic=isinstance(norm, LogNorm)))
+        bar.minorticks_off()
+        bar.ax.yaxis.set_major_formatter(lambda value, _: format_size(int(value)) if of == "bytes" else f"{value:,.0f}")
         save(figure, target)
 
 
-def _power(most: int) -> int:
-    """Return which unit makes the largest number of bytes a short one."""
-    return min(max(most.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+def _ticks(low: float, high: float, base: int, *, logarithmic: bool) -> list[float]:
+    """Return some values to label: whole steps of a power of two or ten, or such powers on a logarithmic scale."""
+    root = 2 if base == 1024 else 10
+    if logarithmic:
+        powers = [root**power for power in range(ceil(log(low, root)), floor(log(high, root) + 1e-9) + 1)]
+        every = max(1, -(-len(powers) // _MOST_TICKS))
+        return [float(power) for power in powers[::-every][::-1]]
+    unit = float(root ** max(floor(log(max(high, 1), root)), 0))
+    steps = (part for part in (unit / 4, unit / 2, unit, 2 * unit) if part == int(part))
+    step = next(part for part in steps if high <= _MOST_TICKS * part)
+    return [step * index for index in range(int(high / step) + 1)]
