@@ -153,6 +153,19 @@ def test_a_rank_that_registers_twice_by_itself_has_its_own_error(tmp_path: Path)
     assert last(done) == ""
 
 
+def test_a_package_that_cannot_be_private_is_named(tmp_path: Path, monkeypatch):
+    """The modules that import the one which fails add nothing."""
+    monkeypatch.chdir(tmp_path)
+    inner = "import registry\nvalue = int('x already') if registry.names else registry.names.append(1)"
+    files = {"inner": inner, "middle": "import inner", "outer": "import middle"}
+    done = run(tmp_path, "import outer  # and middle, inner\n", ranks=2, files=files, private="inner,middle,outer")
+    assert last(done) == (
+        "xsim: rank 0 has done this already at inner.py:2: what is compiled is there once for all ranks; "
+        "use no --private inner or --isolation process"
+    )
+    assert done.err.count("has done this already") == 1
+
+
 @pytest.mark.parametrize("told", [{"private": "registry,user"}, {"share": "one"}])
 def test_what_it_says_helps(tmp_path: Path, told: dict[str, str]):
     files = {"user": "import registry", "one": PRIVATE + "value = registry.register('a')"}

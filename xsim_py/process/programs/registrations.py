@@ -108,7 +108,7 @@ def advise(error: BaseException, rank: Rank) -> None:
     refusal = None if _others_failed or len(rank.shard.ranks) < 2 else _refusal(error)
     if refusal is None or rank is rank.shard.ranks[0]:
         _others_failed = True
-    elif not getattr(error, "__notes__", ()):
+    else:
         _add_note(error, refusal, "another rank")
 
 
@@ -228,7 +228,9 @@ def _package(traceback: TracebackType) -> str:
 
 
 def _add_note(error: BaseException, refusal: _Refusal, who: str) -> None:
-    """Say in the traceback of an error what would help."""
+    """Say in the traceback of an error what would help, if that does not say it yet."""
+    if any(note.startswith("xsim: ") for note in getattr(error, "__notes__", ())):
+        return
     package, shared = refusal.package, refusal.shared
     cause = f"{shared} is shared by ranks" if shared else "what is compiled is there once for all ranks"
     ways = [f"--private {','.join(_with_users(shared))}"] if shared and not cannot_be_private(shared) else []
@@ -237,6 +239,8 @@ def _add_note(error: BaseException, refusal: _Refusal, who: str) -> None:
     if why is not None:
         ways.append(f"--share {package}")
         cause += f", and {package} is private because {installed_name(why.file, os.getcwd())} imports {why.imported}"
+    elif spec is not None and is_installed(str(spec.origin)):
+        ways.append(f"no --private {package}")
     use = " or ".join([*ways, "--isolation process"])
     error.add_note(f"xsim: {who} has done this already at {refusal.place}: {cause}; use {use}")
 
