@@ -105,6 +105,28 @@ def test_a_folder_without_init_is_a_private_package_too(tmp_path: Path):
     assert done.lines == ["[0]", "[1]"]
 
 
+@pytest.mark.parametrize("isolation", ["greenlets", "process"])
+def test_such_a_package_has_resources_and_a_path_that_follows(tmp_path: Path, isolation: str):
+    """As litebird_sim keeps its tables in one."""
+    done = launch(
+        tmp_path,
+        """
+        import sys
+        from importlib.resources import files
+        import loose
+        folder = files("loose")
+        print(type(folder).__name__, (folder / "deep" / "text.txt").read_text(), type(loose.__path__).__name__)
+        sys.path.insert(0, __file__.replace("prog.py", f"more{rank}"))
+        print(len(loose.__path__), loose.__file__, sorted(each.name for each in files("loose").iterdir()))
+        """,
+        ranks=2,
+        files={"loose/deep/text.txt": "words", "more0/loose/a.txt": "", "more1/loose/b.txt": ""},
+        isolation=isolation,
+    )
+    first = "MultiplexedPath words _NamespacePath"
+    assert sorted(done.lines) == ["2 None ['a.txt', 'deep']", "2 None ['b.txt', 'deep']", first, first]
+
+
 def test_a_module_that_the_program_finds_elsewhere_is_private(tmp_path: Path):
     done = launch(
         tmp_path / "programs",

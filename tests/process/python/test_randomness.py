@@ -2,12 +2,13 @@
 
 import os
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.process.launch import launch, simulated
+from tests.process.launch import launch, simulated, write
 
 SOURCES = {
     "random": "import random; value = random.random()",
@@ -83,6 +84,41 @@ def test_state_can_be_saved_and_restored(tmp_path: Path):
         ranks=2,
     )
     assert done.lines == ["True", "True"]
+
+
+DRAWING = """
+import os
+import random
+from uuid import uuid4
+import numpy as np
+
+def draw():
+    return [random.random(), np.random.random(), os.urandom(2).hex(), uuid4().hex[:4], random.Random().random()]
+
+TOKENS = draw()
+"""
+
+
+@pytest.mark.parametrize("others", ["", "import also_draws\n"])
+def test_what_a_shared_module_draws_while_it_is_imported_moves_no_generator_of_a_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str
+):
+    """Greenlets, of which one imports it for all, and processes draw the same, also if it is imported before them."""
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    write(tmp_path, {"site-packages/draws.py": DRAWING, "site-packages/also_draws.py": DRAWING})
+    rank = "from mpi4py import MPI\nrank = MPI.COMM_WORLD.rank\n"
+    seen = []
+    for first, isolation in [("", "greenlets"), ("", "process"), ("sorted([])\n", "process")]:  # then in the processes
+        text = f"{first}{others}import draws\n{rank}print(rank, draws.draw(), draws.TOKENS)\n"
+        write(tmp_path, {"prog.py": text})
+        seen.append(sorted(simulated(tmp_path / "prog.py", ranks=2, isolation=isolation).lines))
+        for name in ("draws", "also_draws"):
+            sys.modules.pop(name, None)
+    assert seen[0] == seen[1] == seen[2]
+    drawn, tokens = ({line.split("] ")[place] for line in seen[0]} for place in (0, 1))
+    assert (len(tokens), len(drawn)) == (1, 2)
+    alone = launch(tmp_path, f"draws = {{}}\nexec({DRAWING!r}, draws)\nprint(rank, draws['TOKENS'])\n", ranks=2)
+    assert sorted(alone.lines) == sorted(f"{each}]" for each in drawn)
 
 
 def global_generators() -> list[object]:

@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 
 from xsim_py.code_origin import is_installed
+from xsim_py.process.python import sys_modules
 
 _MOST_FILES = 200
 
@@ -48,7 +49,10 @@ def preload(source: bytes | str, package: str, path: Sequence[str], is_shared: C
                     package = name if own.submodule_search_locations else name.rpartition(".")[0]
                     sources.append((own.loader.get_data(own.origin), package))  # type: ignore[union-attr]
             elif is_shared(name):
-                with suppress(Exception):  # it may be a name in a module, or a choice of which another one is there
+                with (
+                    suppress(Exception),
+                    sys_modules.importing(None, for_all=True),
+                ):  # it may be a name in a module, or a choice of which another one is there
                     import_module(name)
 
 

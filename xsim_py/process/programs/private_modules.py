@@ -18,7 +18,8 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.abc import Loader, MetaPathFinder
+from copy import copy
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, NamespaceLoader, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -321,8 +322,16 @@ def _with_loader(spec: ModuleSpec, loader: Any) -> ModuleSpec:
     own.loader_state = spec.loader_state
     own.cached = spec.cached
     if spec.submodule_search_locations is not None:
-        own.submodule_search_locations = list(spec.submodule_search_locations)
+        own.submodule_search_locations = _copy_of(spec.submodule_search_locations)
     return own
+
+
+def _copy_of(path: Any) -> Any:
+    """Return a copy of the path of a package, which is a list, or finds its parts itself."""
+    path = copy(path)
+    if hasattr(path, "_path"):
+        path._path = list(path._path)
+    return path
 
 
 @contextmanager
@@ -473,12 +482,14 @@ class _ExtensionLoader(ExtensionFileLoader):
             pass
 
 
-class _NamespaceLoader(Loader):
+class _NamespaceLoader(NamespaceLoader):
     """A loader of a folder without ``__init__.py``, which is a package, too."""
 
-    def create_module(self, spec: ModuleSpec) -> None:
-        return None
+    def __init__(self) -> None:
+        pass
 
     def exec_module(self, module: ModuleType) -> None:
+        module.__file__ = None
+        self._path = module.__path__  # where `importlib.resources` looks for files
         with _registered(module):
             pass

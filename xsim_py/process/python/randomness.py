@@ -1,19 +1,28 @@
 """`random` and `numpy.random` as a virtual rank sees them: global generators of its own, and no entropy from outside.
 
 Real processes that do not seed start from the operating system's entropy. Here that comes from the run's seed and the
-rank's number, so that a run can be repeated.
+rank's number, so that a run can be repeated. What a shared module draws while it is imported comes from streams of that
+module: whether this rank or another one has imported it changes nothing of what the rank draws next.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks
-from xsim_py.rng import stream
+from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.rng import derive_seed, stream
+
+from .sys_modules import is_for_all
+
+if TYPE_CHECKING:
+    from xsim_py.process.ranks.rank import Rank
 
 _METHODS = [
     "betavariate",
@@ -45,31 +54,64 @@ _METHODS = [
 
 _seed = 0
 
+_of_modules: dict[tuple[str, str], Any] = {}
+"""The generators of shared modules that have drawn while they were imported, by their names and kinds."""
 
-def _entropy(size: int, flags: int = 0) -> bytes:
-    """Return what a rank finds in the place of the operating system's entropy."""
-    rank = current.rank()
+
+def _of_module(kind: str, make: Callable[[int], Any], size: int) -> Any:
+    """Return a generator for the shared module that is being imported, made of a seed of `size` bytes."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    name = "" if frame is None else str(frame.f_globals.get("__name__"))
+    if (name, kind) not in _of_modules:
+        _of_modules[name, kind] = make(derive_seed(_seed, "import", name, kind) % 256**size)
+    return _of_modules[name, kind]
+
+
+def _entropy(real: Callable[..., bytes]) -> Callable[..., bytes]:
+    """Replace a function that gives the operating system's entropy."""
+
+    def entropy(size: int, *flags: int) -> bytes:
+        if is_for_all():
+            source: random.Random = _of_module("entropy", random.Random, 16)
+            return source.randbytes(size)
+        fiber = current.here()
+        return real(size, *flags) if fiber is None else _source(fiber.rank).randbytes(size)
+
+    return entropy
+
+
+def _source(rank: Rank) -> random.Random:
+    """Return what a rank has for entropy."""
     source: random.Random = rank.private("entropy", lambda: stream(_seed, "entropy", rank.number))
-    return source.randbytes(size)
+    return source
 
 
 def _seeding(real: Callable[..., None]) -> Callable[..., None]:
     def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-        if a is None and current.here() is not None:
-            a = int.from_bytes(_entropy(16), "little")
+        if a is None and (current.here() is not None or is_for_all()):
+            a = int.from_bytes(os.urandom(16), "little")
         real(self, a, version)
 
     return seed
 
 
-def _generator() -> random.Random:
-    return random.Random(int.from_bytes(_entropy(16), "little"))
+def _generator(size: int, kind: Callable[[int], Any]) -> Any:
+    """Return a rank's own generator of a kind, seeded by so many bytes."""
+    return kind(int.from_bytes(_source(current.rank()).randbytes(size), "little"))
 
 
-def _dispatch(real: Any, name: str, key: str, make: Callable[[], Any]) -> Callable[..., Any]:
-    """Make a function that calls `name` of the running rank's own generator, or the real one outside of ranks."""
+def _dispatch(real: Any, name: str, key: str, size: int, kind: Callable[[int], Any]) -> Callable[..., Any]:
+    """Make a function that calls `name` of the running rank's own generator, or the real one outside of ranks.
+
+    The generator is a `kind`, made of `size` bytes.
+    """
+    make = partial(_generator, size, kind)
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if is_for_all():
+            return getattr(_of_module(key, kind, size), name)(*args, **kwargs)
         fiber = current.here()
         if fiber is None:
             return real(*args, **kwargs)
@@ -83,10 +125,14 @@ def _dispatch(real: Any, name: str, key: str, make: Callable[[], Any]) -> Callab
 
 _SEEDED = "virtual: follows from the seed of the run"
 PATCHED: Table = (
-    ("os", _SEEDED, {"urandom": in_ranks(_entropy), "getrandom": in_ranks(_entropy)}),
+    ("os", _SEEDED, {"urandom": Around(_entropy), "getrandom": Around(_entropy)}),
     ("random", _SEEDED, {"_urandom": Around(lambda _: os.urandom)}),
     ("random.Random", _SEEDED, {"seed": Around(_seeding)}),
-    ("random", "private: a generator", {name: Around(_dispatch, name, "random", _generator) for name in _METHODS}),
+    (
+        "random",
+        "private: a generator",
+        {name: Around(_dispatch, name, "random", 16, random.Random) for name in _METHODS},
+    ),
 )
 
 
@@ -97,11 +143,8 @@ def _of_numpy() -> Table:
     legacy = np_random.mtrand._rand
     own = {name for name, real in vars(np_random).items() if getattr(real, "__self__", None) is legacy}
 
-    def generator() -> np_random.RandomState:
-        return np_random.RandomState(int.from_bytes(_entropy(4), "little"))
-
     names = (name for name in dir(legacy) if name == "seed" or (name in own and not name.startswith("_")))
-    values = {name: Around(_dispatch, name, "numpy.random", generator) for name in names}
+    values = {name: Around(_dispatch, name, "numpy.random", 4, np_random.RandomState) for name in names}
     return (("numpy.random", "private: a generator", values),)
 
 
@@ -110,3 +153,4 @@ def install(patches: Patches, seed: int) -> None:
     global _seed
     _seed = seed
     patches.install(PATCHED, _of_numpy())
+    patches.at_end(_of_modules.clear)

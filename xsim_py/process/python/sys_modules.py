@@ -28,12 +28,12 @@ _sys = vars(sys)
 _ours: list[Any] = []
 
 
-_kinds: dict[Fiber, list[bool]] = {}
-"""For each fiber there is an entry a module that it is importing, the outermost first: whether all ranks share it."""
+_kinds: dict[Fiber | None, list[bool]] = {}
+"""For each fiber (None outside of ranks), of each module that it imports, the outermost first: whether all share it."""
 
 
 @contextmanager
-def importing(fiber: Fiber, *, for_all: bool) -> Iterator[None]:
+def importing(fiber: Fiber | None, *, for_all: bool) -> Iterator[None]:
     """Note that a fiber executes a module, for its rank or for all."""
     kinds = _kinds.setdefault(fiber, [])
     kinds.append(for_all)
@@ -47,15 +47,13 @@ def importing(fiber: Fiber, *, for_all: bool) -> Iterator[None]:
 
 def is_for_all() -> bool:
     """Tell whether a shared module that is being imported runs now: what that does, it does for all ranks."""
-    fiber = current.fiber
-    kinds = _kinds.get(fiber) if _kinds and fiber is not None else None
+    kinds = _kinds.get(current.fiber) if _kinds else None
     return bool(kinds) and kinds[-1]  # type: ignore[index]
 
 
 def is_for_rank() -> bool:
     """Return True if a private module that is being imported runs now."""
-    fiber = current.fiber
-    kinds = _kinds.get(fiber) if _kinds and fiber is not None else None
+    kinds = _kinds.get(current.fiber) if _kinds else None
     return bool(kinds) and not kinds[-1]  # type: ignore[index]
 
 
