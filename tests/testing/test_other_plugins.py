@@ -70,7 +70,12 @@ def test_the_time_that_pytest_timeout_grants_holds_for_ranks(tmp_path: Path, wor
 
 def test_all_ranks_draw_the_same_examples(tmp_path: Path):
     session = run(tmp_path, "-p", "_hypothesis_pytestplugin", suites=("drawing",))
-    assert session.outcomes == {"test_alike": "PASSED", "test_falsified": "FAILED"}, session.text
+    ends = {"test_one_rank_fails": "FAILED", "test_one_rank_fails_and_the_others_go_on": "FAILED"}
+    assert session.outcomes == {"test_alike": "PASSED", "test_falsified": "FAILED", **ends}, session.text
     assert "number=42" in session.of("test_falsified")
     assert "raised on ranks 0-2 of 3" in session.of("test_falsified")
     assert "HypothesisWarning" not in session.text
+    for name, ranks in zip(ends, ("rank 1", "ranks 1-2"), strict=True):
+        said = session.of(name)
+        assert re.search(rf"ValueError: (\d+)\nE +Example: number=\1\nE +raised on {ranks} of 3", said), said
+        assert "mismatch" not in said

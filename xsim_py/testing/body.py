@@ -19,15 +19,14 @@ from xsim_py.process.programs.called_functions import FoundInRanks
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import UNTIL, Fiber
 from xsim_py.process.ranks.rank import Rank
-from xsim_py.units import PS_PER_S
 
 from .copies import Copies
 from .debugging import debugger_of
-from .drawn import draw_alike
+from .drawn import Alone, Examples, draw_alike
 from .handed_over import Snapshot, apply, cells_of
+from .holding import PATIENCE_PS, Holding
 from .rank_fixtures import Fixtures, Outside, Owner, is_of_plugin
 
-_PATIENCE_PS = 100 * PS_PER_S
 _STALLED = 3
 _TITLES = {"value": "fixture {}", "param": "parameter of {}", "instance": "self.{}", "closure": "what {} calls"}
 NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
@@ -72,6 +71,7 @@ class Body(FoundInRanks):
         self._seed = seed
         self._names = _names_of(item)
         self._begun: list[Rank] = []
+        self._examples = Examples(Holding(self))
         shared = [handler for handler in logging.getLogger().handlers if isinstance(handler, LogCaptureHandler)]
         self._log = shared, logging.getLogger().level
 
@@ -122,7 +122,8 @@ class Body(FoundInRanks):
         fiber = current.running()
         try:
             yield
-        except BaseException as error:
+        except BaseException as raised:
+            error = raised.error if isinstance(raised, Alone) else raised
             without_simulator(error)
             self.raised.append(Raised(fiber.clock_ps, fiber.rank.number, error))
             fiber.rank.shard.control.breaks_off(fiber.rank.number)
@@ -144,7 +145,7 @@ class Body(FoundInRanks):
             fixtures = Fixtures(self._item, owner, Outside(**outside, copied=self._copied), stack)
             for name in self._inside:
                 fixtures.value(name)
-            draw_alike(owner.function, self._seed)
+            draw_alike(owner.function, self._seed, self._examples)
             if isinstance(owner.instance, unittest.TestCase):
                 _run_test_case(owner.instance)
                 return
@@ -171,14 +172,14 @@ class Body(FoundInRanks):
     def _limit_patience(self, fiber: Fiber, error: BaseException) -> None:
         """Have the job ended if others go on for long after the first that has raised."""
         rank, said = fiber.rank, f"rank {fiber.rank.number} raised {type(error).__name__}"
-        time_ps = fiber.clock_ps + _PATIENCE_PS
+        time_ps = fiber.clock_ps + PATIENCE_PS
 
         def look(_: object) -> None:
             if any(other.exit_status is None and other.fiber.waiting is UNTIL for other in self._begun):
                 announce(rank, time_ps, _STALLED, said, mismatch=True)
 
         rank.key += 1
-        rank.shard.kernel.post(time_ps, rank.key, look, None)
+        rank.shard.kernel.post(time_ps, rank.key, look, self)
 
     def _owner(self, module: Any, attributes: dict[str, Any]) -> Owner:
         """Return the rank's own module, class, instance and function of the test."""

@@ -1,13 +1,22 @@
-"""Examples that hypothesis draws: the same ones on all ranks of a test, and each rank is in the middle of its own."""
+"""Examples that hypothesis draws: the same ones on all ranks of a test, and each rank is in the middle of its own.
+
+Hypothesis looks for a smaller example where a test fails. If only some ranks fail, the others would not take part in
+that: then such a rank leaves hypothesis with what it has raised.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from functools import partial
+from collections import defaultdict
+from collections.abc import Collection
+from functools import partial, wraps
+from itertools import count
 from typing import Any
 
 from xsim_py.process.ranks import current, private_state
+
+from .holding import Holding
 
 _NAME = "hypothesis.control"
 
@@ -23,15 +32,76 @@ def own_example() -> None:
         private_state.touch(current.rank(), f"{_NAME}.context", setting)
 
 
-def draw_alike(function: Any, seed: int) -> None:
+class Alone(BaseException):
+    """A rank has raised an `error` in an example that another rank does not fail in; hypothesis lets it through."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Examples:
+    """The examples of a test, by number, and what ranks have come to in them.
+
+    Parameters
+    ----------
+    holding : Holding
+        Of the test's ranks.
+    """
+
+    def __init__(self, holding: Holding) -> None:
+        self._holding = holding
+        self._failed: defaultdict[int, set[int]] = defaultdict(set)
+        self._passed: set[int] = set()
+
+    def watched(self, test: Any, drawn: Collection[str]) -> Any:
+        """Return the body of a test, for the running rank, that looks what others do where it fails."""
+        from hypothesis.core import failure_exceptions_to_catch
+        from hypothesis.errors import UnsatisfiedAssumption
+
+        numbers, rank = count(), current.rank()
+
+        @wraps(test)
+        def example(*args: Any, **named: Any) -> Any:
+            number = next(numbers)
+            try:
+                result = test(*args, **named)
+            except UnsatisfiedAssumption:
+                self._passed.add(number)
+                raise
+            except failure_exceptions_to_catch() as error:
+                self._failed[number].add(rank.number)
+                if self._fails_everywhere(number, rank.shard.population):
+                    raise
+                values = ", ".join(f"{name}={value!r}" for name, value in named.items() if name in drawn)
+                error.add_note(f"Example: {values}")
+                raise Alone(error) from None
+            self._passed.add(number)
+            return result
+
+        return example
+
+    def _fails_everywhere(self, number: int, ranks: int) -> bool:
+        """Wait until that is known, or until those that have not failed wait for this rank."""
+        failed = self._failed[number]
+        self._holding.until(lambda: number in self._passed or len(failed) == ranks)
+        return len(failed) == ranks
+
+
+def draw_alike(function: Any, seed: int, examples: Examples) -> None:
     """Let a test of the running rank draw what it does on the other ranks, unless that has been said otherwise."""
     function = getattr(function, "__func__", function)
     if not getattr(function, "is_hypothesis_test", False):
         return
     own_example()
-    from hypothesis import core
+    from hypothesis import Phase, core
     from hypothesis import seed as seeded
+    from hypothesis import settings as made_settings
 
     settings = function._hypothesis_internal_use_settings
+    # It would explain a failure by the lines of all ranks, and by ours.
+    phases = [phase for phase in settings.phases if phase is not Phase.explain]
+    function._hypothesis_internal_use_settings = made_settings(settings, phases=phases)
     if function._hypothesis_internal_use_seed is None and not settings.derandomize and core.global_force_seed is None:
         seeded(seed)(function)
+    handle = function.hypothesis
+    handle.inner_test = examples.watched(handle.inner_test, getattr(handle, "_given_kwargs", ()))

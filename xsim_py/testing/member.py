@@ -11,13 +11,11 @@ from _pytest import unraisableexception
 from xsim_py.process.lifecycle import abort_job, announce, stop_mismatch
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Parked
-from xsim_py.units import PS_PER_S
 
 from .drawn import own_example
+from .holding import PATIENCE_PS
 from .session import SessionJob
 
-_FIRST_NAP_PS = PS_PER_S // 1_000_000
-_PATIENCE_PS = 100 * PS_PER_S
 _STALLED = 3
 _DRAWN_ONCE = ("randomly_seed", "random_order_seed")
 """Options of plugins that shuffle tests: each session would draw another value."""
@@ -155,7 +153,7 @@ class Member:
     def _limit_patience(self, test: str) -> None:
         """Have the job ended if this rank cannot leave a test in which it has failed, as others wait for it or poll."""
         fiber = current.running()
-        time_ps = fiber.clock_ps + _PATIENCE_PS
+        time_ps = fiber.clock_ps + PATIENCE_PS
 
         def look(_: object) -> None:
             if self._job.at.get(self._rank) == test:
@@ -166,28 +164,9 @@ class Member:
 
     def _hold(self, test: str) -> None:
         """Wait until the others have left a test; end the job if they wait for this rank."""
-        fiber, nap_ps = current.running(), _FIRST_NAP_PS
-        end_ps = fiber.clock_ps + _PATIENCE_PS
-        self._job.holding.add(fiber)
-        try:
-            while self._job.waits_for(self._rank, test):
-                if self._nothing_happens(fiber) or fiber.clock_ps > end_ps:
-                    if self._job.is_inside(self._rank, test):
-                        said = f"rank {self._rank} has failed, and others wait"
-                        stop_mismatch(said, _Holding(test))
-                    return
-                fiber.sleep(nap_ps)
-                nap_ps *= 2
-        finally:
-            self._job.holding.discard(fiber)
-
-    def _nothing_happens(self, fiber: Any) -> bool:
-        """Return whether nothing is to happen in any shard, but that ranks that hold look again."""
-        return not any(
-            entry[2] not in self._job.holding
-            for kernel in fiber.rank.shard.control.kernels
-            for entry in kernel.to_come()
-        )
+        left = self._job.holding.until(lambda: not self._job.waits_for(self._rank, test))
+        if not left and self._job.is_inside(self._rank, test):
+            stop_mismatch(f"rank {self._rank} has failed, and others wait", _Holding(test))
 
 
 class Quiet:

@@ -36,6 +36,8 @@ from xsim_py.process.ranks import current
 from xsim_py.run import simulate
 from xsim_py.units import spans
 
+from .holding import Holding
+
 if TYPE_CHECKING:
     from xsim_py.findings import Finding
     from xsim_py.process.ranks.shard import Control
@@ -71,7 +73,7 @@ class SessionJob:
         self.controller = controller
         self.ranks = ranks
         self.done = done
-        self.holding: set[Any] = {self}
+        self.holding = Holding(self)
         """The arguments of events by which ranks that have failed look again; the rest are fibers that wait."""
         self.at: dict[int, str] = {}
         """Where a rank is in a test, its name."""

@@ -17,3 +17,19 @@ def test_alike(comm, number, data):
 @given(number=st.integers(0, 99))
 def test_falsified(comm, number):
     assert comm.allreduce(number) < 3 * 42
+
+
+@settings(max_examples=20, deadline=None, database=None)
+@given(number=st.integers(0, 99))
+def test_one_rank_fails(comm, number):
+    comm.bcast(number)
+    if number > 20 and comm.rank == 1:
+        raise ValueError(number)
+    comm.barrier()
+
+
+@settings(max_examples=20, deadline=None, database=None)
+@given(number=st.integers(0, 99))
+def test_one_rank_fails_and_the_others_go_on(comm, number):
+    if number > 20 and comm.rank > 0:
+        raise ValueError(number)
