@@ -42,5 +42,4 @@ def test_arguments_fit_or_do_not_fit_as_without_checks(tmp_path: Path):
         printed[check] = out.getvalue()
     assert printed[True] == printed[False]
     assert printed[True].count("Send()") == 14
-    refused = [finding.line for finding in result.findings if finding.category == "InvalidParameter"]
-    assert refused == list(range(7, 14))
+    assert {finding.category for finding in result.findings} == {"BufferingHazard"}  # the errors are caught

@@ -410,4 +410,4 @@ def test_an_access_that_is_refused_hides_no_other(tmp_path: Path):
     path = tmp_path / "refused.py"
     path.write_text(REFUSED)
     found = {(each.category, each.line) for each in simulate(path, ranks=RANKS, check=True).findings}
-    assert found == {("InvalidParameter", 10), ("GlobalConcurrency", 16), ("GlobalConcurrency", 18)}
+    assert found == {("GlobalConcurrency", 16), ("GlobalConcurrency", 18)}

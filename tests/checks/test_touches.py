@@ -93,4 +93,4 @@ def test_a_call_that_is_refused_has_touched_nothing(tmp_path: Path):
         "win.Fence()\nwin.Free()\n"
     )
     findings = simulate(path, ranks=2, check=True).findings
-    assert {(each.category, each.line) for each in findings} == {("InvalidParameter", 10)}
+    assert findings == ()  # the program catches the errors

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
+    from .sides import Place
+
 
 _INVALID = frozenset(
     {
@@ -231,7 +233,12 @@ def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
 
 
 def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
-    """Find an object of MPI that was taken for one of another kind: it has no such method, or cannot be made one."""
+    """Find the mistake behind an exception that ends a rank: that of a call, or of an object without such a method."""
+    raised = _raised_by(monitor, rank, error)
+    if raised is not None:
+        place, category, text, *details = raised
+        monitor.note(category, place, text, rank, *details)
+        return
     tb, place, file = error.__traceback__, None, ""
     while tb is not None:
         file = tb.tb_frame.f_code.co_filename
@@ -248,6 +255,19 @@ def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
             monitor.note(INVALID_PARAMETER, place, text, rank)
     elif isinstance(error, TypeError) and file.startswith(_OF_MPI4PY):
         monitor.note(INVALID_PARAMETER, place, f"TypeError: {error}", rank)
+
+
+def _raised_by(monitor: Monitor, rank: int, error: BaseException | None) -> tuple[Place, str, *tuple[str, ...]] | None:
+    """Return the mistake of the call that has raised an exception, or one that it comes from."""
+    while error is not None:
+        tb = error.__traceback__
+        while tb is not None:
+            found = monitor.raised.get((rank, tb.tb_frame.f_code, tb.tb_lasti))
+            if found is not None:
+                return found
+            tb = tb.tb_next
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _collect_seldom(patches: Patches) -> None:
@@ -318,43 +338,62 @@ def _tidy(monitor: Monitor, state: RankState) -> None:
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
-    """Take note of what a call has raised, but for what a function of the program has that it has called back."""
+    """Keep what a call has raised, for a report if the program does not catch it.
+
+    An exception of a function of the program, which the call has called back, is no error of MPI.
+    """
     if call in monitor.refused:
         monitor.refused.remove(call)
-    else:
-        _refused(monitor, call, error, is_ours=_is_ours(error.__traceback__))
+        return
+    _withdraw(call, error)
+    found = _refusal(monitor, call, error) if _is_ours(error.__traceback__) else None
+    if found is not None:
+        code, offset, _ = call.place
+        monitor.raised[call.rank.number, code, offset] = call.place, *found
 
 
-def _refused(monitor: Monitor, call: MpiCall, error: BaseException, *, is_ours: bool = True) -> None:
-    """Take note of what a call has refused, unless it was known before that it had to be."""
+def _refused(monitor: Monitor, call: MpiCall, error: errors.Exception) -> None:
+    """Take note of an error that goes to a handler."""
+    _withdraw(call, error)
+    found = _refusal(monitor, call, error)
+    if found is not None:
+        monitor.note(found[0], call.place, found[1], call.rank.number)
+
+
+def _withdraw(call: MpiCall, error: BaseException) -> None:
     if isinstance(error, _OF_PYTHON) or (isinstance(error, errors.Exception) and error.Get_error_class() in _INVALID):
         for exposed in call.rank.exposed:
             exposed.withdraw(call.place)
+
+
+def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str, str] | None:
+    """Return the class of the mistake that an error tells of, and the text; None if that was known before the call."""
     if monitor.has_noted(call.place, call.rank.number):
-        return
-    if not is_ours:
-        return
+        return None
     if isinstance(error, errors.Exception):
-        code = error.Get_error_class()
+        category = _category_of(error.Get_error_class(), call.name)
         said = str(error).removeprefix("MPI_")
-        if code == c.ERR_TRUNCATE:
-            monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
-        elif code in (c.ERR_RMA_SYNC, c.ERR_RMA_CONFLICT):
-            monitor.note(EPOCH_LIFECYCLE, call.place, f"{call.title}: {said}", call.rank.number)
-        elif call.name in _LIFE:
-            monitor.note(CALL_ORDERING, call.place, f"{call.title}: {said}", call.rank.number)
-        elif code == c.ERR_NOT_SAME:
-            monitor.note(PARAMETER_MATCHING, call.place, f"{call.title}: {said}", call.rank.number)
-        elif code in _INVALID or (code in (c.ERR_READ_ONLY, c.ERR_ACCESS) and call.name != "Open"):
-            monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {said}", call.rank.number)
-    elif isinstance(error, _NO_PICKLE):
-        text = f"{call.title} expects a pickled object, and the message is none: {error}"
-        monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number)
-    elif isinstance(error, ValueError) and monitor.has(PARAMETER_MATCHING):
-        return  # as of numpy, from blocks that do not fit: what is wrong is known
-    elif isinstance(error, _OF_PYTHON) and not (isinstance(error, KeyError) and call.title in _LOOKUPS):
+        return (category, f"{call.title}: {said}") if category else None
+    if isinstance(error, _NO_PICKLE):
+        return PARAMETER_MATCHING, f"{call.title} expects a pickled object, and the message is none: {error}"
+    if isinstance(error, ValueError) and monitor.has(PARAMETER_MATCHING):
+        return None  # as of numpy, from blocks that do not fit: what is wrong is known
+    if isinstance(error, _OF_PYTHON) and not (isinstance(error, KeyError) and call.title in _LOOKUPS):
         said = str(error).strip("'\"")
-        monitor.note(INVALID_PARAMETER, call.place, f"{call.title}: {type(error).__name__}: {said}", call.rank.number)
+        return INVALID_PARAMETER, f"{call.title}: {type(error).__name__}: {said}"
+    return None
+
+
+def _category_of(code: int, name: str) -> str:
+    """Return the class of mistakes to which a class of errors belongs; nothing if it is no mistake."""
+    if name in _LIFE:
+        return CALL_ORDERING
+    if code in (c.ERR_TRUNCATE, c.ERR_NOT_SAME):
+        return PARAMETER_MATCHING
+    if code in (c.ERR_RMA_SYNC, c.ERR_RMA_CONFLICT):
+        return EPOCH_LIFECYCLE
+    is_wrong = code in _INVALID or (code in (c.ERR_READ_ONLY, c.ERR_ACCESS) and name != "Open")
+    return INVALID_PARAMETER if is_wrong else ""
 
 
 def _is_ours(tb: TracebackType | None) -> bool:

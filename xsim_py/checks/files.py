@@ -118,7 +118,7 @@ def _never_two(monitor: Monitor, call: MpiCall, file: Any) -> None:
     if before is not None and call.name.endswith("_begin"):
         text = f"{call.title} is called before {before[0].title} of the same file has been ended"
         where = f"{monitor.where(before[0].place)}: {before[0].title}"
-        monitor.note(REQUEST_LIFECYCLE, call.place, text, call.rank.number, where)
+        _if_uncaught(monitor, call, text, where)
 
 
 def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
@@ -127,10 +127,16 @@ def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any)
     begun = monitor.signals.get(key)
     if begun is None or begun[0].title.removesuffix("_begin") != call.title.removesuffix("_end"):
         text = f"{call.title} is called where {begun[0].title if begun else 'nothing of that kind'} has been called"
-        monitor.note(REQUEST_LIFECYCLE, call.place, text, call.rank.number)
+        _if_uncaught(monitor, call, text)
         return None
     del monitor.signals[key]
     return lambda _: end_uses(begun[0])
+
+
+def _if_uncaught(monitor: Monitor, call: MpiCall, text: str, *details: str) -> None:
+    """Keep a mistake of which the call will raise an error, for a report if the program does not catch that."""
+    code, offset, _ = call.place
+    monitor.raised[call.rank.number, code, offset] = call.place, REQUEST_LIFECYCLE, text, *details
 
 
 def left(monitor: Monitor, number: int) -> None:

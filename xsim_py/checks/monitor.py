@@ -201,10 +201,13 @@ class Monitor:
         self.calls: dict[Fiber | None, MpiCall] = {}
         self.under_way: dict[Message, MessageSide] = {}  # what no rank has seen to be received
         self.freed: list[RequestRecord] = []  # in progress
+        self.freed_sends: dict[MessageSide, RequestRecord] = {}  # until their messages are received
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.twins: dict[Any, list[Any]] = {}  # windows over one memory; see `conflicts`
         self.signals: dict[Any, Any] = {}
+        # What calls have raised, by rank and instruction: where it was made, the class of the mistake, and the text.
+        self.raised: dict[tuple[int, CodeType | str, int], tuple[Place, str, *tuple[str, ...]]] = {}
         self.refused: set[MpiCall] = set()  # those that have not returned, whose errors have gone to a handler
         self.doing: Mapping[int, str] = {}
         self.excused: Collection[str] = ()
@@ -329,6 +332,9 @@ class Monitor:
     def _matched(self, send: MessageSide, receive: MessageSide) -> None:
         send.partner = receive
         receive.partner = send
+        if self.freed_sends and (record := self.freed_sends.pop(send, None)) is not None:
+            for used in record.used:
+                used.end()
         if send.signature is not receive.signature:
             self.compare_types(send, receive)
 

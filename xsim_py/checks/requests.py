@@ -12,6 +12,7 @@ from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
 from .awaiting import TESTS, is_awaiting
 from .sides import RequestWait
+from .signatures import PICKLE
 from .steps import PERHAPS
 
 if TYPE_CHECKING:
@@ -135,7 +136,12 @@ def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
     if record.waited_for and not record.started:
         _never_started(monitor, call.rank, record)
     is_nothing = operation is None and not record.transfers and not record.persistent  # of a rank that is none
-    if record.active and not is_nothing and not isinstance(operation, GeneralizedOperation):
+    if record.active and _may_be_freed(record):
+        side = record.transfers[0]
+        if side.partner is None:  # its buffer is in use until the message has been received
+            monitor.freed_sends[side] = record
+            return
+    elif record.active and not is_nothing and not isinstance(operation, GeneralizedOperation):
         where = f"{monitor.where(call.place)}: freed here"
         text = f"the request of {record.title} is freed while it is active"
         monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)
@@ -143,6 +149,14 @@ def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
     else:
         record.task = None  # as where one is completed: the buffers of the program go when it lets them go
     end_uses(record)
+
+
+def _may_be_freed(record: RequestRecord) -> bool:
+    """Return True for a send from a buffer of the program, which goes on (MPI 4.1, 3.7.3).
+
+    What comes later can tell the program that it is complete. A pickled object goes with its request.
+    """
+    return len(record.transfers) == 1 and record.transfers[0].sends and record.transfers[0].signature is not PICKLE
 
 
 def cancel(monitor: Monitor, call: MpiCall, request: Any) -> None:
@@ -221,21 +235,6 @@ def _complete(call: MpiCall, requests: Sequence[Any]) -> None:
         record = call.rank.requests.get(id(request._impl))
         if record is not None and record.active:
             end_uses(record)
-
-
-def outlived(monitor: Monitor, call: MpiCall, comm: Any) -> None:
-    """Find the requests that are in progress on a communicator which a call is about to free."""
-    for record in call.rank.requests.values():
-        task = record.task
-        on = task.comm if task.comm is not None else getattr(task.operation, "comm", None)
-        if record.active and on is comm:
-            monitor.note(
-                REQUEST_LIFECYCLE,
-                record.place,
-                f"the request of {record.title} is active when its communicator is freed",
-                call.rank.number,
-                f"{monitor.where(call.place)}: {call.title}",
-            )
 
 
 def left(monitor: Monitor, state: RankState) -> None:

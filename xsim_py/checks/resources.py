@@ -18,8 +18,6 @@ from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.session import Session
 from xsim_py.mpi4py.win import Win
 
-from .requests import outlived
-
 if TYPE_CHECKING:
     from .around import After
     from .monitor import Monitor, MpiCall, RankState
@@ -88,8 +86,6 @@ def free(monitor: Monitor, call: MpiCall, handle: Any, *args: Any) -> After | No
     if not isinstance(handle, Handle):  # `File.Delete` is a function of the class
         return None
     impl = handle._impl
-    if isinstance(handle, Comm) and call.name in ("Free", "free") and call.rank.requests:
-        outlived(monitor, call, impl)
 
     def freed(_: Any) -> None:
         entry = call.rank.objects.get(id(impl))

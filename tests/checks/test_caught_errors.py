@@ -1,0 +1,39 @@
+"""An error that the program catches is no finding; one that ends a rank is classified, whatever it was wrapped in."""
+
+import pytest
+
+from tests.checks.found import found
+
+CALL = "comm.send(1, dest=7)"
+WAYS = {
+    "try:\n    CALL\nexcept MPI.Exception:\n    pass\n": [],
+    "CALL\n": [4],
+    "try:\n    CALL\nfinally:\n    comm.rank\n": [5],
+    "try:\n    CALL\nexcept MPI.Exception as error:\n    raise RuntimeError('sent nothing') from error\n": [5],
+    "try:\n    CALL\nexcept MPI.Exception:\n    {}[1]\n": [5],
+    "for i in range(2):\n    try:\n        CALL\n    except MPI.Exception:\n        if i:\n            raise\n": [6],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_an_uncaught_error_is_a_finding(way: str) -> None:
+    findings = found(way.replace("CALL", CALL))
+    assert [each.line for each in findings] == WAYS[way]
+    assert all(each.category == "InvalidParameter" for each in findings)
+
+
+def test_a_freed_send_is_no_finding_and_its_buffer_is_guarded_until_the_message_is_received() -> None:
+    body = """
+data = np.zeros(2000)
+if comm.rank == 0:
+    comm.Issend(data, 1).Free()
+    WRITE
+    comm.Barrier()
+    data[:] = 1
+else:
+    comm.Recv(data, 0)
+    comm.Barrier()
+"""
+    assert found(body.replace("WRITE", "pass")) == ()
+    (finding,) = found(body.replace("WRITE", "memoryview(data)[0] = 1.0"))
+    assert finding.text == "the send buffer of Comm.Issend is written before the request is completed"
