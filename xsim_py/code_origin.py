@@ -82,9 +82,15 @@ def place_in_program(frame: FrameType, folders: Iterable[str]) -> str:
     return f"{file[package.end() :] if package else file}:{frame.f_lineno}"
 
 
+def lines_of(file: str) -> list[str]:
+    """Give the lines of a program's file; none of ``<string>``, for Python 3.13 says there what its own -c was."""
+    return [] if file == "<string>" else linecache.getlines(file)
+
+
 def text_of(file: str, line: int) -> str:
     """Give what stands in a line of a program."""
-    return linecache.getline(file, line).strip()
+    lines = lines_of(file)
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
 
 
 def package_name(value: object) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from xsim_py.code_origin import lines_of
+
 if TYPE_CHECKING:
     from types import CodeType
 
@@ -130,7 +132,7 @@ def forget_rewritten() -> None:
     """Forget what files said if one of them has other lines now: a program may be changed between two runs."""
     for file, lines in _read.items():
         linecache.checkcache(file)
-        if linecache.getlines(file) != lines:
+        if lines_of(file) != lines:
             _read.clear()
             for function in _kept:
                 function.cache_clear()
@@ -151,7 +153,7 @@ def keep_in_step(function: _Cached) -> _Cached:
 @lru_cache(maxsize=1)
 def nodes_of(file: str) -> list[ast.AST]:
     """Return the nodes of the source of a file; none of what is no Python."""
-    lines = _read[file] = linecache.getlines(file)
+    lines = _read[file] = lines_of(file)
     try:
         return list(ast.walk(ast.parse("".join(lines))))
     except (SyntaxError, ValueError):

@@ -477,6 +477,11 @@ def _unlinking(method: Function) -> Function:
     return lambda self: method(self, unlink=os.unlink)
 
 
+def _taken_by_class(real: Function) -> Any:
+    """Return what takes the place of a function that is in a class as it stands, and no method."""
+    return staticmethod(_taken.get(id(real), real))
+
+
 _STORED = "virtual: on the simulated storage, real elsewhere"
 _PLAIN = "real: by the functions of os"
 PATCHED: Table = (
@@ -485,6 +490,8 @@ PATCHED: Table = (
     ("os", _STORED, {"open": Around(_take, "os.open", _os_open)}),
     ("os.path", _STORED, {"realpath": Around(_take, "realpath", _realpath)}),
     ("io", _STORED, {"open": open_}),
+    # The patterns of pathlib, since Python 3.13.
+    ("glob._StringGlobber", _STORED, dict.fromkeys(("lstat", "scandir"), Around(_taken_by_class))),
     ("shutil", _PLAIN, {"_use_fd_functions": False}),
     ("tempfile", _PLAIN, {"_O_TMPFILE_WORKS": False}),
     ("tempfile._TemporaryFileCloser", _PLAIN, {"cleanup": Around(_unlinking), "close": Around(_unlinking)}),
@@ -511,7 +518,3 @@ def _replace_in_others(patches: Patches) -> None:
     openers = getattr(getattr(sys.modules.get("numpy.lib._datasource"), "_file_openers", None), "_file_openers", None)
     if isinstance(openers, dict) and id(openers.get(None)) in _taken:  # numpy.savetxt and loadtxt
         patches.put(openers, None, open_)  # type: ignore[arg-type]
-    globber: Any = getattr(sys.modules.get("glob"), "_StringGlobber", None)  # of pathlib, since Python 3.13
-    for key, value in list(vars(globber).items()) if globber is not None else ():
-        if isinstance(value, staticmethod) and id(value.__func__) in _taken:
-            patches.set(globber, key, staticmethod(_taken[id(value.__func__)]))
