@@ -236,8 +236,8 @@ def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
     """Find the mistake behind an exception that ends a rank: that of a call, or of an object without such a method."""
     raised = _raised_by(monitor, rank, error)
     if raised is not None:
-        place, category, text, *details = raised
-        monitor.note(category, place, text, rank, *details)
+        at, category, text, details = raised
+        monitor.note(category, at, text, rank, *details)
         return
     tb, place, file = error.__traceback__, None, ""
     while tb is not None:
@@ -257,7 +257,9 @@ def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
         monitor.note(INVALID_PARAMETER, place, f"TypeError: {error}", rank)
 
 
-def _raised_by(monitor: Monitor, rank: int, error: BaseException | None) -> tuple[Place, str, *tuple[str, ...]] | None:
+def _raised_by(
+    monitor: Monitor, rank: int, error: BaseException | None
+) -> tuple[Place, str, str, tuple[str, ...]] | None:
     """Return the mistake of the call that has raised an exception, or one that it comes from."""
     while error is not None:
         tb = error.__traceback__
@@ -349,7 +351,7 @@ def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
     found = _refusal(monitor, call, error) if _is_ours(error.__traceback__) else None
     if found is not None:
         code, offset, _ = call.place
-        monitor.raised[call.rank.number, code, offset] = call.place, *found
+        monitor.raised[call.rank.number, code, offset] = call.place, *found, ()
 
 
 def _refused(monitor: Monitor, call: MpiCall, error: errors.Exception) -> None:

@@ -136,7 +136,7 @@ def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any)
 def _if_uncaught(monitor: Monitor, call: MpiCall, text: str, *details: str) -> None:
     """Keep a mistake of which the call will raise an error, for a report if the program does not catch that."""
     code, offset, _ = call.place
-    monitor.raised[call.rank.number, code, offset] = call.place, REQUEST_LIFECYCLE, text, *details
+    monitor.raised[call.rank.number, code, offset] = call.place, REQUEST_LIFECYCLE, text, details
 
 
 def left(monitor: Monitor, number: int) -> None:
