@@ -176,3 +176,71 @@ def test_what_is_wrong_is_said(fail: list[str], said: str) -> None:
 def test_collectives_by_ftco_and_hangs_do_not_go_together() -> None:
     with pytest.raises(ConfigError, match="leave one of them out"):
         run("hang:rank=1,at=1ms,for=1ms", collectives="ftco")
+
+
+def send_once(call: str) -> int:
+    """Send from rank 0 to rank 1 in some way, and return when the receiver has it."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    if comm.rank == 0:
+        comm.Isend(bytearray(8), 1).Wait() if call == "Isend" else getattr(comm, call)(bytearray(8), 1)
+        return 0
+    comm.Recv(bytearray(8), 0)
+    return round(MPI.Wtime() * 1e12)
+
+
+@pytest.mark.parametrize("call", ["Send", "Isend", "Ssend"])
+@pytest.mark.parametrize(("hang_ps", "late"), [(1, True), (500_000, True), (999_999, True), (1_000_001, False)])
+def test_a_message_that_a_hang_meets_in_the_overhead_of_its_send_leaves_after_it(
+    call: str, hang_ps: int, late: bool
+) -> None:
+    told = {"network.send_overhead": "1us"}
+    plain = simulate(send_once, ranks=2, machine=MACHINE, set=told, args=[call])
+    hang = f"hang:rank=0,at={hang_ps}ps,for=40us"
+    for way in WAYS[1::3]:
+        hung = simulate(send_once, ranks=2, machine=MACHINE, set=told, args=[call], fail=hang, **way)
+        assert hung.ended == "finished"
+        assert hung.values[1] - plain.values[1] == 40_000_000 * late
+
+
+@settings(max_examples=8)
+@given(
+    st.integers(0, 90_000_000),
+    st.integers(1, TIMEOUT),
+    st.integers(0, 6),
+    st.sampled_from([8, 20_000]),
+    st.integers(0, 4_000_000),
+    st.sampled_from([2, 3, 7]),
+)
+def test_a_hang_within_overheads_gives_one_digest(
+    hang_ps: int, for_ps: int, rank: int, size: int, overhead_ps: int, shards: int
+) -> None:
+    told = {"network.send_overhead": f"{overhead_ps}ps", "network.send_overhead_per_byte": "100ps"}
+    hang = f"hang:rank={rank},at={hang_ps}ps,for={for_ps}ps"
+    alone, apart = (
+        simulate(steps, ranks=7, machine=MACHINE, args=[size], set=told, fail=hang, shards=each) for each in (1, shards)
+    )
+    assert alone.ended == "finished"
+    assert (alone.digest, alone.values) == (apart.digest, apart.values)
+
+
+def test_a_control_message_that_a_hang_meets_in_its_overhead_leaves_after_it() -> None:
+    def program() -> int:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        if comm.rank == 0:
+            comm.Revoke()
+            return 0
+        try:
+            comm.recv(source=0)
+        except MPI.Exception:
+            return round(MPI.Wtime() * 1e12)
+        return -1
+
+    told = {"network.send_overhead": "1us"}
+    plain = simulate(program, ranks=2, machine=MACHINE, set=told, ft=True)
+    for way in WAYS[1::3]:
+        hung = simulate(program, ranks=2, machine=MACHINE, set=told, fail="hang:rank=0,at=600ns,for=40us", **way)
+        assert hung.values[1] - plain.values[1] == 40_000_000

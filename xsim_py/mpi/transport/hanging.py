@@ -19,6 +19,7 @@ from .message import HungProcess
 
 if TYPE_CHECKING:
     from xsim_py.failure import Hang
+    from xsim_py.network import Cost
     from xsim_py.process.ranks.rank import Rank
 
     from .message import Message
@@ -33,6 +34,7 @@ class HangingFabric(Fabric):
         super().__init__(*args, **kwargs)
         self.equally_far = False  # else one event may stand for messages to many
         self._until_ps: dict[int, int] = {}
+        self._for_ps: dict[int, int] = {}
         self._given_up: set[int] = set()
         self._hung: list[HungProcess] = []
 
@@ -65,6 +67,7 @@ class HangingFabric(Fabric):
             self.kernel.post(until_ps, rank.number, kill, (rank, cause))
         else:
             self._until_ps[rank.number] = until_ps
+            self._for_ps[rank.number] = what.for_ps
             if self.trace is not None:
                 self.trace.mark(rank.number, what.time_ps, "hangs", said)
         self._hung.append(HungProcess(what.time_ps, rank.number, until_ps, dead, str(what)))
@@ -89,6 +92,15 @@ class HangingFabric(Fabric):
             message.arrival_ps = until_ps
         else:
             super()._deliver(message)
+
+    def _control_ready(self, entry: tuple[Rank, Message, int, Cost]) -> None:
+        """Give a control message to the interface; one that the processor was at work on is later by as much as it."""
+        rank, message, at_ps, cost = entry
+        if self._until_ps.get(rank.number, 0) <= self.kernel._now:
+            super()._control_ready(entry)
+            return
+        at_ps += self._for_ps[rank.number]
+        self.kernel.post(at_ps, self.kernel.key, self._control_ready, (rank, message, at_ps, cost))
 
     def _clear_to_send(self, argument: tuple[int, int]) -> None:
         if not self._put_off(argument[0], self._clear_to_send, argument):

@@ -52,10 +52,11 @@ def start_send(
     if cost is None or to == origin:
         link = fabric.link(origin, to)
         cost = link.cache.get(size) or link.cost(size)
-    fiber.clock_ps = start = fiber.clock_ps + cost.send_ps
+    fiber.clock_ps += cost.send_ps
     box = comm.box
     if box.sends or box.background:
         _wait_for_interface(fiber, comm, to, about)
+    start = fiber.clock_ps  # only now: a process that has hung in the overhead goes on later
     if rank.nic_free_ps > start:  # hot path: here and below, what `occupy_nic` does
         start = rank.nic_free_ps
     # Three appends: one extension of the list by three numbers took twice as long.
