@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from xsim_py import __version__, vitals
 from xsim_py.atomic_files import check_file
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash
+from xsim_py.config.entries import Problem
 from xsim_py.engine import (
     UNBOUNDED_PS,
     Lookahead,
@@ -36,12 +37,12 @@ from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
 from xsim_py.mpi.failures.scheduled import prepare
-from xsim_py.mpi.failures.settings import NO_DETECTION, check_hangs, detector_settings
+from xsim_py.mpi.failures.settings import NO_DETECTION, detector_settings
 from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
-from xsim_py.mpi.wanted_algorithms import from_description
+from xsim_py.mpi.wanted_algorithms import from_description, uses_ftco
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network, make_noise
@@ -240,8 +241,9 @@ class Job:
             raise ConfigError(
                 "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
             )
-        if self.failures is not None and self.failures.hangs:
-            check_hangs(self.spec)
+        if self.failures is not None and self.failures.hangs_at is not None and uses_ftco(self.spec.mpi.collectives):
+            said = "FTCO's own timeouts for processes that hang are not simulated; drop the hang, or these collectives"
+            raise ConfigError(Problem(self.failures.hangs_at, "", said))
         may_fail = (self.failures is not None and self.failures.is_deadly) or self.spec.mpi.resilience is not None
         self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:

@@ -1,5 +1,6 @@
 import io
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -7,6 +8,7 @@ from tests.cli.helpers import FakeSimulator
 from tests.report.helpers import SUMMARY, make_result
 from xsim_py import __version__
 from xsim_py.cli import main
+from xsim_py.cli.run import print_failures
 from xsim_py.errors import ConfigError, OptionProblem
 from xsim_py.report import Result
 
@@ -194,3 +196,20 @@ def test_shows_and_removes_a_live_line_on_a_terminal(simulator: FakeSimulator, m
     monkeypatch.setattr("sys.stdout", screen)
     main(["run", "-n", "2", "prog.py"])
     assert "of 1,024 ranks finished\r\x1b[Kfrom the program\nxsim: finished" in screen.getvalue()
+
+
+def test_ranks_that_fail_together_are_one_line() -> None:
+    together = [(0, 5, "injected: node=1@1ms"), *((rank, 7, "drawn: cabinet 0") for rank in (1, 2, 3, 6))]
+    apart = [(rank, 10 + rank, "killed by SIGKILL") for rank in range(10, 19)]
+    failures = [
+        {"rank": rank, "time_s": time_ps / 1e12, "time_exact_s": f"0.{time_ps:012}", "cause": cause}
+        for rank, time_ps, cause in [*together, *apart]
+    ]
+    printed = io.StringIO()
+    print_failures(SimpleNamespace(failures=failures, tables={}), printed)
+    lines = printed.getvalue().splitlines()
+    assert lines[:2] == [
+        "xsim: rank 0 failed at 5 ps: injected: node=1@1ms",
+        "xsim: ranks 1-3, 6 failed at 7 ps: drawn: cabinet 0",
+    ]
+    assert lines[-1] == "xsim: ... and 3 more failures"

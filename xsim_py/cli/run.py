@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -27,7 +28,7 @@ from xsim_py.cli.output_errors import Patient, writing
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
-from xsim_py.units import format_time, parse_exact_seconds
+from xsim_py.units import format_time, parse_exact_seconds, spans
 
 if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
@@ -292,12 +293,19 @@ def _later(option: str, undrawn: list[str]) -> Iterator[None]:
 
 
 def print_failures(result: Result, file: TextIO) -> None:
-    """Print which processes have failed, all or the first few, which have hung, and which bits have changed."""
-    for failure in result.failures[:_MOST_FAILURES]:
-        when = format_time(parse_exact_seconds(failure["time_exact_s"]), digits=None)
-        print(f"xsim: rank {failure['rank']} failed at {when}: {failure['cause']}", file=file)
-    if len(result.failures) > _MOST_FAILURES:
-        print(f"xsim: ... and {len(result.failures) - _MOST_FAILURES:,} more failures", file=file)
+    """Print which processes have failed, all or the first few, which have hung, and which bits have changed.
+
+    Those that have failed together, such as all ranks of a node, are one line.
+    """
+    together: dict[tuple[str, str], list[int]] = {}
+    for failure in result.failures:
+        together.setdefault((failure["time_exact_s"], failure["cause"]), []).append(failure["rank"])
+    for (time_s, cause), ranks in islice(together.items(), _MOST_FAILURES):
+        when = format_time(parse_exact_seconds(time_s), digits=None)
+        print(f"xsim: rank{'s' * (len(ranks) > 1)} {spans(ranks)} failed at {when}: {cause}", file=file)
+    more = sum(map(len, islice(together.values(), _MOST_FAILURES, None)))
+    if more:
+        print(f"xsim: ... and {more:,} more failures", file=file)
     if "flips" in result.tables or "hangs" in result.tables:
         from xsim_py.report.soft_errors import hangs, soft_errors
 

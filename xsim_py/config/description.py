@@ -256,7 +256,7 @@ class MpiSpec:
     fault_tolerance: bool | None = option(
         kinds.BOOLEAN,
         "Whether the job outlives the death of a process, as under mpirun --with-ft ulfm.",
-        shown="true if failures are injected",
+        shown="true if failures other than hangs are injected",
     )
     create_group: str = option(
         choice("plain", "liveness"),

@@ -88,6 +88,7 @@ class FailureModel:
             for number, (_, flip) in enumerate(said.flips)
         ]
         self._flips = sorted(flips, key=lambda flip: (flip.time_ps, flip.rank))
+        self.hangs_at = said.hangs[0][0] if said.hangs else None
         hangs = [Hang(hang.rank, hang.at_ps, hang.for_ps) for _, hang in said.hangs]
         self._hangs = sorted(hangs, key=lambda hang: (hang.time_ps, hang.rank))
         self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
@@ -126,8 +127,8 @@ class FailureModel:
 
     @property
     def is_deadly(self) -> bool:
-        """True if anybody can die."""
-        return bool(self._timed or self._sites or self._events or self._renewals or self._hangs)
+        """True if a process can fail by itself; one that only hangs can be taken for dead in a fault-tolerant run."""
+        return bool(self._timed or self._sites or self._events or self._renewals)
 
     def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:
         """Return what a start of the job meets.

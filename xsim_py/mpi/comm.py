@@ -134,19 +134,29 @@ class Context:
 
 
 def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> Context:
-    """Return the context of that number, made once for all members of a shard (once a side of an intercommunicator)."""
+    """Return the context of that number, made once for all members of a shard (once a side of an intercommunicator).
+
+    Where members may have been told different ones, each has its own.
+    """
     key = (cid, ranks[0] if remote is not None and ranks else -1)
-    context = fabric.contexts.get(key)
+    context: Context | None = fabric.contexts.get(key)
+    if context is not None and (fabric.alike or _is_of(context, ranks, ranks if remote is None else remote)):
+        return context
+    first = fabric.contexts.get((WORLD_CID, -1))
+    like = first if first is not None and isinstance(ranks, range) and ranks == first.ranks else None
+    made = Context(cid, ranks, remote, like=like)
     if context is None:
-        first = fabric.contexts.get((WORLD_CID, -1))
-        like = first if first is not None and isinstance(ranks, range) and ranks == first.ranks else None
-        context = fabric.contexts[key] = Context(cid, ranks, remote, like=like)
-    return context
+        fabric.contexts[key] = made
+    return made
+
+
+def _is_of(context: Context, ranks: Sequence[int], remote: Sequence[int]) -> bool:
+    return context.ranks == ranks and context.remote == remote
 
 
 def context_of_members(fabric: Fabric, cid: int, find: Callable[[], Sequence[int]]) -> Context:
     """Return the context of that number; the first rank that comes finds out its members, for all of them."""
-    return fabric.contexts.get((cid, -1)) or shared_context(fabric, cid, find())
+    return (fabric.alike and fabric.contexts.get((cid, -1))) or shared_context(fabric, cid, find())
 
 
 class ImplicitActions(NamedTuple):

@@ -139,6 +139,8 @@ def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes
 def make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]) -> Communicator:
     """Make the intercommunicator of that number between two groups, the local one first, for one rank."""
     fabric, box = comm.fabric, comm.box
+    if not fabric.alike and not all(0 <= number < fabric.shard.population for number in remote):
+        comm.fail(c.ERR_INTERN, f"the other group is said to be {list(remote[:9])}, of {fabric.shard.population} ranks")
     local = Communicator(shared_context(fabric, derive_cid(cid, "local", ranks[0]), ranks), box)
     return Communicator(shared_context(fabric, cid, ranks, remote), box, local=local)
 

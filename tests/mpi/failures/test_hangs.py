@@ -16,7 +16,7 @@ MACHINE: dict[str, Any] = {
     "machine": {"nodes": 8},
     "topology": {"type": "switch"},
     "network": {"latency": f"{LATENCY}ps", "bandwidth": "unlimited"},
-    "mpi": {"detector": {"timeout": f"{TIMEOUT}ps"}},
+    "mpi": {"detector": {"timeout": f"{TIMEOUT}ps"}, "fault_tolerance": True},
 }
 HEARTBEAT = {"mpi.detector.type": "heartbeat", "mpi.detector.period": f"{PERIOD}ps"}
 WAYS: list[dict[str, Any]] = [*({"shards": shards} for shards in (1, 2, 3, 7)), {"isolation": "process"}]
@@ -104,8 +104,10 @@ def test_the_timeout_detector_gives_up_after_the_timeout(more_ps: int) -> None:
         assert result.virtual_time_ps == hang_ps + for_ps
 
 
-def test_without_fault_tolerance_nobody_is_given_up() -> None:
-    result = simulate(asleep, ranks=2, machine=MACHINE, ft=False, fail="hang:rank=1,at=300us,for=10s")
+@pytest.mark.parametrize("mpi", [{"fault_tolerance": False}, {}])
+def test_a_hang_alone_kills_nobody_in_a_run_that_is_not_said_to_be_fault_tolerant(mpi: dict[str, Any]) -> None:
+    machine = {**MACHINE, "mpi": mpi}
+    result = simulate(asleep, ranks=2, machine=machine, fail="hang:rank=1,at=300us,for=10s")
     assert result.values[1] == 10**9 + 10 * 10**12
     assert not result.failures
 
@@ -174,8 +176,12 @@ def test_what_is_wrong_is_said(fail: list[str], said: str) -> None:
 
 
 def test_collectives_by_ftco_and_hangs_do_not_go_together() -> None:
-    with pytest.raises(ConfigError, match="leave one of them out"):
+    with pytest.raises(ConfigError) as caught:
         run("hang:rank=1,at=1ms,for=1ms", collectives="ftco")
+    assert str(caught.value).startswith("--fail hang:rank=1,at=1ms,for=1ms: FTCO's own timeouts")
+    failures = {"hangs": [{"rank": 1, "at": "1ms", "for": "1ms"}]}
+    with pytest.raises(ConfigError, match=r"failures|drop the hang"):
+        simulate(steps, ranks=7, machine={**MACHINE, "failures": failures}, collectives="ftco")
 
 
 def send_once(call: str) -> int:

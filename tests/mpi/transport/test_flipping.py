@@ -138,3 +138,94 @@ def test_what_is_wrong_is_said(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         simulate(checked, ranks=2, fail=text)
     assert said in str(caught.value)
+
+
+def made(kind: str) -> list[Any]:
+    """Make a window or a communicator, by messages that may be hit, and tell what this rank knows of it."""
+    import time
+
+    import numpy as np
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    told: list[Any] = []
+
+    def attempt(act: Any, *args: Any) -> Any:
+        try:
+            told.append(act(*args))
+        except MPI.Exception as error:
+            told.append(error.Get_error_class())
+            return None
+        return told.pop()
+
+    def others(group: Any) -> Any:
+        return group.Translate_ranks(None, comm.group)
+
+    time.sleep(1e-6 * comm.rank)
+    if kind in ("Create", "Allocate"):
+        memory = np.zeros(4 * (comm.rank % 4 + 1), int)
+        window = MPI.Win.Create(memory, 8, comm=comm) if kind == "Create" else MPI.Win.Allocate(64, 8, comm=comm)
+        for act in (window.Put, window.Get):
+            window.Fence()
+            attempt(act, np.full(4, comm.rank), (comm.rank + 2) % comm.size)
+            attempt(window.Fence)
+        told.append(bytes(window.tomemory()))
+    elif kind == "Split":
+        part = comm.Split(comm.rank % 2, -comm.rank)
+        told += [part.rank, others(part.group)]
+    else:
+        half = comm.Split(comm.rank % 2)
+        inter = attempt(half.Create_intercomm, 0, comm, 1 - comm.rank % 2)
+        if inter:
+            told.append(others(inter.remote_group))
+            merged = attempt(inter.Merge, comm.rank % 2 == 1)
+            told += [merged.rank, others(merged.group)] if merged else []
+    return told
+
+
+MADE = st.tuples(st.integers(0, RANKS - 1), st.sampled_from([0, 3, 8, 30, 45]), st.integers(0, 127))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(["Create", "Allocate", "Split", "Inter"]), MADE, st.integers(2, RANKS))
+def test_a_flip_reaches_its_receiver_only_whatever_is_made_by_that_message(
+    kind: str, flip: tuple[int, int, int], shards: int
+) -> None:
+    told = "flip:message,rank={},at={}us,bit={}".format(*flip)
+    alone, apart = (simulate(made, ranks=RANKS, args=[kind], fail=told, shards=each) for each in (1, shards))
+    assert (alone.ended, alone.digest, alone.values) == (apart.ended, apart.digest, apart.values)
+
+
+def test_what_a_window_s_owner_has_not_got_is_refused_there_if_the_origin_was_told_another_size() -> None:
+    def program() -> list[int]:
+        import time
+
+        import numpy as np
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+        time.sleep(1e-6 * comm.rank)
+        window = MPI.Win.Create(np.zeros(4, int), 8, comm=comm)
+        window.Lock_all()
+        errors = []
+        for target in range(comm.size):
+            try:
+                window.Put(np.ones(16, int), target)
+                errors.append(0)
+            except MPI.Exception as error:
+                errors.append(error.Get_error_class())
+        try:
+            window.Flush_all()
+        except MPI.Exception as error:
+            errors.append(error.Get_error_class())
+        window.Unlock_all()
+        return errors
+
+    from xsim_py.mpi.constants import ERR_RMA_RANGE
+
+    for shards in (1, 2, 4):
+        result = simulate(program, ranks=4, fail="flip:message,rank=2,at=0.5us,bit=10", shards=shards)
+        refused = [ERR_RMA_RANGE] * 4
+        believed = [ERR_RMA_RANGE, ERR_RMA_RANGE, 0, ERR_RMA_RANGE, ERR_RMA_RANGE]
+        # Rank 3 has got the message, and passed on to rank 1 what it read there.
+        assert result.values == [refused, believed, refused, believed]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.mpi.wanted_algorithms import uses_ftco
 from xsim_py.units import format_time
 
 from .detector import Detector, DetectorSettings
@@ -35,16 +34,3 @@ def detector_settings(spec: Any, network: Network) -> DetectorSettings:
         shown, least = format_time(settings.timeout_ps, digits=None), format_time(least_ps, digits=None)
         raise spec.error("mpi.detector.timeout", f"{shown} is less than {why}, {least}: the living would seem dead")
     return settings
-
-
-def check_hangs(spec: Any) -> None:
-    """Refuse processes that stand still where something would take them for dead by itself.
-
-    Raises
-    ------
-    ConfigError
-        Collectives are FTCO's.
-    """
-    if uses_ftco(spec.mpi.collectives):
-        said = "FTCO's own time limits for processes that hang are not simulated; leave one of them out"
-        raise spec.error("failures.hangs", said)

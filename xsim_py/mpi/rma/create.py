@@ -58,7 +58,7 @@ def _tell_all(comm: Communicator, name: str, window: Window, size_bytes: int) ->
     said = _SIZE_AND_UNIT.pack(size_bytes, window.unit)
     table = gather_everywhere(channel(comm, Note(name), check=False), said)
     shapes = window.service.shapes
-    found = shapes.get(window.comm.cid)
+    found = shapes.get(window.comm.cid) if comm.fabric.alike else None
     if found is None:
         each = [(0, 1) if entry is None else _SIZE_AND_UNIT.unpack(entry) for entry in table]
         found = shapes[window.comm.cid] = Shape([size for size, _ in each], [unit for _, unit in each])

@@ -213,7 +213,9 @@ class Window:
         assert place is not None
         found = self._locate(place)
         if found is None:
-            detail = f"bytes {place.displacement + place.low} to {place.displacement + place.high} are not attached"
+            lacks = "not attached" if self.flavor == c.WIN_FLAVOR_DYNAMIC else f"not in {len(self.memory)} bytes"
+            first = place.displacement * (1 if self.flavor == c.WIN_FLAVOR_DYNAMIC else self.unit)
+            detail = f"bytes {first + place.low} to {first + place.high} are {lacks}"
             self.service.answer(self, packet.source, DONE, packet.ticket, c.ERR_RMA_RANGE, detail)
             return
         memory, offset = found
@@ -235,7 +237,9 @@ class Window:
     def _locate(self, place: TargetPlace) -> tuple[memoryview, int] | None:
         """The memory that elements are in, and where the first one's origin is in it; None where there is none."""
         if self.flavor != c.WIN_FLAVOR_DYNAMIC:
-            return self.memory, place.displacement * self.unit
+            offset = place.displacement * self.unit
+            within = offset + place.low >= 0 and offset + place.high <= len(self.memory)
+            return (self.memory, offset) if within or place.low == place.high else None
         for address, memory in self.regions.items():
             offset = place.displacement - address
             if offset + place.low >= 0 and offset + place.high <= len(memory):

@@ -111,6 +111,8 @@ class Fabric(HotFabric):
         Whether receives may be posted without `Mailbox.post`, and messages used again.
     equally_far : bool
         Whether any two ranks are.
+    alike : bool
+        Whether all members of a collective get the same out of it: what follows is made once for all of a shard.
     in_order : bool
         Whether the network itself keeps the messages of one rank to another one in order.
     uniform : dict
@@ -122,6 +124,7 @@ class Fabric(HotFabric):
     """
 
     mailbox_class: type[Mailbox] = Mailbox
+    alike = True
     in_order = True
 
     def __init__(self, shard: Shard, network: Any, links: Any, settings: Settings) -> None:

@@ -46,6 +46,7 @@ class FlippingFabric(Fabric):
         The ranks are stopped at those times, and their collectives go message by message (see `batched.meetings`).
         """
         for flip in flips:
+            self.alike = self.alike and flip.target == "array"
             if self.meetings is not None:
                 self.meetings.deaths.pop(flip.rank, None)
             if not self.shard.local(flip.rank):
