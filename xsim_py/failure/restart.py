@@ -48,5 +48,6 @@ class RestartPolicy(NamedTuple):
         if found["delay_ps"] < 0:
             problems.append(f"delay: {value} is negative")
         if problems:
-            raise ConfigError(*(OptionProblem("restart", f"{text}: {problem}; write {_FORM}") for problem in problems))
+            told = f"{text}: " if options else ""
+            raise ConfigError(*(OptionProblem("restart", f"{told}{problem}; write {_FORM}") for problem in problems))
         return cls(**found)

@@ -31,7 +31,8 @@ from xsim_py.errors import ConfigError, OptionProblem, advice
 from xsim_py.failure import FailureModel, RestartPolicy
 from xsim_py.input_files import is_file
 from xsim_py.machine import Machine
-from xsim_py.parameters import COMPUTE, isolation
+from xsim_py.parameters import COMPUTE, isolation, read
+from xsim_py.run import simulate
 from xsim_py.study.columns import key_columns
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
@@ -279,6 +280,12 @@ class _Planner:
             **({} if times is None else {"compute": str(times)}),
             "wall_limit": None if limit_ps is None else limit_ps / PS_PER_S,
         }
+        try:
+            read({**(simulate.__kwdefaults__ or {}), **arguments})
+        except ConfigError as error:  # that of one run, in its words
+            for problem in map(str, error.problems):
+                self._refuse(*problem.split(": ", 1))
+            return None
         return PlannedRun(columns, settings, arguments, self._key(settings, arguments, machine.hash))
 
     def _key(self, settings: dict[str, Any], arguments: dict[str, Any], config: str) -> str:
@@ -379,8 +386,9 @@ class _Planner:
                     seed=0,
                     known_calls=known_calls(),
                 )
-            with self._refusing("restart"):
-                RestartPolicy.parse(options["restart"] or "on-abort")
+            if options["restart"] is not None:
+                with self._refusing("restart"):
+                    RestartPolicy.parse(options["restart"])
             self.failures[asked] = len(self.reading.problems) == before
         return self.failures[asked]
 
@@ -396,7 +404,8 @@ class _Planner:
                     other = f"{problem.path}: " if problem.path not in ("", entry) else ""
                     self._refuse(f"set.{entry}", f"{other}{problem.message}")
                 else:
-                    for line in str(problem).splitlines():
+                    said = problem.message if isinstance(problem, OptionProblem) else str(problem)
+                    for line in said.splitlines():
                         self._refuse(key, line)
 
     def _refuse(self, key: str, message: str) -> None:
