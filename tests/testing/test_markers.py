@@ -66,6 +66,23 @@ def test_a_wrong_timeout_of_a_mark_is_a_usage_error(told: dict[str, Any], wrong:
     assert str(error.value) == wrong
 
 
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        ({"machne": "gige"}, "the mark ranks takes no machne; did you mean machine?"),
+        ({"label": True}, "the mark ranks takes no label: the plugin gives it; leave it out"),
+        (
+            {"isolation": "process"},
+            "the mark ranks takes no isolation: the ranks of a test live in the process of pytest; leave it out",
+        ),
+    ],
+)
+def test_an_option_that_a_test_cannot_have_is_a_usage_error(told: dict[str, Any], wrong: str):
+    with pytest.raises(pytest.UsageError) as error:
+        wish(said("ranks", 2, **told))
+    assert str(error.value) == wrong
+
+
 def test_the_nearest_mark_counts_and_other_marks_do_not():
     found = wish(said("slow"), said("ranks", 4), said("ranks", 2))
     assert found is not None

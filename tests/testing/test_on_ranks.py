@@ -1,3 +1,4 @@
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -18,9 +19,27 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 def test_each_failure_is_that_of_its_test(failing: Session):
-    assert failing.outcomes.pop("test_passes") == "PASSED"
-    assert set(failing.outcomes.values()) == {"FAILED"}, failing.text
-    assert len(failing.outcomes) == 14
+    outcomes = {**failing.outcomes}
+    assert outcomes.pop("test_passes") == "PASSED"
+    assert {name for name, outcome in outcomes.items() if outcome == "ERROR"} == {
+        "test_set_up", "test_teardown", "test_torn_down"
+    }  # fmt: skip
+    assert Counter(outcomes.values()) == {"ERROR": 3, "FAILED": 14}, failing.text
+
+
+def test_what_fixtures_raise_in_ranks_is_an_error_at_setup_or_teardown(failing: Session):
+    assert re.findall(r"^_+ (ERROR at \w+) of (\w+) _+$", failing.text, re.M) == [
+        ("ERROR at teardown", "test_teardown"),
+        ("ERROR at setup", "test_set_up"),
+        ("ERROR at teardown", "test_torn_down"),
+        ("ERROR at teardown", "test_raises_and_is_torn_down"),
+    ]
+    assert "PASSED test_failing.py::test_torn_down" in failing.text
+    said = failing.text.partition("ERROR at teardown of test_torn_down")[2].partition("ERROR at")[0]
+    assert "LookupError: left\nE           raised on rank 1 of 2" in said
+    assert "rank 0, test_failing.py:106 in left: comm.barrier()" in said
+    assert "contextlib" not in failing.text
+    assert "assert 2 == 5" in failing.of("test_raises_and_is_torn_down")
 
 
 def test_a_rank_raises_while_others_wait_and_the_roll_call_says_where(failing: Session):
@@ -60,7 +79,7 @@ def test_other_ends_of_the_job(failing: Session):
     assert "SystemExit: 3" in failing.of("test_exit")
     assert "the wall limit was reached" in failing.of("test_late")
     assert "MPI_ERR_RANK" in failing.of("test_error_of_mpi")
-    assert "ZeroDivisionError" in failing.of("test_teardown")
+    assert "ZeroDivisionError" in failing.text
     assert "async functions are not tests that run on ranks" in failing.of("test_async")
     assert "rank 7 does not exist; there are 2, 0 to 1" in failing.of("test_a_rank_that_is_not_there")
 

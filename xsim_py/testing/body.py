@@ -28,6 +28,7 @@ from .holding import PATIENCE_PS, Holding
 from .rank_fixtures import Fixtures, Outside, Owner, is_of_plugin
 
 _STALLED = 3
+_STACKS = ExitStack.close.__code__.co_filename
 _TITLES = {"value": "fixture {}", "param": "parameter of {}", "instance": "self.{}", "closure": "what {} calls"}
 NO_FAILURES = (pytest.skip.Exception, pytest.xfail.Exception)
 ENDS = (KeyboardInterrupt, pytest.exit.Exception)
@@ -40,6 +41,8 @@ class Raised(NamedTuple):
     clock_ps: int
     rank: int
     error: BaseException
+    when: str
+    """As in a report of pytest: ``setup`` and ``teardown`` are those of the fixtures in the rank."""
 
 
 class Body(FoundInRanks):
@@ -107,25 +110,32 @@ class Body(FoundInRanks):
 
     def __call__(self) -> None:
         """Run in the rank that is running."""
-        noted = len(self.raised)
+        noted, stack = len(self.raised), ExitStack()
         self._begun.append(current.rank())
-        with self._noting():
+        with self._noting("setup"):
             for handler in self._log[0]:
                 logging.getLogger().addHandler(handler)
             logging.getLogger().setLevel(self._log[1])
-            self._run()
+            owner, fixtures = self._set_up(stack)
+            with self._noting("call"):
+                self._run(owner, fixtures)
         self.passed += noted == len(self.raised)
+        # What ends the fixtures may wait for others, who wait for this rank: what it has raised is known before.
+        with self._noting("teardown"):
+            stack.close()
 
     @contextmanager
-    def _noting(self) -> Iterator[None]:
-        """Keep what is raised in this block, and go on after it."""
+    def _noting(self, when: str) -> Iterator[None]:
+        """Keep what is raised in this block, and continue after it."""
         fiber = current.running()
         try:
             yield
         except BaseException as raised:
             error = raised.error if isinstance(raised, Alone) else raised
             without_simulator(error)
-            self.raised.append(Raised(fiber.clock_ps, fiber.rank.number, error))
+            while error.__traceback__ is not None and error.__traceback__.tb_frame.f_code.co_filename == _STACKS:
+                error.__traceback__ = error.__traceback__.tb_next
+            self.raised.append(Raised(fiber.clock_ps, fiber.rank.number, error, when))
             fiber.rank.shard.control.breaks_off(fiber.rank.number)
             if len(self.raised) == 1:
                 self._debug(error)
@@ -133,27 +143,29 @@ class Body(FoundInRanks):
             # Who quits a debugger leaves it suspended, and for this rank only.
             self._item.config.pluginmanager.getplugin("capturemanager").resume_global_capture()
 
-    def _run(self) -> None:
+    def _set_up(self, stack: ExitStack) -> tuple[Owner, Fixtures]:
+        """Have what the test needs in the running rank; `stack` ends it."""
         module = import_module(self._names[0])
         apply(self._changes.get())
         outside: dict[str, dict[str, Any]] = {kind: {} for kind in _TITLES}
         for (kind, name), value in self._outside.get().items():
             outside[kind][name] = value
         owner = self._owner(module, outside["instance"])
-        # What ends the fixtures may wait for others, who wait for this rank: what it has raised is known before.
-        with ExitStack() as stack, self._noting():
-            fixtures = Fixtures(self._item, owner, Outside(**outside, copied=self._copied), stack)
-            for name in self._inside:
-                fixtures.value(name)
-            draw_alike(owner.function, self._seed, self._examples)
-            if isinstance(owner.instance, unittest.TestCase):
-                _run_test_case(owner.instance)
-                return
-            names = self._item._fixtureinfo.argnames
-            result = owner.function(**{name: fixtures.value(name) for name in names})
-            if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
-                getattr(result, "close", lambda: None)()
-                pytest.fail("async functions are not tests that run on ranks", pytrace=False)
+        fixtures = Fixtures(self._item, owner, Outside(**outside, copied=self._copied), stack)
+        for name in self._inside:
+            fixtures.value(name)
+        return owner, fixtures
+
+    def _run(self, owner: Owner, fixtures: Fixtures) -> None:
+        draw_alike(owner.function, self._seed, self._examples)
+        if isinstance(owner.instance, unittest.TestCase):
+            _run_test_case(owner.instance)
+            return
+        names = self._item._fixtureinfo.argnames
+        result = owner.function(**{name: fixtures.value(name) for name in names})
+        if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
+            getattr(result, "close", lambda: None)()
+            pytest.fail("async functions are not tests that run on ranks", pytrace=False)
 
     def _copied(self, name: str, value: Any) -> Any:
         """Copy for the running rank a fixture that is asked for only now."""

@@ -13,16 +13,24 @@ The two plugins that have a mark `mpi` are told apart by its arguments.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
+
+from xsim_py.errors import advice
 
 _PARAMETER = "_xsim_ranks"
 
 DEFAULT_RANKS = 2
 _DEFAULT_PARALLEL = 3  # of mpi-pytest
 _UNITS = {"s": 1, "m": 60, "h": 3600}
+_OF_PLUGIN = "the plugin gives it"
+_NOT_OF_TESTS = {
+    **dict.fromkeys(("program", "args", "kind", "ranks", "label", "stdout", "stderr", "progress"), _OF_PLUGIN),
+    "isolation": "the ranks of a test live in the process of pytest",
+}
 _NO_TEXT = "the mark {} takes {}"
 
 WITHOUT_MPI = "need --with-mpi option to run"
@@ -77,7 +85,7 @@ def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_
     """
     for mark in node.iter_markers():
         if mark.name == "ranks":
-            return Wish(_numbers(mark, mark.args or usual or (DEFAULT_RANKS,)), dict(mark.kwargs))
+            return Wish(_numbers(mark, mark.args or usual or (DEFAULT_RANKS,)), _options(mark))
         if mark.name == "parallel" and mark.name in foreign:
             return _parallel(mark)
         if mark.name == "mpi" and "ranks" in mark.kwargs and "mpi(ranks)" in foreign:
@@ -87,6 +95,20 @@ def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_
     if with_mpi and "mpi" in foreign and any(mark.name == "mpi_xfail" for mark in node.iter_markers()):
         return Wish(usual or (DEFAULT_RANKS,), {}, least=1)
     return None
+
+
+def _options(mark: pytest.Mark) -> dict[str, Any]:
+    """Return what a mark says besides the numbers of ranks: parameters of `simulate`."""
+    if mark.kwargs:
+        from xsim_py.run import simulate  # most marks have none, and it is much to import
+
+        known = [name for name in inspect.signature(simulate).parameters if name not in _NOT_OF_TESTS]
+        for name in mark.kwargs:
+            if name in _NOT_OF_TESTS:
+                raise pytest.UsageError(f"the mark ranks takes no {name}: {_NOT_OF_TESTS[name]}; leave it out")
+            if name not in known:
+                raise pytest.UsageError(f"the mark ranks takes no {name}; {advice(name, known)}")
+    return dict(mark.kwargs)
 
 
 def _parallel(mark: pytest.Mark) -> Wish:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,13 +17,19 @@ from xsim_py.process.python.watchers import let_coverage_tell_ranks_apart
 from xsim_py.run import simulate
 from xsim_py.units import format_time, spans
 
-from .body import ENDS, NO_FAILURES, Body
+from .body import ENDS, NO_FAILURES, Body, Raised
 from .handed_over import Snapshot
 from .markers import Wish
 from .rank_fixtures import looks_at_mpi
 
-OTHERS = pytest.StashKey[list[tuple[str, str]]]()
-"""What the ranks have raised that the report of a test does not show: titles and tracebacks."""
+OTHERS = pytest.StashKey[dict[str, list[tuple[str, str]]]]()
+"""By the phase of a test, what ranks have raised that its report does not show: titles and tracebacks."""
+
+WHEN = pytest.StashKey[str]()
+"""The phase of which the report of the call is, if that is another one."""
+
+_LATE = pytest.StashKey[BaseException]()
+"""What fixtures have raised in ranks when they were torn down."""
 
 UNTIL = pytest.StashKey[float]()
 """When the time is over that pytest-timeout grants a test, on the clock of `time.monotonic`."""
@@ -86,8 +92,14 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
     try:
         if result.ended == "interrupted":
             raise KeyboardInterrupt
-        findings = [str(finding) for finding in getattr(result, "findings", ())]
-        failure = _failure(item, body, ranks, result.report if result.ended != "finished" else "")
+        findings = [finding.report() for finding in getattr(result, "findings", ())]
+        report = result.report if result.ended != "finished" else ""
+        late = [each for each in body.raised if each.when == "teardown" and not isinstance(each.error, NO_FAILURES)]
+        early = [each for each in body.raised if each.when != "teardown" or isinstance(each.error, ENDS)]
+        only_late = late and all(isinstance(each.error, NO_FAILURES) for each in early)
+        failure = _failure(item, early, body.passed, ranks, "" if only_late else report)
+        if late and _LATE not in item.stash:
+            item.stash[_LATE] = cast(Any, _failure(item, late, body.passed, ranks, report if only_late else ""))
         if failure is None and findings:
             failure = pytest.fail.Exception("\n".join(findings), pytrace=False)
         elif findings and failure is not None and not isinstance(failure, NO_FAILURES):
@@ -114,9 +126,17 @@ def _shared_warnings(item: Any, shared: Sequence[str]) -> list[str]:
     return [said.format(", ".join(new))] if new else []
 
 
-def _failure(item: Any, body: Body, ranks: int, report: str) -> BaseException | None:
+def raise_late(item: Any) -> None:
+    """Raise what the fixtures of a test have raised in its ranks when they were torn down."""
+    if _LATE in item.stash:
+        error = item.stash[_LATE]
+        del item.stash[_LATE]
+        raise error
+
+
+def _failure(item: Any, raised: list[Raised], passed: int, ranks: int, report: str) -> BaseException | None:
     """Return what a test is to raise, with a note on which ranks it was, and who waits where."""
-    raised = sorted(body.raised, key=lambda each: each[:2])
+    raised.sort(key=lambda each: each[:2])
     ends = next((each.error for each in raised if isinstance(each.error, ENDS)), None)
     if ends is not None:
         return ends
@@ -126,7 +146,7 @@ def _failure(item: Any, body: Body, ranks: int, report: str) -> BaseException | 
             quiet = [f"rank {each.rank}: {each.error}" for each in raised]
             return pytest.fail.Exception("\n".join([report, *quiet]), pytrace=False)
         expected = [each.error for each in raised if isinstance(each.error, pytest.xfail.Exception)]
-        return next(iter(expected or [] if body.passed else [each.error for each in raised]), None)
+        return next(iter(expected or [] if passed else [each.error for each in raised]), None)
     first = failed[0]
     groups: dict[str, list[int]] = {}
     for each in failed:
@@ -135,7 +155,10 @@ def _failure(item: Any, body: Body, ranks: int, report: str) -> BaseException | 
     when = format_time(first.clock_ps, digits=None)
     note = f"raised on {_named(alike)} of {ranks}, at {when}"
     _add(first.error, f"{note}\n{report}" if report else note)
-    item.stash[OTHERS] = [(f"Raised on {_named(others)}", text) for text, others in groups.items()]
+    sections = [(f"Raised on {_named(others)}", text) for text, others in groups.items()]
+    item.stash.setdefault(OTHERS, {})[first.when] = sections
+    if first.when == "setup":
+        item.stash[WHEN] = first.when
     return first.error
 
 

@@ -264,8 +264,20 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Show what the other ranks have raised."""
     report = yield
-    if call.when == "call" and item.stash.get(_ON_RANKS, False):
-        from .on_ranks import OTHERS
+    if call.when != "setup" and item.stash.get(_ON_RANKS, False):
+        from .on_ranks import OTHERS, WHEN
 
-        report.sections += item.stash.get(OTHERS, [])
+        if call.when == "call" and report.failed:
+            report.when = item.stash.get(WHEN, report.when)
+        report.sections += item.stash.get(OTHERS, {}).get(report.when, [])
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Any:
+    """Raise what fixtures have raised in ranks when they were torn down."""
+    yield
+    if item.stash.get(_ON_RANKS, False):
+        from .on_ranks import raise_late
+
+        raise_late(item)

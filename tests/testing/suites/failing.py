@@ -89,3 +89,33 @@ def test_a_rank_that_is_not_there(comm):
 
 def test_passes():
     pass
+
+
+@pytest.fixture
+def refused(comm):
+    if comm.rank == 1:
+        raise KeyError("refused")
+    comm.barrier()
+
+
+@pytest.fixture
+def left(comm):
+    yield
+    if comm.rank == 1:
+        raise LookupError("left")
+    comm.barrier()
+
+
+@pytest.mark.ranks(2)
+def test_set_up(refused):
+    pass
+
+
+@pytest.mark.ranks(2)
+def test_torn_down(left):
+    pass
+
+
+@pytest.mark.ranks(2)
+def test_raises_and_is_torn_down(comm, left):
+    assert comm.size == 5

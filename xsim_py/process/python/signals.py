@@ -70,8 +70,11 @@ def _kill(pid: int, number: int) -> None:
         _raise_signal(number)
 
 
-def _no_timer(*_: Any) -> None:
-    raise NotImplementedError("timers that send signals are not simulated")
+def _no_timer(name: str) -> Callable[..., None]:
+    def refuse(*_: Any) -> None:
+        raise NotImplementedError(f"signal.{name} is not simulated; use threading.Timer, which runs in virtual time")
+
+    return refuse
 
 
 def _blocked(rank: Rank) -> set[signal.Signals]:
@@ -158,7 +161,7 @@ PATCHED: Table = (
     ("signal", _OWN, {"sigwait": in_ranks(_wait_for), "pthread_sigmask": in_ranks(_mask)}),
     ("signal", _OWN, {"sigwaitinfo": in_ranks(_wait_info), "sigtimedwait": in_ranks(_wait_info)}),
     ("signal", _OWN, {"sigpending": in_ranks(lambda: set(_pending(current.rank())))}),
-    ("signal", "refused: no timers send signals", {"alarm": in_ranks(_no_timer), "setitimer": in_ranks(_no_timer)}),
+    ("signal", "refused: no timers send signals", {name: in_ranks(_no_timer(name)) for name in ("alarm", "setitimer")}),
     ("os", "virtual: to the rank itself; to its children, real; else refused", {"kill": in_ranks(_kill)}),
 )
 
