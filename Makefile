@@ -23,7 +23,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 CONSTRAINTS := tests/constraints.txt
 PINNED := PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS)
 
-.PHONY: help demo test versions bench ftco-figures xsim-figures bench-peers browser campaign ulfm conformance clients clean
+.PHONY: help demo test versions bench ftco-figures xsim-figures pictures bench-peers browser campaign ulfm conformance clients clean
 
 help:
 	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
@@ -32,6 +32,7 @@ help:
 	@echo 'make bench     measure speed and memory, against themselves'
 	@echo 'make ftco-figures  compute figures 8 to 10 of the FTCO paper again (an hour; goes on where it was interrupted)'
 	@echo 'make xsim-figures  compute figures 1 to 3 of the xSim paper again (half an hour; the same)'
+	@echo 'make pictures  draw the pictures of the documentation again that show something else today (an hour)'
 	@echo 'make bench-peers  measure speed beside SimGrid (minutes; fetches it from Debian where apt is there)'
 	@echo 'make browser   look at pages (--report) in a real browser (fetches Chromium from Debian where apt is there)'
 	@echo 'make campaign  the property tests, and spoilt inputs, with many more random cases (an hour or so)'
@@ -107,6 +108,9 @@ browser: $(VENV)/installed-test
 	    $$([ "$$(id -u)" = 0 ] || echo sudo -n) apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null || true; \
 	fi
 	@$(BIN)/python -m tests.browser
+
+pictures: $(VENV)/installed-test
+	@$(BIN)/python -m tests.pictures --write --jobs $(JOBS)
 
 campaign: $(VENV)/installed-test
 	@HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

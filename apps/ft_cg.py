@@ -416,11 +416,16 @@ def repeated(problem: Problem, losses: list[Loss]) -> tuple[int, State, list[str
         parts = np.split(before, grid.ranks)
         edges = {rank: part[[0, -1]] for rank, part in enumerate(parts) if rank not in loss.ranks}
         together = problem.arguments.recovery == "li"
+        holes = np.concatenate([part * (rank not in loss.ranks) for rank, part in enumerate(parts)])
         for first, count in loss.groups(together):
             around = {
                 rank: edges[rank][-1 if rank < first else 0] for rank in (first - 1, first + count) if rank in edges
             }
-            x[grid.rows_of(first, count)] = interpolated(problem, first, count, loss.value, around)
+            rows = grid.rows_of(first, count)
+            x[rows] = interpolated(problem, first, count, loss.value, around)
+            holes[rows] = x[rows]
+            well = well and solved(problem, space, holes, rows, loss.value)
+            holes[rows] = 0
         if problem.linear and loss.groups(True) == loss.groups(together):
             was, now = norm(before - solution), norm(x - solution)
             well = well and now <= was * (1 + 1e-12) + ROUND_OFF * norm(solution)
@@ -429,6 +434,16 @@ def repeated(problem: Problem, losses: list[Loss]) -> tuple[int, State, list[str
     while not problem.ended(iteration, state):
         iteration, state = iteration + 1, problem.method.step(space, state)
     return iteration, state, lines, well
+
+
+def solved(problem: Problem, space: Whole, x: np.ndarray, rows: range, value: float) -> bool:
+    """Return True if some rows of x solve their equations to rounding, by the product with the whole matrix."""
+    known = problem.grid.right_side(rows) if problem.linear else problem.first(rows) * 0
+    left = (space.product(x) - value * x)[rows]
+    return bool(
+        np.abs(left - known).max()
+        <= ROUND_OFF * (np.abs(known).max() + (8 + problem.grid.peak + abs(value)) * np.abs(x).max())
+    )
 
 
 def judged(part: Part, space: Distributed, iteration: int, state: State) -> tuple[list[str], bool]:

@@ -141,7 +141,7 @@ def rerun(page: Path, folder: Path, *, checked: bool = False) -> str:
         Run what `xsim run` runs with its checks; see `findings`.
     """
     text = page.read_text(encoding="utf-8")
-    environment = _prepare(folder, checked=checked)
+    environment = prepared(folder, checked=checked)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
     pieces, done = [], 0
@@ -175,7 +175,7 @@ def _report(folder: Path) -> Path:
     return folder.parent / f"{folder.name}-report.txt"
 
 
-def _prepare(folder: Path, *, checked: bool) -> dict[str, str]:
+def prepared(folder: Path, *, checked: bool = False) -> dict[str, str]:
     """Put `xsim`, `python` and `mpiexec` of this environment, and the example programs, where a page finds them."""
     shutil.copytree(ROOT / "apps", folder / "apps", ignore=shutil.ignore_patterns("__pycache__"))
     tools = folder.parent / f"{folder.name}-bin"

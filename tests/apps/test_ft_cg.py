@@ -177,6 +177,15 @@ def test_only_rollback_loses_data_with_their_copy(recovery: str):
             "return self.grid._replace(peak=7).with_peak(laplacian",
             ("--solver", "power"),
         ),
+        *(
+            (
+                "return np.linalg.solve(matrix - value * np.eye(len(matrix)), known.ravel()).reshape(known.shape)",
+                "return np.zeros(known.shape)",
+                ("--recovery", recovery, "--solver", solver, "--die", f"2@{at}", "--die", f"3@{at}"),
+            )
+            for recovery in ("lossy", "li")
+            for solver, at in (("cg", 5), ("power", 5), ("lanczos", 1))
+        ),
     ],
 )
 def test_its_judgement_can_fail(text: str, spoilt: str, options: tuple[str, ...], tmp_path: Path):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.apps.helpers import APPS, simulated
+from tests.apps.helpers import APPS, simulated, spoilt
 from tests.campaign import CAMPAIGN
 
 PROGRAM = "lattice_boltzmann.py"
@@ -106,7 +106,7 @@ def test_a_copy_that_dies_with_its_strip_is_lost():
 
 
 @pytest.mark.parametrize(
-    ("mended", "spoilt"),
+    ("mended", "wrong"),
     [
         ("(told.tau - 0.5) / 3)", "(told.tau - 0.4) / 3)"),
         ("return [(low + high) / 2", "return [(low + high) / 2.02"),
@@ -115,17 +115,25 @@ def test_a_copy_that_dies_with_its_strip_is_lost():
             "given.append(comm.isend(self.means(-populations, way)",
         ),
         ("copies.kept[step][0] if step", "copies.kept[step][0] * 1.001 if step"),
-        ("after[TO_UP, -1]", "after[TO_UP, 0]"),
+        ("after[TO_UP, -1], up", "after[TO_UP, 0], up"),
     ],
 )
-def test_the_judge_finds_what_is_wrong(tmp_path: Path, mended: str, spoilt: str):
+def test_the_judge_finds_what_is_wrong(tmp_path: Path, mended: str, wrong: str):
     text = (APPS / PROGRAM).read_text(encoding="utf-8")
     assert text.count(mended) == 1
-    (tmp_path / PROGRAM).write_text(text.replace(mended, spoilt), encoding="utf-8")
+    (tmp_path / PROGRAM).write_text(text.replace(mended, wrong), encoding="utf-8")
     (tmp_path / "recovery.py").write_bytes((APPS / "recovery.py").read_bytes())
     run = simulated(tmp_path / PROGRAM, "--columns", 32, "--steps", 32, "--die", "3@20", ranks=8, ft=True)
     assert run.out.endswith("right: False\n")
     assert run.status == 1
+
+
+def test_the_judge_compares_what_copies_give_back_with_the_bits_that_one_process_computes(tmp_path: Path):
+    old = "strip.step, (strip.populations, strip.lost) = step, data"
+    app = spoilt(tmp_path, PROGRAM, old, f"{old}; strip.populations = equilibrium(*moments(strip.populations))")
+    told = ("--columns", 32, "--steps", 32, "--die", "3@20", "--recovery", "buddy")
+    verdicts = [simulated(each, *told, ranks=8, ft=True).out.splitlines()[-1] for each in (PROGRAM, app)]
+    assert verdicts == ["right: True", "right: False"]
 
 
 @pytest.mark.parametrize("words", [["--rows", 65], ["--rows", 0], ["--tau", 0.5], ["--every", 0], ["--columns", 0]])

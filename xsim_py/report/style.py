@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from xsim_py.atomic_files import atomic_path
 from xsim_py.errors import ConfigError
 
+from . import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
@@ -97,14 +99,16 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, target: str | Path) -> None:
-    """Write a picture, whole or not at all; the name's suffix says how."""
+    """Write a picture, whole or not at all; the name's suffix says how, and a PNG file says what it shows."""
     from matplotlib import rc_context
     from matplotlib.text import Text
+
+    metadata = {shown.KEY: shown.digest_of(figure)} if str(target).lower().endswith(".png") else None
 
     for text in figure.findobj(Text):  # names may have dollars in them, which would begin a formula
         text.set_parse_math(False)
     with atomic_path(target) as path, rc_context({"text.parse_math": False}):
-        figure.savefig(path)
+        figure.savefig(path, metadata=metadata)
 
 
 def time_scale(time_s: float) -> tuple[float, str]:
