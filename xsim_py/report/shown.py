@@ -1,4 +1,4 @@
-"""What a picture shows, as text: data, names and colours, not pixels; and its digest, which PNG files carry.
+"""The data, names and colours of a picture as text, which is not its pixels; PNG files carry the digest of that.
 
 Two pictures with one digest show the same, whatever font or version of matplotlib drew them. So a picture
 of a page can be compared with one that is drawn today.
