@@ -29,7 +29,7 @@ def asked(**told: Any) -> RunParameters:
 
 def test_what_is_not_said_is_none_or_empty():
     assert asked() == RunParameters(
-        1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, *[False] * 7, (), (), None
+        1, None, [], 0, 1, {}, None, None, "auto", (), None, None, 0, *[False] * 6, None, (), (), None
     )
 
 

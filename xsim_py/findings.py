@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from xsim_py.units import spans
 
-__all__ = ["CATEGORIES", "Finding", "by_place"]
+__all__ = ["CATEGORIES", "RACES", "Checks", "Finding", "by_place", "chosen"]
 
 CALL_ORDERING: Final = "CallOrdering"
 INVALID_PARAMETER: Final = "InvalidParameter"
@@ -34,6 +34,43 @@ CATEGORIES: Final = (
     INPUT_HAZARD,
 )
 """The classes of the MPI Bugs Initiative (Laurent, Saillard, Quinson, Correctness 2021) that a finding can be of."""
+
+
+RACES: Final = "races"
+"""Asks for the races of messages that change nothing, too."""
+
+
+class Checks(NamedTuple):
+    """The classes of mistakes that a checked run reports.
+
+    Attributes
+    ----------
+    classes : frozenset of str
+        The classes of `CATEGORIES` that are reported.
+    races : bool
+        Whether races of messages that change nothing are listed, too.
+    """
+
+    classes: frozenset[str] = frozenset(CATEGORIES)
+    races: bool = False
+
+
+def chosen(text: str) -> Checks:
+    """Return what ``ResourceLeak,MessageRace`` (only these), ``-ResourceLeak`` (all others) or ``races`` asks for.
+
+    Raises
+    ------
+    ValueError
+        There is no such class.
+    """
+    words = [word.strip() for word in text.split(",")]
+    names = {word.removeprefix("-") for word in words if word != RACES}
+    unknown = sorted(names.difference(CATEGORIES))
+    if unknown:
+        raise ValueError(f"unknown class {unknown[0]!r}; the classes are {', '.join(CATEGORIES)}, and {RACES}")
+    only = names.intersection(words)
+    without = {word[1:] for word in words if word.startswith("-")}
+    return Checks(frozenset(only or CATEGORIES) - without, RACES in words)
 
 
 class Finding(NamedTuple):

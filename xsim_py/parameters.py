@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.code_origin import package_name
 from xsim_py.errors import ConfigError, close_match
+from xsim_py.findings import Checks, chosen
 from xsim_py.input_files import is_file
 from xsim_py.units import PS_PER_S, parse_time_ps
 
@@ -30,7 +31,6 @@ COLLECTIVES: Final = (*ALGORITHMS, *WAYS)
 COMPUTE: Final = ("none", "measured")
 """What computing may cost; or it is ``record=FILE``, or what a file says."""
 RECORD: Final = "record="
-RACES: Final = "races"
 RESILIENCE: Final = ("legio",)
 """The layers under which an unmodified program outlives failures."""
 
@@ -173,7 +173,7 @@ class RunParameters(NamedTuple):
     trace: bool
     profile: bool
     links: bool
-    check: bool | str
+    check: Checks | None
     private: tuple[str, ...]
     share: tuple[str, ...]
     """The packages of which each rank has its own modules, and those that all ranks share."""
@@ -226,9 +226,13 @@ def _flag(value: Any) -> bool:
     return value
 
 
-def _check(value: Any) -> bool | str:
-    """Return whether the program's use of MPI is checked, or ``races`` where harmless races are listed, too."""
-    return value if value == RACES else _flag(value)
+def _check(value: Any) -> Checks | None:
+    """Return what is reported of the program's use of MPI; None if it is not checked."""
+    if isinstance(value, Checks):
+        return value
+    if isinstance(value, str | list | tuple):
+        return chosen(",".join(_texts(value)))
+    return Checks() if _flag(value) else None
 
 
 def _text(value: Any) -> str:

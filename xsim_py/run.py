@@ -54,7 +54,7 @@ def simulate(
     trace: bool = False,
     profile: bool = False,
     links: bool = False,
-    check: bool | str = False,
+    check: bool | str | Sequence[str] = False,
     private: str | Sequence[str] = (),
     share: str | Sequence[str] = (),
     schedule: Any = None,
@@ -123,9 +123,10 @@ def simulate(
         Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profiler`).
     links : bool
         Find out what each link of the network has carried: the table ``links``, see `link_loads.links_table`.
-    check : bool or str
-        Look for mistakes in the use of MPI: `Result.findings`, and status 5 where there are some. ``"races"`` also
-        lists the races of messages that change nothing. All ranks are in one shard, as greenlets.
+    check : bool, str or list of str
+        Look for mistakes in the use of MPI: `Result.findings`, and status 5 if there are some. ``"ResourceLeak"``
+        reports only this class, ``"-ResourceLeak"`` all others; ``"races"`` also lists the races of messages that
+        change nothing. All ranks are in one shard, as greenlets.
     private : str, or sequence of str
         Installed packages of which each rank has its own modules, besides those that import mpi4py; ``"all-imported"``
         tries all that are pure Python. With those that the machine's ``process.private`` names.

@@ -43,6 +43,8 @@ def test_prints_the_findings_and_nothing_else(simulator: FakeSimulator, capsys):
         (["check", "--races"], "races"),
         (["run", "--check"], True),
         (["run", "--check=races"], "races"),
+        (["run", "--check=-ResourceLeak,races"], "-ResourceLeak,races"),
+        (["check", "--check=MessageRace"], "MessageRace"),
         (["run"], False),
     ],
 )
@@ -148,6 +150,8 @@ def test_a_job_that_is_started_again_has_forked_processes(by_way, simulator: Fak
     assert [call.isolation for call in simulator.calls] == ["process", "greenlets"]
 
 
-def test_another_value_of_check_is_answered_with_what_to_write(capsys):
-    assert main(["run", "-n", "2", "--check=foo", "prog.py"]) == 2
-    assert "--check=foo is not known; write --check or --check=races" in capsys.readouterr().err
+def test_an_unknown_class_is_answered_with_those_that_there_are(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prog.py").touch()
+    assert main(["run", "-n", "2", "--check=ResourceLeak,Leak", "prog.py"]) == 2
+    assert "check: unknown class 'Leak'; the classes are CallOrdering, InvalidParameter" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from math import factorial
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -113,3 +114,26 @@ def test_one_choice_can_be_made_otherwise() -> None:
     second = usual.choices[1]
     other = replay(gathers, usual.choices, second, second.alternatives[0], ranks=4, stdout=io.StringIO())
     assert (first_of(usual), first_of(other)) == ([1, 2, 3], [1, 3, 2])
+
+
+def probes_in_threads(comm: Any) -> int:
+    got: list[int] = []
+    if comm.rank:
+        comm.send(comm.rank, 0)
+        return 0
+    threads = [Thread(target=lambda: got.append(comm.mprobe().recv())) for _ in range(comm.size - 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(got)
+
+
+def test_matched_probes_of_two_threads_depend_on_each_other() -> None:
+    found = wildcards(probes_in_threads, ranks=3, budget=10)
+    assert (found.found, found.is_complete, len(found.classes)) == (2, True, 1)
+    usual = simulate(probes_in_threads, ranks=3, schedule=MatchSchedule({}, watch=True), stdout=io.StringIO())
+    first = usual.choices[0]
+    other = replay(probes_in_threads, usual.choices, first, first.alternatives[0], ranks=3, stdout=io.StringIO())
+    assert other.ended == "finished"
+    assert [choice.taken for choice in other.choices] == [2, 1]

@@ -60,6 +60,14 @@ def test_findings_of_the_checks_are_failures(tmp_path: Path):
     assert "test_checked.py:37: ParameterMatching: Comm.recv waits for tag 4" in session.of("test_stalls")
 
 
+def test_classes_of_findings_can_be_chosen(tmp_path: Path):
+    session = run(tmp_path, "--xsim-check=-ResourceLeak", "-k", "leaks or mistakes", suites=("checked",))
+    assert session.outcomes == {"test_leaks": "PASSED", "test_mistakes_and_fails": "FAILED"}, session.text
+    assert "test_checked.py:19: ParameterMatching" in session.text
+    session = run(tmp_path, "--xsim-check=Leak", suites=("checked",))
+    assert "--xsim-check: unknown class 'Leak'; the classes are CallOrdering" in session.text
+
+
 def test_a_mark_without_ranks_is_an_error_of_its_file_alone(tmp_path: Path):
     (tmp_path / "test_zero.py").write_text("import pytest\n\n@pytest.mark.ranks(0)\ndef test_zero(): pass\n")
     session = run(tmp_path, "--continue-on-collection-errors", suites=("checked",))

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from xsim_py.code_origin import shown
-from xsim_py.findings import BUFFERING_HAZARD, MESSAGE_RACE, Finding, by_place
-from xsim_py.parameters import RACES
+from xsim_py.findings import BUFFERING_HAZARD, MESSAGE_RACE, Checks, Finding, by_place
 from xsim_py.schedules import MatchSchedule, Shake, otherwise, pairs_of
 
+from .ignored import is_ignored
 from .monitor import Monitor
 from .ordering import would_wait
 
@@ -81,19 +81,23 @@ def checked(
     repeats : bool
         Whether the program may be run again.
     """
-    monitor = Monitor()
+    monitor, wanted = Monitor(), asked.check or Checks()
     began_s = time.process_time()
     result = once(outside, monitor=monitor, progress=progress, started=started)
     spent_s = time.process_time() - began_s
     found = list(monitor.findings())
     if repeats and asked.schedule is None and not asked.restart and result.ended in ("finished", "aborted", "stalled"):
-        further = _FurtherRuns(once, result, spent_s, list_all=asked.check == RACES)
-        if monitor.is_doubtful:
+        further = _FurtherRuns(once, result, spent_s, list_all=wanted.races)
+        if monitor.is_doubtful and BUFFERING_HAZARD in wanted.classes:
             found += _without_buffers(further)
         # A run that has failed may do so only because of its matches.
-        if monitor.wildcards and (result.ended == "finished" or found or result.exit_status == 1):
+        looks = monitor.wildcards and MESSAGE_RACE in wanted.classes
+        if looks and (result.ended == "finished" or found or result.exit_status == 1):
             found += _races(further)
-    result.take_findings(sorted(dict.fromkeys(found), key=by_place))
+    kept = [
+        each for each in dict.fromkeys(found) if each.category in wanted.classes and not is_ignored(each, monitor.start)
+    ]
+    result.take_findings(sorted(kept, key=by_place))
     return result
 
 

@@ -10,10 +10,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from xsim_py import __version__
-from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, options_named, positive, simulation_arguments
+from xsim_py.cli.options import (
+    CHOSEN,
+    PROGRAM_USAGE,
+    add_simulation_options,
+    options_named,
+    positive,
+    simulation_arguments,
+)
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError
-from xsim_py.parameters import RACES, RECORD
+from xsim_py.findings import RACES
+from xsim_py.parameters import RECORD
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
@@ -60,6 +68,13 @@ def add_check_parser(commands: Any) -> list[Action]:
             const=RACES,
             dest="check",
             help="list the races of messages that change nothing, too; they are no mistakes",
+        ),
+        add(
+            CHOSEN,
+            action="store_const",
+            const=CHOSEN,
+            dest="check",
+            help="report only these classes of mistakes, or all but -CLASS; races: as --races",
         ),
         add(
             "--against-isolation",

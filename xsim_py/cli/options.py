@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xsim_py import parameters
 from xsim_py.code_origin import ALL_IMPORTED
 from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, OptionProblem
-from xsim_py.parameters import COLLECTIVES, COMPUTE, RACES, RESILIENCE, isolation, one_of, packages
+from xsim_py.parameters import COLLECTIVES, COMPUTE, RESILIENCE, isolation, one_of, packages
 from xsim_py.units import parse_time_ps
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ _FILES = ("--json", "--out", "--trace", "--timeline", "--waits", "--pairs", "--l
 _ABOUT_OUTPUT = (*_FILES, "--view", "--jobs", "-j")
 _FLAGS_ABOUT_OUTPUT = ("--quiet", "--profile", "--fresh")
 _STATUS = {"stalled": 3, "wall limit": 4, "interrupted": 130}
+
+
+CHOSEN = "--check=CLASS[,...]"
 
 
 class Parser(ArgumentParser):
@@ -42,6 +45,14 @@ class Parser(ArgumentParser):
         if unknown and self._subparsers is None:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown
+
+    def _parse_optional(self, arg_string: str) -> Any:
+        """Take a value of ``--check`` only behind ``=``: what follows the option may be the program."""
+        known = self._option_string_actions
+        if arg_string.startswith("--check=") and CHOSEN in known and arg_string not in known:
+            value = arg_string.partition("=")[2]
+            self.add_argument(arg_string, action="store_const", const=value, dest="check", help=SUPPRESS)
+        return super()._parse_optional(arg_string)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where to read more."""
@@ -283,11 +294,11 @@ def add_check_options(parser: ArgumentParser) -> list[Action]:
         ),
         # One word, as argparse sees it: what follows --check may be the program.
         add(
-            f"--check={RACES}",
+            CHOSEN,
             action="store_const",
-            const=RACES,
+            const=CHOSEN,
             dest="check",
-            help="and list the races of messages that change nothing, too",
+            help="report only these classes, or all but -CLASS; races: also list races of messages that change nothing",
         ),
     ]
 

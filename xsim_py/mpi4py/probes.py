@@ -86,7 +86,7 @@ def probe(
         guard.admit_receive(comm, source, None)
     choice = None
     if source == ANY_SOURCE and box.chooser is not None:
-        choice = box.chooser.begin("probe", comm.cid, tag, len(comm.remote))
+        choice = box.chooser.begin("probe", comm.cid, tag, len(comm.remote), takes=take)
         source = choice.forced if choice.forced < choice.count else FREE
     message = box.look(comm.cid, source, tag)
     if message is None:
@@ -130,7 +130,7 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
         looked_in_vain(fiber, (comm.cid, source, tag), wanted)
         return None
     found_on(comm, source)
-    choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count)
+    choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count, takes=take)
     return _taken(comm, message, status, choice, take=take)
 
 

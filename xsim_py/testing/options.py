@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
+from xsim_py.findings import chosen
 from xsim_py.parameters import positive, seed
 
-_NUMBERS = {"seed": seed, "shards": positive}
+
+def _check(value: bool | str) -> object:
+    return value is True or chosen(str(value))
+
+
+_READ: dict[str, Callable[[Any], object]] = {"seed": seed, "shards": positive, "check": _check}
 
 
 def refuse_bad(options: Mapping[str, Any]) -> None:
@@ -33,9 +39,10 @@ def refuse_bad(options: Mapping[str, Any]) -> None:
 
 
 def _problems(options: Mapping[str, Any]) -> Iterator[str]:
-    for name, read in _NUMBERS.items():
+    for name, read in _READ.items():
         try:
-            read(options.get(name, 1))
+            if name in options:
+                read(options[name])
         except ValueError as error:
             yield f"--xsim-{name}: {error}"
     if options.get("check") and options.get("shards", "1") != "1":

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from .alone import StandIn, is_in_rank
+from .chosen_checks import add_check_options
 from .markers import DEFAULT_RANKS, TOO_FEW, Wish, wish_of
 
 _UNDER_MPI = {
@@ -31,7 +32,7 @@ _ON_RANKS = pytest.StashKey[bool]()
 _STATE = pytest.StashKey["_State"]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add our options, and those of the other plugins that are not there."""
     if not any(type(finder) is StandIn for finder in sys.meta_path):
         sys.meta_path.insert(0, StandIn())
@@ -44,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--xsim-seed", metavar="S", help="seed of every random stream")
     add("--xsim-shards", metavar="K", help="in how many parts to simulate; the results are the same")
     add("--xsim-fail", metavar="SPEC", action="append", help="a process that dies: 'rank=1 before its 2nd Allreduce'")
-    add("--xsim-check", action="store_true", help="a finding of the checks is a failure of the test")
+    add_check_options(add, pluginmanager.getplugin("pytestconfig"))
     if not _has_pytest_mpi():
         add("--with-mpi", action="store_true", help="run tests that are marked mpi, as pytest-mpi does")
         add("--only-mpi", action="store_true", help="run nothing but tests that are marked mpi, as pytest-mpi does")
@@ -96,7 +97,7 @@ class _State:
         named = {"machine": "xsim_machine", "seed": "xsim_seed", "shards": "xsim_shards", "fail": "xsim_fail"}
         self.options = {name: get(option) for name, option in named.items() if get(option)}
         if get("xsim_check"):
-            self.options["check"] = True
+            self.options["check"] = get("xsim_check")
         if self.options and not is_in_rank():
             from .options import refuse_bad
 

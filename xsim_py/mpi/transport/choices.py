@@ -95,8 +95,11 @@ class Chooser:
         """Return what the schedule wants for the next choice."""
         return self.wanted[len(self.made)] if len(self.made) < len(self.wanted) else FREE
 
-    def begin(self, kind: str, cid: int = 0, tag: int = 0, count: int = 0) -> OpenChoice:
-        """Begin the next choice, in the running fiber, among so many ranks or requests; 0 where that is not known."""
+    def begin(self, kind: str, cid: int = 0, tag: int = 0, count: int = 0, *, takes: bool = False) -> OpenChoice:
+        """Begin the next choice, in the running fiber, among so many ranks or requests; 0 where that is not known.
+
+        `takes` is True of a receive, and of a probe that takes its message away from other receives.
+        """
         fiber: Any = current.fiber
         choice = OpenChoice(self.rank, len(self.made), kind, self.next_forced(), fiber.clock_ps, here())
         choice.cid, choice.tag, choice.count = cid, tag, count
@@ -104,7 +107,7 @@ class Chooser:
         self.serial += 1
         choice.serial = self.serial
         if self.causes is not None:
-            self.causes.begun(choice, fiber)
+            self.causes.begun(choice, fiber, takes=takes)
         return choice
 
     def among(self, places: Sequence[int], wanted: int, *, several: bool) -> list[int]:
@@ -166,12 +169,12 @@ class Causes:
         """Have what a fiber does from now on depend on these choices, too."""
         self.pasts[fiber] = self.past(fiber) | past
 
-    def begun(self, choice: OpenChoice, fiber: Fiber) -> None:
+    def begun(self, choice: OpenChoice, fiber: Fiber, *, takes: bool) -> None:
         """Note a choice that begins."""
         choice.bit = 1 << len(self.choices)
         choice.past = self.past(fiber)
         self.choices.append(choice)
-        if choice.kind == "receive":
+        if takes:
             self.pending.setdefault(choice.rank, []).append(choice)
 
     def leaves(self, message: Message, rank: Any, *, of_program: bool) -> None:

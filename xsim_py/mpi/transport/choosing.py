@@ -68,7 +68,7 @@ class ChoosingMailbox(Mailbox):
     def _begin(self, cid: int, source: int, tag: int) -> tuple[OpenChoice | None, int, int]:
         """Return the choice, serial and past of a receive that the running fiber begins."""
         chooser = self.chooser
-        choice = chooser.begin("receive", cid, tag) if source == ANY_SOURCE else None
+        choice = chooser.begin("receive", cid, tag, takes=True) if source == ANY_SOURCE else None
         if choice is None:
             chooser.serial += 1
         past = 0 if chooser.causes is None else chooser.causes.past(current.fiber)

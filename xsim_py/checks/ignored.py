@@ -1,0 +1,24 @@
+"""Comments of a program that say which classes of findings are not reported at their lines."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xsim_py.findings import Finding
+
+_COMMENT = re.compile(r"#\s*xsim:\s*ignore\[([\w\s,]*)\]")
+
+
+def is_ignored(finding: Finding, start: str) -> bool:
+    """Return True if the line of a finding has a comment ``# xsim: ignore[CLASS, ...]`` that names its class.
+
+    `start` is the folder from which files are named.
+    """
+    path = os.path.join(start, finding.file)
+    linecache.checkcache(path)
+    comments = _COMMENT.findall(linecache.getline(path, finding.line))
+    return finding.category in {word.strip() for words in comments for word in words.split(",")}

@@ -1,0 +1,29 @@
+"""The option ``--xsim-check``, alone or with the classes of mistakes that are reported."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any
+
+_OPTION = "--xsim-check"
+
+
+def add_check_options(add: Any, config: Any) -> None:
+    """Add the option, and each of its values that is given: only as one word, for what follows it may be a test."""
+    add(_OPTION, action="store_true", help="a finding of the checks is a failure of the test")
+    add(
+        f"{_OPTION}=CLASS[,...]",
+        action="store_const",
+        const="CLASS",
+        dest="xsim_check",
+        help="of these; -CLASS: all others",
+    )
+    words = [
+        *config.getini("addopts"),
+        *shlex.split(os.environ.get("PYTEST_ADDOPTS", "")),
+        *config.invocation_params.args,
+    ]
+    for word in dict.fromkeys(map(str, words)):
+        if word.startswith(f"{_OPTION}="):
+            add(word, action="store_const", const=word.partition("=")[2], dest="xsim_check")
