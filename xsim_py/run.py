@@ -167,6 +167,12 @@ def simulate(
     return result
 
 
+def refuse_wrong_input(program: Any, *, machine: str | Path | Mapping[str, Any] = "gige", **parameters: Any) -> None:
+    """Raise the ConfigError that `simulate` would raise before it runs anything, and run nothing."""
+    told = {**(simulate.__kwdefaults__ or {}), **parameters}
+    make_job(read(told, wrong(program, told["ranks"], wall_limit=told["wall_limit"])), program, machine)
+
+
 def _end_ps(result: str | Path | Result) -> int:
     """Return when the run of a result has ended, in picoseconds of virtual time."""
     if isinstance(result, str | Path):

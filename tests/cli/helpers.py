@@ -21,6 +21,9 @@ class FakeSimulator:
         self.raises: BaseException | None = None
         self.first_process = True
 
+    def refuse_wrong_input(self, program: str, **told: Any) -> None:
+        """Nothing is wrong here."""
+
     def simulate(self, program: str, **told: Any) -> Result:
         self.calls.append(SimpleNamespace(program=program, **told))
         if self.raises is not None:

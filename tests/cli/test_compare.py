@@ -63,3 +63,11 @@ def test_bad_lists_are_bad_input(simulator: FakeSimulator, capsys):
     assert main(["compare", "--machines", "gige,,shmem", "-n", "4", "prog.py"]) == 2
     assert main(["compare", "--machines", "gige", "-n", "4,x", "prog.py"]) == 2
     assert capsys.readouterr().err.count("xsim: ") == 4
+
+
+def test_what_is_wrong_for_one_machine_is_told_before_any_runs(tmp_path, capsys):
+    (tmp_path / "ran.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    words = ["--machines", "gige,shmem", "-n", "2", "--set", "network.latency=1us", "--out", str(tmp_path / "out")]
+    assert main(["compare", *words, str(tmp_path / "ran.py")]) == 2
+    assert "xsim: shmem, 2 ranks: --set network.latency=1us: network: a single node has no" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()

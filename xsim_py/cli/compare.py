@@ -29,6 +29,7 @@ from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import Action, Namespace
+    from collections.abc import Mapping
 
     from xsim_py.report import Comparison, Result
 
@@ -67,6 +68,7 @@ def compare(args: Namespace) -> int:
     check_report(args.report)
     files = {"report": args.report}
     check_outputs(files, folder=args.out, holds=holds, inputs=lambda: simulation_inputs(args, args.machines))
+    _check_all(args, labels)
     results: dict[tuple[str, int], Result] = {}
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     for ranks in args.ranks:
@@ -85,6 +87,19 @@ def compare(args: Namespace) -> int:
             comparison.to_html(args.report, command=repeated_by("compare", args.own, args.program))
     statuses = (exit_status(result.ended, result.exit_status) for result in results.values())
     return next((status for status in statuses if status), 0)
+
+
+def _check_all(args: Namespace, labels: Mapping[str, str]) -> None:
+    """Refuse wrong input of any run before the first one."""
+    from xsim_py.run import refuse_wrong_input
+
+    for label, machine in labels.items():
+        for ranks in args.ranks:
+            try:
+                with options_named():
+                    refuse_wrong_input(**simulation_arguments(args), ranks=ranks, machine=machine)
+            except ConfigError as error:
+                raise ConfigError(*(f"{label}, {ranks:,} ranks: {problem}" for problem in error.problems)) from None
 
 
 def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result, str]:
