@@ -14,7 +14,7 @@ from tests.cases import ROOT
 from tests.fuzz.programs import programs as random_programs
 from tests.fuzz.simulated import MACHINES, simulated
 from tests.isolated import LINKS, STORAGE, WAYS, Program, differences, large, programs, seen
-from xsim_py import simulate
+from xsim_py import App, simulate
 from xsim_py.errors import ConfigError
 from xsim_py.isolation import Isolation
 from xsim_py.vitals import TICK_S
@@ -86,6 +86,7 @@ def test_new_interpreters_make_no_other_difference():
 
 @pytest.mark.parametrize(("program", "also", "said"), [
     (print, {}, "cannot be given this program: a function is one of this interpreter"),
+    ([App(print, 2)], {}, "cannot be given this program: a function is one of this interpreter"),
     ("1", {"kind": "code", "restart": "on-abort"}, "restart: a new interpreter does not know of an earlier start"),
 ])  # fmt: skip
 def test_what_a_new_interpreter_cannot_do_is_refused(program: Any, also: dict[str, str], said: str):

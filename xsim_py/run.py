@@ -252,8 +252,9 @@ def make_job(
 
 def _origin(asked: RunParameters, program: Any, machine: Any, **besides: Any) -> bytes:
     """Return what another interpreter makes the same job of."""
+    programs = [app.program for app in program] if isinstance(program, list | tuple) else [program]
     try:
-        if callable(program):
+        if any(map(callable, programs)):
             raise TypeError("a function is one of this interpreter")
         return dumps((asked, program, machine, besides))
     except Exception as error:

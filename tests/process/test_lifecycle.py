@@ -271,6 +271,14 @@ def test_process_ids_differ_and_others_cannot_be_killed(tmp_path: Path):
     assert os.getppid() > 0
 
 
+@pytest.mark.parametrize("call", ["alarm(1)", "setitimer(signal.ITIMER_REAL, 1)"])
+def test_a_timer_that_sends_a_signal_is_refused_with_what_to_use(tmp_path: Path, call: str):
+    done = launch(tmp_path, f"import signal; signal.{call}")
+    name = call.partition("(")[0]
+    said = f"NotImplementedError: signal.{name} is not simulated; use threading.Timer, which runs in virtual time"
+    assert said in done.err
+
+
 def test_signals_have_handlers_for_each_rank(tmp_path: Path):
     before = signal.getsignal(signal.SIGUSR1), signal.getsignal(signal.SIGINT)
     done = launch(

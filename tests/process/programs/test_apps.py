@@ -1,6 +1,7 @@
 """Several programs in one job, each for some of the ranks."""
 
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,13 @@ def test_the_result_names_them_all_and_has_the_values_of_functions():
     result = simulate([App("pass", 1, kind="code"), App(lambda: 3, 1)], ranks=2)
     assert result.program.startswith("-c : ")
     assert result.values == [None, 3]
+
+
+def test_another_interpreter_finds_the_same_program_again(tmp_path: Path):
+    program = program_of("python", ["-O", "-c", "print(__debug__)", "x"], start=str(tmp_path))
+    again = pickle.loads(pickle.dumps(program))
+    assert (again.code, list(again.argv), again.flags) == (program.code, list(program.argv), program.flags)
+    assert again.start == str(tmp_path)
 
 
 def test_only_the_first_rank_has_the_program_on_standard_input(tmp_path: Path):

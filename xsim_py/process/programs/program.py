@@ -63,6 +63,7 @@ class Program:
 
     def __init__(self, target: Any, *, kind: str, args: Sequence[Any], start: str | None = None) -> None:
         self.kind = kind
+        self._target = target
         self.args = list(args)
         self.folder: Path | None = None
         self.home: Path | None = None
@@ -86,6 +87,12 @@ class Program:
         self._names["__package__"] = None if self.spec is None else self.spec.parent
         if self.file is not None:
             self._names["__file__"] = self.file
+
+    def __reduce__(self) -> Any:
+        """Have another process find and compile it anew."""
+        if self.function is not None:
+            raise TypeError("a function is one of this interpreter")
+        return _found_again, (self._target, self.kind, self.args, self.start, self.flags)
 
     def _load_script(self, target: Any) -> None:
         path = Path(self.start, target)
@@ -261,3 +268,9 @@ def _not_python(name: str, error: Exception) -> str:
         return f"{name}: does not compile: its code is nested too deeply, or too large"
     line = getattr(error, "lineno", None)
     return f"{name}{f':{line}' if line else ''}: not a Python program: {getattr(error, 'msg', error)}"
+
+
+def _found_again(target: Any, kind: str, args: Sequence[Any], start: str, flags: dict[str, Any]) -> Program:
+    program = Program(target, kind=kind, args=args, start=start)
+    program.flags.update(flags)
+    return program
