@@ -63,6 +63,7 @@ from xsim_py.process.programs.private_modules import separate
 from xsim_py.process.programs.program import Program
 from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
 from xsim_py.process.ranks import context, current, meter
+from xsim_py.process.ranks.fiber import free_abandoned
 from xsim_py.process.ranks.memory import patient_collector
 from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.shard import Control, Shard, weak_getter
@@ -389,6 +390,7 @@ class Job:
             context.forget()
             os_calls.forget()
             current.fiber = None
+            free_abandoned()
 
     def _ended(
         self, start: tuple[int, frozenset[CallSite]], met: Schedule | None, parts: list[ShardResult] | None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from xsim_py.mpi.constants import ANY_TAG
-from xsim_py.process.ranks.dead_objects import keep_for_ever
+from xsim_py.process.ranks.dead_objects import keep
 
 from .mailbox import ClosedMailbox, Mailbox
 from .message import (
@@ -193,7 +193,7 @@ class Fabric(HotFabric):
     def close(self, rank: Rank) -> None:
         """Have what comes for a rank from now on vanish: it has died."""
         # What its receives and buffers hold are objects of a dead program, whose ``__del__`` must not run.
-        keep_for_ever(rank.mpi)
+        keep(rank.mpi)
         rank.mpi = ClosedMailbox(rank.mpi or self.open(rank))
 
     # ------------------------------------------------------------------------------------------ the way out

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from . import current, fiber, private_state
-from .dead_objects import keep_for_ever
+from .dead_objects import keep
 from .own_modules import shadowed
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _remember() -> None:
 def release(rank: Rank, *, dead: bool) -> None:
     """Take away what belonged to a rank that will not run again.
 
-    A dead rank's objects must not be freed: their ``__del__`` is code of the program.
+    A dead rank's objects are kept until `dead_objects.free`: their ``__del__`` is code of the program.
     """
     if current.installed is rank:
         if rank.modules is not None:
@@ -102,7 +102,7 @@ def release(rank: Rank, *, dead: bool) -> None:
     if rank.private_state is not None:
         private_state.drop(rank.private_state)
     if dead:
-        keep_for_ever((rank.main, rank.modules, rank.private_state, rank.extra))
+        keep((rank.main, rank.modules, rank.private_state, rank.extra))
     rank.main = rank.modules = rank.argv = rank.path = rank.private_state = None
     rank.bare = False
 

@@ -9,8 +9,7 @@ Only this file switches greenlets. Everything that blocks goes through `Fiber.pa
 
 A fiber that is abandoned (its rank died, or the run ended while it was parked) must never run again, not even a
 ``finally``. A greenlet that is collected is first thrown `GreenletExit`, which would unwind the user's stack; so an
-abandoned greenlet is made immortal. That costs its memory (about 6 KB and what its frames refer to) until the process
-ends.
+abandoned greenlet is kept until the end of the run (see `dead_objects`).
 
 A program may have greenlets of its own, which switch among themselves; one of them may call MPI. So once a program has
 looked at `greenlet`, a fiber notes at each `park` where it is to go on.
@@ -30,7 +29,7 @@ from greenlet import getcurrent, greenlet
 from xsim_py import vitals
 
 from . import current
-from .dead_objects import keep_for_ever
+from .dead_objects import free, keep, keep_for_ever, never_free
 
 if TYPE_CHECKING:
     from .rank import Rank
@@ -174,7 +173,7 @@ class Fiber:
         """Never run this fiber again; see the head of this file."""
         glet, self.greenlet = self.greenlet, None
         if glet is not None and not glet.dead:
-            keep_for_ever(glet)
+            keep(glet)
 
 
 class MortalFiber(Fiber):
@@ -359,6 +358,11 @@ def dismiss_workers() -> None:
         _idle.pop().switch([])  # to end like this takes half of what it takes to be collected
 
 
+def free_abandoned() -> None:
+    """Free the fibers that were abandoned, and what else was kept of dead ranks; none of their code runs."""
+    free(_idle)
+
+
 _roaming = False  # whether fibers may be in greenlets of the program's, so that each notes where it is to go on
 
 
@@ -372,6 +376,7 @@ def keep_idle() -> None:
     """Keep workers that are let go from now on: this process ends soon, and the system takes back all at once."""
     global _keeps_idle
     _keeps_idle = True
+    never_free()
 
 
 # For `sync`: a global is found sooner than an attribute of a class.

@@ -476,7 +476,8 @@ class Shard:
         What is left of the ranks goes at once: it is full of cycles, and Python looks for those late, if ever.
         """
         for rank in self.ranks:
-            rank.fiber.abandon()
+            for fiber in (rank.fiber, *(rank.extra or {}).get("fibers", ())):
+                fiber.abandon()
             rank.fiber = rank.shard = rank.mpi = rank.extra = None  # type: ignore[assignment]
         self.ranks.clear()
         self.at = self.ranks
