@@ -117,3 +117,32 @@ def test_what_is_made_in_a_function_of_an_installed_package_at_exit_belongs_to_t
         package.enter(comm)
         """
     assert sorted(launch(tmp_path, text, ranks=2).lines) == ["bye of 0", "bye of 1"]
+
+
+def test_weakref_finalizers_run_among_the_functions_of_atexit_where_the_first_was_made(tmp_path: Path):
+    """The order is that of CPython."""
+    text = """
+        import atexit, weakref
+        class Thing: pass
+        first, second, late = Thing(), Thing(), Thing()
+        atexit.register(lambda: weakref.finalize(late, print, "never"))
+        atexit.register(print, "before")
+        weakref.finalize(first, print, "first")
+        atexit.register(print, "after")
+        weakref.finalize(second, print, "second")
+        """
+    assert launch(tmp_path, text).lines == ["after", "second", "first", "before"]
+
+
+def test_no_object_is_asked_for_its_class(tmp_path: Path):
+    text = """
+        class Asked:
+            @property
+            def __class__(self):
+                print("asked")
+                return object
+        class Finalized:
+            def __del__(self): print("finalized")
+        asked, one = Asked(), Finalized()
+        """
+    assert launch(tmp_path, text).lines == ["finalized"]

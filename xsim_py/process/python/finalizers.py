@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _WAITING = "finalizers that wait"
 _MADE = "finalizers"
 _CLASSES = "classes with finalizers"
+_SHUT_DOWN = "weakref.finalize does nothing any longer"
 _OVER = "finalizers are over"
 _MOST = 1000  # waiting, where one more of the rank's own comes; each keeps what its object refers to
 _FEW = 256  # ranks in the run; more would look too long for what each has left that nothing holds
@@ -128,11 +129,6 @@ def end(rank: Rank) -> None:
     extra = rank.extra
     if extra is not None:
         _catch_up(rank)
-        made: dict[Any, None] = extra.get(_MADE, {})
-        while made:
-            each = made.popitem()[0]
-            if each.atexit:
-                _try(each)
     modules: dict[str, Any] = rank.modules or {}
     classes = () if extra is None else tuple(extra.get(_CLASSES, ()))
     if not classes:  # as in most ranks: then only a generator may have something to do, and programs hold few
@@ -162,11 +158,12 @@ def _finalizable(table: dict[str, Any], classes: tuple[type, ...]) -> list[Any]:
     found, seen, todo = [], {id(table)}, list(table.values())[::-1]
     while todo:
         each = todo.pop()
-        is_of_class = isinstance(each, classes)
-        if not (is_of_class or isinstance(each, (*_CONTAINERS, GeneratorType))) or id(each) in seen:
+        # Not `isinstance`, which asks each object for its class: that may be code of a package.
+        kind = type(each)
+        if not issubclass(kind, (*classes, *_CONTAINERS, GeneratorType)) or id(each) in seen:
             continue
         seen.add(id(each))
-        if isinstance(each, _CONTAINERS):
+        if issubclass(kind, _CONTAINERS):
             todo += gc.get_referents(each)[::-1]
         else:
             found.append(each)
@@ -184,10 +181,27 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
         fiber = current.here()
         if fiber is not None and not is_for_all():
             _listen()
-            fiber.rank.private(_MADE, dict)[self] = None
+            _made_in(fiber.rank)[self] = None
             _owners[self] = fiber.rank
 
     return initialize
+
+
+def _made_in(rank: Rank) -> dict[Any, None]:
+    """Return the finalizers of a rank; they run as one function of `atexit`, of the moment when the first was made."""
+    if _MADE not in (rank.extra or {}):
+        rank.private("atexit", list).append((_run_made, (rank,), {}))
+    made: dict[Any, None] = rank.private(_MADE, dict)
+    return made
+
+
+def _run_made(rank: Rank) -> None:
+    made = _made_in(rank)
+    while made:
+        each = made.popitem()[0]
+        if each.atexit:
+            _try(each)
+    rank.private(_SHUT_DOWN, lambda: True)
 
 
 _owners: dict[Any, Rank] = {}
@@ -203,8 +217,9 @@ def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
         if died is not None:
             return _run_in(rank, self)
         _owners.pop(self)
-        (rank.extra or {}).get(_MADE, {}).pop(self, None)
-        return real(self, died)
+        extra = rank.extra or {}
+        extra.get(_MADE, {}).pop(self, None)
+        return None if _SHUT_DOWN in extra else real(self, died)
 
     return call
 
