@@ -370,7 +370,8 @@ class Job:
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
-            parts[0].shared = shared_state.findings(sum(len(self.blocks[number]) for number in numbers))
+            there = sum(len(self.blocks[number]) for number in numbers)
+            parts[0].shared = shared_state.findings(there, lambda: bool(self.control.stop_reason))
             parts[0].computed, parts[0].called = self._computed(), self.called()
             pack(parts, self.apart_by)
             if self.profile is not None:

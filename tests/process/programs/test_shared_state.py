@@ -14,7 +14,8 @@ import pytest
 from mpi4py import MPI
 
 from tests.process.launch import Launched, launch, simulated
-from xsim_py.process.programs.writing_lines import is_flag, line_in_package, line_in_program
+from xsim_py.process.programs import writing_lines
+from xsim_py.process.programs.writing_lines import Flag, ProgramLines, flags, line_in_package
 
 PACKAGE = """\
 import json
@@ -57,6 +58,12 @@ def use(key):
         made = object()
     _cache[key] = made
     settings.setdefault("first", 1)
+
+_owned = []
+_kept = []
+
+def own(what):
+    _owned.append(what)
 """
 
 
@@ -245,7 +252,8 @@ def test_a_flag_is_what_all_lines_set_to_the_same(tmp_path: Path, texts: list[st
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
     files[0].write_text(f"# of the owner\n{texts[0]}")
-    assert is_flag("package.owner", "n", 3, map(str, [*files, tmp_path / "none.py"])) == yes
+    candidates = {"owner.n": Flag("package.owner", "n", 3), "owner.other": Flag("package.owner", "other", None)}
+    assert flags(candidates, map(str, [*files, tmp_path / "none.py"])) == ({"owner.n"} if yes else set())
 
 
 def test_what_the_collector_calls_is_in_no_rank(tmp_path: Path):
@@ -283,4 +291,30 @@ def test_the_line_of_the_program_that_changes_a_name_is_found(
 ):
     file = str(tmp_path / "prog.py")
     Path(file).write_text(text)
-    assert line_in_program(owner, "n", [file], whole=whole) == (None if line is None else (file, line))
+    found = ProgramLines([file], lambda: False).find(owner, "n", whole=whole)
+    assert found == (None if line is None else (file, line))
+
+
+def test_each_file_is_read_once_for_all_names_and_of_packages_so_many_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "site-packages").mkdir()
+    package, own = tmp_path / "site-packages" / "package.py", tmp_path / "own.py"
+    package.write_text("a.n = 1\nb.m = 1\nb.late = 1\n")
+    own.write_text("\n\n\nb.m = 2\nc.k['x'] = 1\n")
+    monkeypatch.setattr(writing_lines, "_MOST_LINES", 2)
+    lines = ProgramLines([str(package), str(own)], lambda: False)
+    for file in (package, own):
+        file.unlink()
+    found = [lines.find("", "n", whole=False), lines.find("", "m", whole=False), lines.find("", "k", whole=True)]
+    assert found == [(str(package), 1), (str(own), 4), (str(own), 5)]
+    assert lines.find("", "late", whole=False) is None
+    assert ProgramLines([str(package)], lambda: True).find("", "n", whole=False) is None
+
+
+def test_what_a_package_keeps_for_itself_is_said_only_if_the_program_changes_it(tmp_path: Path):
+    text = """
+        pkg.own(rank)
+        pkg._kept.append(rank)
+        """
+    assert names(run(tmp_path, text)) == ["common_to_all._kept"]

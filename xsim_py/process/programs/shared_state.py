@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.machinery import ExtensionFileLoader
@@ -91,9 +91,9 @@ def leave_out(*packages: str) -> None:
         active.left_out.update(packages)
 
 
-def findings(ranks: int) -> dict[str, str]:
-    """Return a sentence about each name that ranks of this process have changed for each other."""
-    return {} if active is None or ranks < 2 else active.findings(ranks)
+def findings(ranks: int, is_stopped: Callable[[], bool]) -> dict[str, str]:
+    """Return a sentence about each name that ranks of this process have changed for each other, unless stopped."""
+    return {} if active is None or ranks < 2 else active.findings(ranks, is_stopped)
 
 
 # ------------------------------------------------------------------------------------- what the program's code says
@@ -423,7 +423,7 @@ class _Sharing:
                 if not _is_made_once(name, new):
                     yield self._changes.setdefault(name, _Change(table)), old, new
 
-    def findings(self, ranks: int) -> dict[str, str]:
+    def findings(self, ranks: int, is_stopped: Callable[[], bool]) -> dict[str, str]:
         """Return a sentence about each name that ranks have changed for each other."""
         for change, old, new in self._found():
             change.is_late, change.now = True, new
@@ -433,25 +433,35 @@ class _Sharing:
             for name, write in self._writes.items()
             if write.matters(ranks)
         }
-        for name, change in self._changes.items():
-            if name not in self._writes and name.partition(".")[0] not in self.left_out:
-                found.update(self._judged(name, change))
-        return found
+        changes = {
+            name: change
+            for name, change in self._changes.items()
+            if name not in self._writes and name.partition(".")[0] not in self.left_out
+        }
+        return found | self._judged(changes, is_stopped) if changes else found
 
-    def _judged(self, name: str, change: _Change) -> Iterator[tuple[str, str]]:
-        """Yield a name that has changed and the sentence about it, if the change matters."""
-        from .writing_lines import is_flag, line_in_package, line_in_program  # not above: few programs change one
+    def _judged(self, changes: dict[str, _Change], is_stopped: Callable[[], bool]) -> dict[str, str]:
+        """Return the names whose changes matter, and the sentence about each."""
+        from .writing_lines import Flag, ProgramLines, flags, line_in_package  # not above: few programs change one
 
-        module, last = change.table.module, name.rpartition(".")[2]
-        owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
-        files = dict.fromkeys(code.co_filename for code in self.codes.values())
-        found = line_in_program(owner, last, files, whole=change.table.whole)
-        if change.matters(by_program=found is not None):
-            if found is None and not change.ranks and is_flag(module.__name__, last, change.now, _files()):
-                return
-            found = found or line_in_package(last, str(getattr(module, "__file__", "")))
-            place = "" if found is None else f"{shown(found[0], self._start)}:{found[1]}"
-            yield name, self._sentence(name, change.ranks, place)
+        lines = ProgramLines(dict.fromkeys(code.co_filename for code in self.codes.values()), is_stopped)
+        found: dict[str, Any] = {}
+        perhaps: dict[str, Flag] = {}
+        for name, change in changes.items():
+            module, last = change.table.module, name.rpartition(".")[2]
+            owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
+            line = lines.find(owner, last, whole=change.table.whole)
+            # What only its package changes, and calls its own, is its own affair.
+            if change.matters(by_program=line is not None) and (line is not None or not last.startswith("_")):
+                found[name] = line or line_in_package(last, str(getattr(module, "__file__", "")))
+                if line is None and not change.ranks:
+                    perhaps[name] = Flag(module.__name__, last, change.now)
+        settled = flags(perhaps, [] if is_stopped() else _files())
+        said = {}
+        for name in found.keys() - settled:
+            place = "" if found[name] is None else f"{shown(found[name][0], self._start)}:{found[name][1]}"
+            said[name] = self._sentence(name, changes[name].ranks, place)
+        return said
 
     def _sentence(self, name: str, ranks: list[int], place: str) -> str:
         package = name.partition(".")[0]

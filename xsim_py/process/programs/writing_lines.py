@@ -5,10 +5,12 @@ from __future__ import annotations
 import linecache
 import re
 from ast import literal_eval
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from xsim_py.code_origin import of_program
 
 _ASSIGNED = r"\s*(?:\[.*\]\s*)?(?:[-+*/%|&^@]|//|\*\*|<<|>>)?=(?!=)"
 _CHANGED = r"\.(?:add|append|appendleft|clear|discard|extend|insert|pop|popitem|remove|setdefault|sort|update)\("
@@ -17,35 +19,69 @@ _NOT_OWN = r"(?<!self\.)(?<!cls\.)"
 Line = tuple[str, int]
 
 
-def line_in_program(owner: str, name: str, files: Iterable[str], *, whole: bool) -> Line | None:
-    """Find the first line of the program that changes a name of a package.
+class Flag(NamedTuple):
+    """A name of a module that has changed, and what it is now."""
+
+    module: str
+    name: str
+    value: Any
+
+
+_MOST_LINES = 400_000
+"""Of private packages; a program of its own has fewer, and all of these are read."""
+_WHOLE = re.compile(rf"{_NOT_OWN}\b(\w+)(?=(?:\.\w+|\s*\[.*\]){_ASSIGNED}|{_CHANGED})")
+_ATTRIBUTE = re.compile(rf"{_NOT_OWN}\b(?=(\w+)\.(\w+){_ASSIGNED})")
+
+
+class ProgramLines:
+    """The first line of a program that changes each name of packages, found in one pass through its files.
 
     Parameters
     ----------
-    owner : str
-        The class that it is an attribute of; empty for a module, which may have any name there.
-    name : str
-        Without what it belongs to.
     files : iterable of str
-        The program's.
-    whole : bool
-        Whether it is a container or an object, in which something has been changed.
-
-    Returns
-    -------
-    file, line
-        None where no line looks like it.
+        The program's own, and then those of private packages, of which the first `_MOST_LINES` lines are read.
+    is_stopped : callable
+        Tells whether the run is to end.
     """
-    word = re.escape(name)
-    if whole:
-        pattern = rf"{_NOT_OWN}\b{word}(?:(?:\.\w+|\s*\[.*\]){_ASSIGNED}|{_CHANGED})"
-    else:
-        pattern = (
-            rf"{_NOT_OWN}\b{re.escape(owner)}\.{word}{_ASSIGNED}" if owner else rf"\b(?!self|cls)\w+\.{word}{_ASSIGNED}"
-        )
-    found = re.compile(pattern)
-    lines = ((file, number, text) for file in files for number, text in enumerate(linecache.getlines(file), 1))
-    return next(((file, number) for file, number, text in lines if found.search(text)), None)
+
+    def __init__(self, files: Iterable[str], is_stopped: Callable[[], bool]) -> None:
+        self._whole: dict[str, Line] = {}
+        self._attributes: dict[tuple[str, str], Line] = {}
+        left = _MOST_LINES
+        for file in sorted(files, key=of_program, reverse=True):
+            lines = linecache.getlines(file)
+            if not of_program(file):
+                lines = lines[:left]
+                left -= len(lines)
+            if is_stopped():
+                return
+            for number, text in enumerate(lines, 1):
+                if "." in text or "[" in text:
+                    self._read(text, (file, number))
+
+    def _read(self, text: str, line: Line) -> None:
+        for match in _WHOLE.finditer(text):
+            self._whole.setdefault(match[1], line)
+        if "=" in text:
+            for match in _ATTRIBUTE.finditer(text):
+                owner, name = match.groups()
+                self._attributes.setdefault((owner, name), line)
+                if not owner.startswith(("self", "cls")):
+                    self._attributes.setdefault(("", name), line)
+
+    def find(self, owner: str, name: str, *, whole: bool) -> Line | None:
+        """Return the first line that changes a name; None where no line looks like it.
+
+        Parameters
+        ----------
+        owner : str
+            The class that it is an attribute of; empty for a module, which may have any name there.
+        name : str
+            Without what it belongs to.
+        whole : bool
+            Whether it is a container or an object, in which something has been changed.
+        """
+        return self._whole.get(name) if whole else self._attributes.get((owner, name))
 
 
 def line_in_package(name: str, file: str) -> Line | None:
@@ -60,41 +96,41 @@ def _lines_in_package(name: str, lines: Iterable[str]) -> Iterable[tuple[int, st
     changed = re.compile(rf"^\s.*(?:\.{word}(?:{_ASSIGNED}|{_CHANGED})|\b{word}(?:\s*\[.*\]{_ASSIGNED}|{_CHANGED}))")
     is_global = False
     for number, text in enumerate(lines, 1):
+        if name not in text:
+            continue
         is_global = is_global or declared.match(text) is not None
         if (is_global and assigned.match(text)) or changed.match(text):
             yield number, text
 
 
-def is_flag(module: str, name: str, value: Any, files: Iterable[str]) -> bool:
-    """Return whether every line that changes a name of a module sets it to this value, which the line spells out.
+def flags(candidates: Mapping[str, Flag], files: Iterable[str]) -> set[str]:
+    """Return the candidates which every line that changes them sets to their value, which the line spells out.
 
     Parameters
     ----------
-    module, name : str
-        What has changed, and whose name it is.
-    value : object
-        What it is now.
+    candidates : mapping of str to Flag
+        The names.
     files : iterable of str
-        Those of all modules; one that does not know the module is of no interest.
+        Those of all modules; one that does not know a module is of no interest.
     """
-    words = module.rpartition(".")[2].encode(), name.encode()
-    own = re.compile(rf"\b(?:self|cls)\.{re.escape(name)}\b")
-    changing = [
-        line
-        for file in files
-        for _, line in _lines_in_package(name, _lines_with(words, file))
-        if own.search(line) is None
-    ]
-    return bool(changing) and all(_spells(line, value) for line in changing)
+    changing: dict[str, list[str]] = {key: [] for key in candidates}
+    words = {word for flag in candidates.values() for word in _words_of(flag)}
+    for file in files if candidates else ():
+        with suppress(OSError, UnicodeDecodeError):
+            text = Path(file).read_bytes()  # not by way of `linecache`, which would keep them all
+            there = {word for word in words if word in text}
+            known = [(key, flag.name) for key, flag in candidates.items() if there.issuperset(_words_of(flag))]
+            lines = text.decode().splitlines() if known else []
+            for key, name in known:
+                own = re.compile(rf"\b(?:self|cls)\.{re.escape(name)}\b")
+                changing[key] += [line for _, line in _lines_in_package(name, lines) if own.search(line) is None]
+    return {
+        key for key, lines in changing.items() if lines and all(_spells(line, candidates[key].value) for line in lines)
+    }
 
 
-def _lines_with(words: Iterable[bytes], file: str) -> list[str]:
-    """Return the lines of a file in which all these words are; no lines if they are not."""
-    with suppress(OSError, UnicodeDecodeError):
-        text = Path(file).read_bytes()  # not by way of `linecache`, which would keep them all
-        if all(word in text for word in words):
-            return text.decode().splitlines()
-    return []
+def _words_of(flag: Flag) -> tuple[bytes, bytes]:
+    return flag.module.rpartition(".")[2].encode(), flag.name.encode()
 
 
 def _spells(line: str, value: Any) -> bool:
