@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 import xsim_py.mpi4py as package
 import xsim_py.mpi4py.typing as our_types
 import xsim_py.mpi4py.util as util
+from tests.process.launch import simulated
 from xsim_py import simulate
 from xsim_py.mpi import per_process
 
@@ -107,3 +110,33 @@ def test_large_messages_of_pkl5_are_those_of_each_rank():
     sizes = (1500, 2500, 3500, 1500)
     assert result.values == [(1000, [(size, 1) for size in sizes]), (2000, [(size, 0) for size in sizes])]
     assert result.findings == ()
+
+
+NAMES = """
+import mpi4py
+from mpi4py import MPI
+print(MPI.__name__, MPI.__package__, MPI.__spec__.name, MPI.__spec__.parent, mpi4py.__name__, mpi4py.__package__)
+print(mpi4py.__spec__.name, mpi4py.__spec__.parent, repr(MPI.Comm), MPI.Comm.__name__, MPI.Comm.__qualname__)
+class Own(MPI.Intracomm): pass
+null = [MPI.COMM_NULL, MPI.WIN_NULL, MPI.FILE_NULL, MPI.INFO_NULL, MPI.REQUEST_NULL, MPI.DATATYPE_NULL, MPI.OP_NULL]
+null += [MPI.GROUP_NULL, MPI.ERRHANDLER_NULL, MPI.MESSAGE_NULL, MPI.SESSION_NULL, MPI.Status(), MPI.Exception(), Own()]
+calls = [hash, len, iter, lambda each: each + 1, lambda each: each < 1, lambda each: each[0]]
+calls += [lambda each: each.nothing, lambda each: setattr(each, "nothing", 1), lambda each: type(each).nothing]
+for each in null:
+    for call in calls:
+        try:
+            print(type(each).__name__, call(each) and "can")
+        except (AttributeError, KeyError, TypeError) as error:
+            print(error)
+try:
+    MPI.nothing
+except AttributeError as error:
+    print(error)
+"""
+
+
+def test_modules_and_types_have_the_names_of_the_real_ones(tmp_path):
+    program = tmp_path / "names.py"
+    program.write_text(NAMES)
+    real = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert simulated(program, ranks=1).lines == real.stdout.splitlines()

@@ -41,6 +41,7 @@ from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
 from xsim_py.mpi4py.session import SESSION_NULL, Session
 from xsim_py.mpi4py.status import Status
 from xsim_py.mpi4py.topocomm import Cartcomm, Distgraphcomm, Graphcomm, Topocomm
+from xsim_py.mpi4py.type_names import give_full_names as _give_full_names
 from xsim_py.mpi4py.win import WIN_NULL, Win
 
 __pyx_capi__: dict[str, object] = _capsules(
@@ -60,6 +61,7 @@ globals().update({name: getattr(_functions, name) for name in _functions.__all__
 
 _take_integers(globals(), but=("p2p", "probes", "collective_calls", "errors"))
 _document(globals())
+_give_full_names(globals())
 __spec__ = _options.watched(__spec__)
 
-del annotations, _capsules, _constants, _datatype, _document, _functions, _op, _options
+del annotations, _capsules, _constants, _datatype, _document, _functions, _give_full_names, _op, _options

@@ -42,8 +42,9 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience:
     if namespace is not None and "mpi4py.MPI" in real:
         _substitute(patches, namespace, real)
     sys.modules["mpi4py"] = package = sys.modules[__package__]
-    patches.set(package, "__name__", "mpi4py")  # under which ``from mpi4py import ...`` looks for modules
+    _name(patches, package, "mpi4py")  # under which ``from mpi4py import ...`` looks for modules
     sys.modules["mpi4py.MPI"] = MPI
+    _name(patches, MPI, "mpi4py.MPI")
     sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
     bind_tables()
     patches.at_end(lambda: per_process.bind(None) if current.host is None else None)
@@ -52,6 +53,15 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience:
         from .resilience import install_resilience
 
         install_resilience(patches, resilience)
+
+
+def _name(patches: Patches, module: ModuleType, name: str) -> None:
+    """Give a module the names that the real one has."""
+    spec = module.__spec__
+    assert spec is not None
+    patches.set(spec, "name", name)
+    patches.set(module, "__package__", spec.parent)
+    patches.set(module, "__name__", name)
 
 
 def bind_tables() -> None:

@@ -4,7 +4,10 @@ import builtins
 import sys
 from pathlib import Path
 
-from tests.process.launch import launch
+import pytest
+
+from tests.process.launch import launch, simulated, write
+from xsim_py.process.programs import program
 
 
 def test_a_module_that_a_rank_makes_itself_is_its_own(tmp_path: Path):
@@ -149,3 +152,65 @@ def test_builtins_that_a_rank_assigns_or_deletes_are_its_own(tmp_path: Path):
     assert done.lines[6:] == ["0 False True", "1 True True", "2 False False"]
     assert builtins.print is real
     assert not hasattr(builtins, "mine")
+
+
+LOOKS = """
+import sys
+
+
+def there():
+    return "".join("-+"[f"mpi4py{name}" in sys.modules] for name in ("", ".rc", ".MPI"))
+"""
+
+
+@pytest.mark.parametrize("isolation", ["greenlets", "process"])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_mpi4py_is_there_for_a_rank_once_the_rank_has_imported_it(tmp_path: Path, isolation: str, shards: int):
+    """Libraries ask so whether they serve a program of MPI; a rank may wait before it imports it."""
+    text = f"""{LOOKS}
+import importlib.util
+import time
+from looks import there as there_too
+number = int(__import__("os").environ["PMI_RANK"])
+found = importlib.util.find_spec("mpi4py").name
+time.sleep(number)
+seen = [there(), there_too()]
+import mpi4py
+seen += [there(), hasattr(mpi4py, "MPI")]
+time.sleep(number)
+from mpi4py import MPI
+seen += [there_too(), hasattr(mpi4py, "MPI"), MPI.COMM_WORLD.rank == number, found]
+time.sleep(1)
+seen += [there(), MPI is sys.modules["mpi4py.MPI"] is importlib.import_module("mpi4py.MPI")]
+print(*seen)
+"""
+    write(tmp_path, {"prog.py": text, "looks.py": LOOKS})
+    told = {"isolation": isolation} if isolation == "process" else {"shards": shards}
+    done = simulated(tmp_path / "prog.py", ranks=4, **told)
+    assert done.lines == ["--- --- ++- False +++ True True mpi4py +++ True"] * 4
+
+
+def test_mpi4py_is_there_for_all_ranks_if_a_shared_module_imports_it(tmp_path: Path):
+    text = f"{LOOKS}\nimport uses_mpi\nprint(there(), uses_mpi.rank())\n"
+    uses = "from mpi4py import MPI\ndef rank():\n    return MPI.COMM_WORLD.rank\n"
+    write(tmp_path, {"prog.py": text, "uses_mpi.py": uses})
+    done = simulated(tmp_path / "prog.py", ranks=2, share="uses_mpi")
+    sys.modules.pop("uses_mpi", None)
+    assert done.lines == ["+++ 0", "+++ 1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("'''It does.'''\nimport os.path as p, numpy as np\nX = 3\nfrom mpi4py import MPI", True),
+        ("import mpi4py.MPI as MPI", True),
+        ("import mpi4py\nprint(mpi4py.MPI)", False),
+        ("import ase\nfrom mpi4py import MPI", False),
+        ("import sys\nprint(sys.modules)\nfrom mpi4py import MPI", False),
+        ("def main():\n    from mpi4py import MPI", False),
+        ("", False),
+    ],
+)
+def test_a_program_that_imports_mpi_first_of_all_cannot_look(text: str, begins: bool):
+    """So for most programs nothing is done."""
+    assert program._begins_with_mpi(compile(text, "prog.py", "exec")) is begins

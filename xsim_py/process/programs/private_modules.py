@@ -29,7 +29,7 @@ from xsim_py.code_origin import ALL_IMPORTED, PACKAGE, is_installed
 from xsim_py.process.python import process_settings, sys_modules
 from xsim_py.process.python.finalizers import watch_classes
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.own_modules import OwnModules
+from xsim_py.process.ranks.own_modules import OwnModules, shadowed
 
 from . import host_thread_locals, import_locks, registrations, shared_state
 from .import_locks import being_imported
@@ -93,6 +93,10 @@ class PrivateModules(MetaPathFinder):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Return the specification of a module for the running rank, as `importlib.abc.MetaPathFinder` asks for it."""
         rank = current.rank()
+        if name in shadowed and name.startswith(_MPI):
+            return getattr(
+                shadowed[name], "__spec__", None
+            )  # what is asked for a module that the rank has not imported yet
         finders, changed = sys_modules.finders(rank)
         key = (name, *(sys.path if path is None else path))
         spec = None if changed else self._specs.get(key)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
+from opcode import opmap
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from xsim_py.code_origin import is_installed
 from xsim_py.errors import ConfigError
 from xsim_py.input_files import MIB, read_input
+from xsim_py.process.python import sys_modules
 from xsim_py.process.python.private_sys import UncopiedList, set_flags
 from xsim_py.process.ranks.rank import Rank
 
@@ -27,6 +29,12 @@ from .private_modules import code_for
 _MOST_BYTES = 64 * MIB
 _TOO_DEEP = (RecursionError, MemoryError, OverflowError, SystemError)
 _NOT_COMPILED = (SyntaxError, ValueError, *_TOO_DEEP)
+
+_IMPORT_NAME, _IMPORT_FROM = opmap["IMPORT_NAME"], opmap["IMPORT_FROM"]
+_WITH_IMPORTS = {opmap[name] for name in ("LOAD_CONST", "NOP", "POP_TOP", "RESUME", "STORE_NAME", "SWAP")} | {
+    _IMPORT_FROM
+}
+_KNOW_NO_MPI = sys.stdlib_module_names | {"mpi4py", "numpy"}
 
 _modules = sys.modules  # while a run lasts, attributes of `sys` are slow
 
@@ -78,6 +86,7 @@ class Program:
         self.flags: dict[str, Any] = {}  # of ``sys.flags``, what an interpreter's options have set
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
+        self._begins_with_mpi = self.spec is None and self.code is not None and _begins_with_mpi(self.code)
         self.home = self.home or self.folder
         self.path = UncopiedList((str(self.folder), *self._search))
         has_name = kind in ("script", "code", "stdin") or self.file is None
@@ -177,6 +186,8 @@ class Program:
         names = main.__dict__
         names.update(self._names)
         rank.main = main
+        if not self._begins_with_mpi:
+            sys_modules.hide_mpi(rank)
         rank.bare = rank.modules is None and rank.private_state is None
         rank.argv, rank.path = self.argv, self.path
         _modules["__main__"] = main
@@ -254,6 +265,22 @@ def _current_folder() -> str:
         return os.getcwd()
     except OSError as error:
         raise ConfigError(f"the current folder cannot be used; has it been removed? ({error.strerror})") from None
+
+
+def _begins_with_mpi(code: CodeType) -> bool:
+    """Return True if a program imports MPI before anything in it could look whether it is there."""
+    for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        if operation == _IMPORT_NAME:
+            name = code.co_names[argument]
+            if name == "mpi4py.MPI":
+                return True
+            if name.partition(".")[0] not in _KNOW_NO_MPI:
+                return False
+        elif operation == _IMPORT_FROM and code.co_names[argument] == "MPI":
+            return True
+        elif operation not in _WITH_IMPORTS:
+            return False
+    return False
 
 
 def _compile(source: bytes | str, name: str) -> CodeType:

@@ -59,7 +59,9 @@ def is_for_rank() -> bool:
 
 def forget() -> None:
     """Forget all imports that were under way."""
+    global _wanted
     _kinds.clear()
+    _wanted = False
 
 
 class _Finders:
@@ -122,6 +124,42 @@ class _Modules(MutableMapping[str, Any]):
                 shadowed.setdefault(name, before)
             if name in shadowed:
                 own.hide(name)
+
+
+_PARTS = ("mpi4py", "mpi4py.rc")
+"""The modules that ``import mpi4py`` makes."""
+_MPI = "mpi4py.MPI"
+_wanted = False  # whether a shared module has imported mpi4py: then all ranks have it
+
+
+def hide_mpi(rank: Rank) -> None:
+    """Take mpi4py out of the modules of a rank that begins: it is there once the rank imports it."""
+    if _wanted:
+        return
+    own = rank.own_modules()
+    for name in (*_PARTS, _MPI):
+        module = _real.pop(name, None)
+        if module is not None:
+            shadowed.setdefault(name, module)
+        own.hide(name)
+
+
+def show_mpi(name: str) -> ModuleType | None:
+    """Give the running rank a module of mpi4py that it imports; None if it is not one of those that are hidden."""
+    global _wanted
+    rank = current.installed
+    own = None if rank is None else rank.modules
+    if own is None or name not in own.gone or name not in shadowed:
+        return None
+    _wanted = _wanted or is_for_all()
+    for each in (*_PARTS, name):
+        if each in own.gone:
+            own.show(each)
+            _real[each] = shadowed[each]
+    if not own and not own.gone and rank is not None:
+        rank.modules = None
+        rank.bare = rank.main is not None and rank.private_state is None
+    return _real[name]
 
 
 def _changing(name: str) -> Rank | None:

@@ -132,7 +132,7 @@ def leave() -> None:
 def forget() -> None:
     """Put back what was there before the first `swap`."""
     global _outside
-    if current.installed is not None and current.installed.modules:
+    if current.installed is not None and current.installed.modules is not None:
         _take_away(current.installed)
     private_state.forget()
     if _outside is not None:
