@@ -63,7 +63,6 @@ from xsim_py.process.programs.private_modules import separate
 from xsim_py.process.programs.program import Program
 from xsim_py.process.python import clock, dates, launcher_variables, randomness, watchers
 from xsim_py.process.ranks import context, current, meter
-from xsim_py.process.ranks.fiber import free_abandoned
 from xsim_py.process.ranks.memory import patient_collector
 from xsim_py.process.ranks.patches import Patches
 from xsim_py.process.ranks.shard import Control, Shard, weak_getter
@@ -388,10 +387,9 @@ class Job:
                 release(fabric)
                 context.release_all(shard.ranks)
                 shard.abandon()
-            context.forget()
             os_calls.forget()
             current.fiber = None
-            free_abandoned()
+            context.forget()
 
     def _ended(
         self, start: tuple[int, frozenset[CallSite]], met: Schedule | None, parts: list[ShardResult] | None

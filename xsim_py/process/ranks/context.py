@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from . import current, fiber, private_state
 from .dead_objects import keep
+from .fiber import free_abandoned
 from .own_modules import shadowed
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def leave() -> None:
 
 
 def forget() -> None:
-    """Put back what was there before the first `swap`."""
+    """Put back what was there before the first `swap`, and free what is left of ranks that have not ended."""
     global _outside
     if current.installed is not None and current.installed.modules is not None:
         _take_away(current.installed)
@@ -139,3 +140,4 @@ def forget() -> None:
         _modules["__main__"] = _outside
     current.installed = _outside = None
     shadowed.clear()
+    free_abandoned()
