@@ -19,7 +19,6 @@ from weakref import WeakValueDictionary
 from xsim_py import __version__, vitals
 from xsim_py.atomic_files import check_file
 from xsim_py.config import FailuresSpec, MachineSpec, config_hash
-from xsim_py.config.entries import Problem
 from xsim_py.engine import (
     UNBOUNDED_PS,
     Lookahead,
@@ -241,9 +240,8 @@ class Job:
             raise ConfigError(
                 "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
             )
-        if self.failures is not None and self.failures.hangs_at is not None and uses_ftco(self.spec.mpi.collectives):
-            said = "FTCO's own timeouts for processes that hang are not simulated; drop the hang, or these collectives"
-            raise ConfigError(Problem(self.failures.hangs_at, "", said))
+        if self.failures is not None and uses_ftco(self.spec.mpi.collectives):
+            self.failures.check_for_ftco()
         may_fail = (self.failures is not None and self.failures.is_deadly) or self.spec.mpi.resilience is not None
         self.fault_tolerant = (may_fail and restart is None) if wanted is None else wanted
         if self.fault_tolerant or self.spec.mpi.detector.timeout_ps is not None:

@@ -167,3 +167,15 @@ def test_checkpointing_takes_as_long_as_theory_says() -> None:
     totals_s = np.array([total_s(seed) for seed in range(600)])
     assert round(expected_s, 2) == 1331.04
     assert abs(np.mean(totals_s) - expected_s) < 3 * np.std(totals_s, ddof=1) / math.sqrt(600)
+
+
+def test_whether_a_node_fails_at_a_time_is_said_of_all_that_takes_it() -> None:
+    parts = {"components": [{"name": "rack", "nodes": 2}, {"name": "socket", "cores": 1}]}
+    said = ["rank=5@1ms", "node=0@2ms", "rack=1@3ms", "socket=2@4ms", "machine=0@5ms"]
+    told = model(*said, per_node=2, failures=parts)
+    taken = {(node, ms) for node in range(4) for ms in range(1, 7) if told.takes_node(node, ms * MS)}
+    assert taken == {(0, 2), (2, 3), (3, 3), *((node, 5) for node in range(4))}
+    drawn = model("exponential:node,mtbf=1h", "exponential:rank,mtbf=1h", per_node=2)
+    for failure in drawn.schedule().timed:
+        of_node = "node" in failure.cause
+        assert drawn.takes_node(failure.rank // 2, failure.time_ps) is of_node

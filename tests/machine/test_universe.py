@@ -94,3 +94,19 @@ def test_no_node_ever_has_more_ranks_than_cores(nodes: int, cores: int, placemen
             places.give_back(taken.pop())
         assert all(taken.count(node) <= cores for node in range(nodes))
         assert places.free == nodes * cores - len(taken)
+
+
+def test_the_place_of_a_failed_process_comes_last_and_that_of_a_failed_node_never() -> None:
+    places = Universe(machine("gige", ranks=3, machine__nodes=4))
+    places.leave(1)
+    places.leave(2)
+    places.close(2)
+    assert places.take(9) == [3, 1]
+    places.give_back(1)
+    assert places.take(9) == [1]
+    places = Universe(machine("gige", ranks=2, machine__nodes=4))
+    places.close(2)
+    assert places.take(9, [1, 2, 3]) == [3]
+    places.leave(1)
+    assert places.take(9, [1, 2]) == [1]
+    assert Universe(machine("gige", ranks=2)).take(2) == [2, 3]

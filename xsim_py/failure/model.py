@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from xsim_py.config import DrawSpec, MachineSpec
-from xsim_py.config.entries import raise_all
+from xsim_py.config.entries import Problem, raise_all
 from xsim_py.failure.components import Components
 from xsim_py.failure.draws import Renewals
 from xsim_py.failure.schedule import INJECTED, CallSite, Failure, Flip, Hang, Schedule
@@ -88,7 +88,7 @@ class FailureModel:
             for number, (_, flip) in enumerate(said.flips)
         ]
         self._flips = sorted(flips, key=lambda flip: (flip.time_ps, flip.rank))
-        self.hangs_at = said.hangs[0][0] if said.hangs else None
+        self._hangs_at = [place for place, _ in said.hangs]
         hangs = [Hang(hang.rank, hang.at_ps, hang.for_ps) for _, hang in said.hangs]
         self._hangs = sorted(hangs, key=lambda hang: (hang.time_ps, hang.rank))
         self._renewals = list(self._make_renewals([draw for _, draw in said.draws], seed))
@@ -114,6 +114,11 @@ class FailureModel:
     def hangs(self) -> bool:
         """True if processes stand still for a while."""
         return bool(self._hangs)
+
+    def check_for_ftco(self) -> None:
+        """Refuse processes that hang in a run with collectives by FTCO, whose timeouts would take them for dead."""
+        said = "FTCO's own timeouts for processes that hang are not simulated; drop the hang, or these collectives"
+        raise_all([Problem(place, "", said) for place in self._hangs_at])
 
     def never_came(self, came: Collection[str], begin_ps: int) -> list[str]:
         """Return the flips and hangs after a time that are not among those that have come, all as they are written."""
@@ -179,6 +184,23 @@ class FailureModel:
             if its is not None:
                 found.append((renewals.next_of_ps(its, born_ps), renewals.cause(its)))
         return Failure(number, *min(found)) if found else None
+
+    def takes_node(self, node: int, time_ps: int) -> bool:
+        """Return whether a whole node fails at a time, by itself or with a larger part of the machine."""
+
+        def holds(level: str, number: int) -> bool:
+            return self._components.of_later(level, -1, node) == number  # -1: no rank
+
+        traced = self._events[bisect_left(self._events, (time_ps,)) : bisect_left(self._events, (time_ps + 1,))]
+        if any(holds(what.level, what.number) for what in self._timed if what.time_ps == time_ps):
+            return True
+        if any(holds(event.level, event.number) for event in traced):
+            return True
+        for renewals in self._renewals:
+            its = self._components.of_later(renewals.draw.per, -1, node)
+            if its is not None and its >= 0 and renewals.next_of_ps(its, time_ps - 1) == time_ps:
+                return True
+        return False
 
     def _told(self, cause: str | Renewals, rank: int) -> str:
         if isinstance(cause, str):

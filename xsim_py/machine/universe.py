@@ -1,7 +1,8 @@
 """The places of a machine that are free, for ranks that are started while others run.
 
-The first ranks keep their places for the whole run. Places are given out as the machine's placement says: a node is
-filled before the next one is taken, or ranks are dealt out, each to a node that has the fewest.
+The first ranks keep their places for the whole run, unless they fail: the core of a failed process is given out again
+where no other one is free, and none of a node that has failed itself. Places are given out as the machine's placement
+says: a node is filled before the next one is taken, or ranks are dealt out, each to a node that has the fewest.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Universe:
         self._partial = [self._entry(node) for node in range(self._next) if self._used[node] < self._cores]
         heapify(self._partial)
         self.free = None if machine.open else machine.universe - machine.ranks
+        self._left: list[int] = []  # the node of each place that a failed process has left
+        self._failed: set[int] = set()
 
     def _entry(self, node: int) -> tuple[int, int]:
         return (self._used[node] if self._dealt else 0, node)
@@ -47,6 +50,8 @@ class Universe:
         taken: list[int] = []
         while len(taken) < count and self.free != 0:
             node = self._best() if nodes is None else self._best_of(nodes)
+            if node is None:
+                node = self._left_on(nodes)
             if node is None:
                 break
             self._used[node] += 1
@@ -61,7 +66,7 @@ class Universe:
         while self._partial:
             entry = self._partial[0]
             node = entry[1]
-            if entry != self._entry(node) or self._used[node] >= self._cores:
+            if entry != self._entry(node) or self._used[node] >= self._cores or node in self._failed:
                 heappop(self._partial)  # it has been given out, or is not up to date
             elif self._dealt and fresh and entry[0]:
                 break
@@ -69,7 +74,9 @@ class Universe:
                 heappop(self._partial)
                 self._renew(node)
                 return node
-        if not fresh:
+        while self._next in self._failed:
+            self._next += 1
+        if not self._machine.open and self._next >= self._machine.nodes:
             return None
         node = self._next
         self._next += 1
@@ -82,7 +89,7 @@ class Universe:
             heappush(self._partial, (self._used[node] + 1 if self._dealt else 0, node))
 
     def _best_of(self, nodes: Collection[int]) -> int | None:
-        free = [node for node in nodes if self._used[node] < self._cores]
+        free = [node for node in nodes if self._used[node] < self._cores and node not in self._failed]
         if not free:
             return None
         node = min(free, key=self._entry)
@@ -99,3 +106,21 @@ class Universe:
         if self.free is not None:
             self.free += 1
         heappush(self._partial, self._entry(node))
+
+    def leave(self, node: int) -> None:
+        """Keep in mind the place on a node that one of the first ranks has left by failing."""
+        if self.free is not None:
+            self.free += 1
+        self._left.append(node)
+
+    def _left_on(self, nodes: Collection[int] | None) -> int | None:
+        """Return the node of a place that a failed process has left, on one of `nodes` if given."""
+        node = next((n for n in sorted(self._left) if n not in self._failed and (nodes is None or n in nodes)), None)
+        if node is not None:
+            self._left.remove(node)
+            self._used[node] -= 1
+        return node
+
+    def close(self, node: int) -> None:
+        """Give out no place on a node any more: it has failed."""
+        self._failed.add(node)

@@ -96,6 +96,7 @@ def make_library(
     fabric.add(Repair(deaths, detector, agree=ulfm.agree, shrink=ulfm.shrink))
     fabric.add(Ftco(deaths, shapes))
     launcher = fabric.add(Launcher(fabric, network, startup, start, failures))
+    reports.tell_launcher = launcher.failed
     switchboard = Switchboard(launcher)
     launcher.services.update(switchboard.services())
     launcher.forget = switchboard.forget

@@ -7,12 +7,11 @@ unpickle, hand out a result). The wait functions accept lists that mix all kinds
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.calls import wait_all
 from xsim_py.mpi.polling import found, looked_in_vain
 from xsim_py.mpi.transport.message import Operation, Receive
 from xsim_py.mpi.transport.p2p import complete
@@ -20,6 +19,7 @@ from xsim_py.process.ranks import current
 
 from .commhandle import mailbox
 from .handle import Handle, Null, int_list
+from .request_lists import complete_all, complete_some, interrupted, room_for
 from .request_tasks import GeneralizedOperation, PartitionedTask, Task, empty
 from .status import Status
 
@@ -267,12 +267,12 @@ class Request(Handle):
 
     @classmethod
     def Waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
-        _all(requests, statuses)
+        complete_all(requests, _tasks(requests), statuses)
         return True
 
     @classmethod
     def waitall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[Any]:
-        return _all(requests, statuses)
+        return complete_all(requests, _tasks(requests), statuses)
 
     @classmethod
     def Testall(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
@@ -288,17 +288,17 @@ class Request(Handle):
             try:
                 _not_yet(tasks)
             except errors.Exception as error:
-                _interrupted(requests, statuses, error)
-            _room(statuses, len(requests))
+                interrupted(requests, tasks, statuses, error)
+            room_for(statuses, len(requests))
             return False, None
         _found()
-        return True, _all(requests, statuses)
+        return True, complete_all(requests, tasks, statuses)
 
     @classmethod
     def Get_status_all(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> bool:
         tasks = _tasks(requests)
         _look()
-        room = _room(statuses, len(requests))
+        room = room_for(statuses, len(requests))
         if not all(task.is_done() for task in tasks):
             _poll(tasks[0])
             return False
@@ -329,7 +329,7 @@ class Request(Handle):
             active = open_wait.active
             for index in active:
                 _wait_for_one([requests[index]._task()])
-        return _some(requests, active, statuses, open_wait)
+        return complete_some(requests, active, statuses, open_wait)
 
     @classmethod
     def Testsome(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
@@ -351,7 +351,7 @@ class Request(Handle):
             _not_yet([requests[index]._task() for index in active] or _tasks(requests))
         else:
             _found()
-        return _some(requests, active, statuses, open_wait)
+        return complete_some(requests, active, statuses, open_wait)
 
     @classmethod
     def Get_status_some(cls, requests: Sequence[Request], statuses: list[Status] | None = None) -> list[int] | None:
@@ -364,7 +364,7 @@ class Request(Handle):
             _found()
         else:
             _poll(requests[active[0]]._task())
-        room = _room(statuses, len(done))
+        room = room_for(statuses, len(done))
         for i, index in enumerate(done):
             _peek(requests[index]._task(), room[i] if room else None)
         return done
@@ -403,83 +403,6 @@ def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> Ope
     from .open_waits import OpenWait
 
     return OpenWait(box.chooser, kind, requests, active)
-
-
-def _all(requests: Sequence[Request], statuses: list[Status] | None) -> list[Any]:
-    """Wait for all requests, and return their outcomes."""
-    try:
-        wait_all(_operations(_tasks(requests)))
-    except errors.Exception as error:
-        _interrupted(requests, statuses, error)
-    return _collect(requests, range(len(requests)), _room(statuses, len(requests)))
-
-
-def _operations(tasks: Iterable[Task]) -> list[Operation]:
-    return [task.operation for task in tasks if task.active and task.operation is not None]
-
-
-def _interrupted(requests: Sequence[Request], statuses: list[Status] | None, cause: errors.Exception) -> NoReturn:
-    """End a call for all of these requests, some of which can not complete before a failure is acknowledged.
-
-    Those that are complete are completed; statuses tell of each (MPI 4.1, 3.7.5), as Open MPI fills them.
-    """
-    tasks = _tasks(requests)
-    done = [task.is_done() for task in tasks]
-    wait_all(_operations(task for task, is_done in zip(tasks, done, strict=True) if is_done))
-    guard = current.running().rank.mpi.fabric.guard
-    room = _room(statuses, len(requests))
-    for i, (request, task) in enumerate(zip(requests, tasks, strict=True)):
-        status = room[i] if room is not None else None
-        code = c.SUCCESS
-        if not done[i]:
-            code = c.ERR_PENDING if guard.pending(task.operation) is None else c.ERR_PROC_FAILED_PENDING
-        else:
-            try:
-                request._completed(status)
-            except errors.Exception as error:
-                code = error.Get_error_class()
-        if status is not None:
-            status.Set_error(code)
-    raise errors.in_status([cause])
-
-
-def _some(
-    requests: Sequence[Request], active: list[int], statuses: list[Status] | None, open_wait: OpenWait | None
-) -> tuple[list[int], list[Any]]:
-    done = [index for index in active if requests[index]._task().is_done()]
-    if done and open_wait is not None:
-        open_wait.settle(sum(1 << index for index in done))
-    wait_all([op for index in done if (op := requests[index]._task().operation) is not None])
-    return done, _collect(requests, done, _room(statuses, len(done)))
-
-
-def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequence[Status] | None) -> list[Any]:
-    """The outcomes of completed requests; an error is raised after all have been collected (ERR_IN_STATUS)."""
-    results = []
-    failures: dict[int, errors.Exception] = {}
-    for place, index in enumerate(indices):
-        status = statuses[place] if statuses is not None else None
-        try:
-            results.append(requests[index]._completed(status))
-        except errors.Exception as error:
-            failures[place] = error
-            results.append(None)
-    if failures:
-        for place, status in enumerate(statuses[: len(indices)] if statuses is not None else ()):
-            status.Set_error(failures[place].Get_error_class() if place in failures else c.SUCCESS)
-        raise errors.in_status(failures.values())
-    return results
-
-
-def _room(statuses: Sequence[Status] | None, count: int) -> Sequence[Status] | None:
-    """The statuses, with room for all: a list is lengthened as mpi4py does, any other sequence stays as it is."""
-    if statuses is None or len(statuses) >= count:
-        return statuses
-    more = [Status() for _ in range(count - len(statuses))]
-    if isinstance(statuses, list):
-        statuses.extend(more)
-        return statuses
-    return [*statuses, *more]
 
 
 def _peek(task: Task, status: Status | None) -> None:

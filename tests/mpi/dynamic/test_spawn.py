@@ -123,6 +123,7 @@ def test_where_no_place_is_free_nothing_starts_and_places_come_back() -> None:
     assert seen[:3] == [4, (3, [0, 0, 0]), (3, [0, 0, 0])]
     assert seen[3] is seen[5] is True
     assert seen[4].startswith("the machine has no 4 free places for python")
+    assert seen[4].endswith("; give it more nodes, or a spawn.universe of more than 4)")
 
 
 def refused_in_part() -> list[int]:
@@ -377,3 +378,52 @@ def test_where_more_ranks_are_to_come_failures_can_name_them(shards: int) -> Non
     ]
     with pytest.raises(ConfigError, match="rank 2 does not exist"):
         run(outlive, 0.01, ranks=2, fail=failures[:1])
+
+
+def replace_the_dead() -> str:
+    """Start a process for the one that has died, and return on which node it is, or why it is not."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    try:
+        comm.Barrier()
+    except MPI.Exception:
+        comm.Revoke()
+    left = comm.Shrink()
+    code = CHILD + "parent.gather(MPI.Get_processor_name(), root=0); parent.Disconnect()"
+    try:
+        inter = left.Spawn(sys.executable, ["-c", code], comm.size - left.size)
+    except MPI.Exception as error:
+        return error.Get_error_string()
+    names = inter.gather(None, root=MPI.ROOT if left.rank == 0 else MPI.PROC_NULL)
+    inter.Disconnect()
+    return " ".join(names or [])
+
+
+@pytest.mark.parametrize(
+    ("fail", "spare", "there"),
+    [
+        (["rank=2@1us"], 0, "node1"),
+        (["rank=2@1us", "rank=3@1us"], 0, "node1 node1"),
+        (["rank=2@1us"], 1, "node2"),
+        (["node=1@1us"], 0, ""),
+        (["blade=1@1us"], 0, ""),
+        (["node=1@1us"], 1, "node2 node2"),
+        (["socket=2@1us"], 0, "node1"),
+    ],
+)
+def test_the_core_of_a_failed_process_is_free_unless_its_node_has_failed(
+    fail: list[str], spare: int, there: str
+) -> None:
+    parts = [{"name": "blade", "nodes": 1}, {"name": "socket", "cores": 1}]
+    machine = {
+        "network": {"latency": "2us", "bandwidth": "10Gbps"},
+        "machine": {"cores_per_node": 2, "nodes": 2 + spare},
+        "failures": {"components": parts},
+    }
+    for shards in (1, 2):
+        result = simulate(replace_the_dead, ranks=4, machine=machine, set=TIMES, fail=fail, shards=shards)
+        if there:
+            assert result.values[0] == there
+        else:
+            assert "the machine has no 2 free places" in result.values[0]

@@ -91,8 +91,10 @@ def take_places(
         if count < 0:
             for node in (node for each in taken for node in each):
                 places.give_back(node)
-            there = "the machine has" if "host" not in command.info else f"{command.info['host']} has"
-            raise Refused(f"{there} no {command.processes} free places for {command}")
+            if "host" in command.info:
+                raise Refused(f"{command.info['host']} has no {command.processes} free places for {command}")
+            more = f"give it more nodes, or a spawn.universe of more than {machine.universe:,}"
+            raise Refused(f"the machine has no {command.processes} free places for {command}; {more}")
         codes.append([c.SUCCESS] * count + [c.ERR_SPAWN] * (command.processes - count))
     return taken, codes
 

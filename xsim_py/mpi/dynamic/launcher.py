@@ -193,6 +193,7 @@ class Launcher(LibraryPart):
         self._planned = self.shard.initial
         self._busy_ps = 0  # it starts what one call asks for after the other, so numbers are in the order of birth
         self._universe: Universe | None = None
+        self._failed: list[tuple[int, int]] = []  # whose places have still to be looked at, and when they failed
         self._homes: dict[int, int] = {}
         self._worlds = 0
         self._waiting: dict[int, _Waiting] = {}
@@ -267,10 +268,22 @@ class Launcher(LibraryPart):
         self.answer(asked, (first, len(nodes), [code for each in codes for code in each]), born_ps)
 
     def _places(self) -> Universe:
-        """The places of the machine."""
+        """The places of the machine; those of processes that have failed are free, if their nodes have not."""
+        machine = self.fabric.settings.machine
         if self._universe is None:
-            self._universe = Universe(self.fabric.settings.machine)
+            self._universe = Universe(machine)
+        while self._failed:
+            number, time_ps = self._failed.pop(0)
+            node = machine.node_of[number]
+            if self._failures is not None and self._failures.takes_node(node, time_ps):
+                self._universe.close(node)
+            elif number < self.shard.initial:
+                self._universe.leave(node)
         return self._universe
+
+    def failed(self, number: int, time_ps: int) -> None:
+        """A process has failed, at a time; an event handler."""
+        self._failed.append((number, time_ps))
 
     def _home(self, node: int, number: int) -> int:
         """The shard of a process: that of its node, unless there are some for such processes."""

@@ -143,6 +143,11 @@ class Reports(LibraryPart):
         What this shard has been told of.
     detector : Detector
         Finds out for the ranks.
+
+    Attributes
+    ----------
+    tell_launcher : callable
+        Called with each rank that has failed, and when.
     """
 
     def __init__(self, deaths: Deaths, detector: Detector) -> None:
@@ -151,6 +156,7 @@ class Reports(LibraryPart):
         self._shard = deaths.shard
         self._detector = detector
         self._silent: set[int] = set()
+        self.tell_launcher: Callable[[int, int], object] = lambda number, time_ps: None
 
     def events(self) -> dict[str, Callable[[Any], None]]:
         """Return what handles its events."""
@@ -192,6 +198,7 @@ class Reports(LibraryPart):
         if self._shard.number != 0:
             self._shard.kernel.events -= 1
         death = self._deaths.dead[death[0]] = Death(*death)
+        self.tell_launcher(death.rank, death.time_ps)
         self._fabric.troubled = True
         for rank in self._shard.ranks:
             box = rank.mpi

@@ -1,0 +1,100 @@
+"""Calls that complete several requests together: their outcomes, their statuses, and the errors of some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import errors
+from xsim_py.mpi.calls import wait_all
+from xsim_py.mpi.transport.message import Operation
+from xsim_py.process.ranks import current
+
+from .request_tasks import Task
+from .status import Status
+
+if TYPE_CHECKING:
+    from .open_waits import OpenWait
+    from .request import Request
+
+__all__ = ["complete_all", "complete_some", "interrupted", "room_for"]
+
+
+def complete_all(requests: Sequence[Request], tasks: Sequence[Task], statuses: list[Status] | None) -> list[Any]:
+    """Wait for all requests, and return their outcomes."""
+    try:
+        wait_all(_operations(tasks))
+    except errors.Exception as error:
+        interrupted(requests, tasks, statuses, error)
+    return _collect(requests, range(len(requests)), room_for(statuses, len(requests)))
+
+
+def _operations(tasks: Iterable[Task]) -> list[Operation]:
+    return [task.operation for task in tasks if task.active and task.operation is not None]
+
+
+def interrupted(
+    requests: Sequence[Request], tasks: Sequence[Task], statuses: list[Status] | None, cause: errors.Exception
+) -> NoReturn:
+    """End a call for all of these requests, some of which can not complete before a failure is acknowledged.
+
+    Those that are complete are completed; statuses tell of each (MPI 4.1, 3.7.5), as Open MPI fills them.
+    """
+    done = [task.is_done() for task in tasks]
+    wait_all(_operations(task for task, is_done in zip(tasks, done, strict=True) if is_done))
+    guard = current.running().rank.mpi.fabric.guard
+    room = room_for(statuses, len(requests))
+    for i, (request, task) in enumerate(zip(requests, tasks, strict=True)):
+        status = room[i] if room is not None else None
+        code = c.SUCCESS
+        if not done[i]:
+            code = c.ERR_PENDING if guard.pending(task.operation) is None else c.ERR_PROC_FAILED_PENDING
+        else:
+            try:
+                request._completed(status)
+            except errors.Exception as error:
+                code = error.Get_error_class()
+        if status is not None:
+            status.Set_error(code)
+    raise errors.in_status([cause])
+
+
+def complete_some(
+    requests: Sequence[Request], active: list[int], statuses: list[Status] | None, open_wait: OpenWait | None
+) -> tuple[list[int], list[Any]]:
+    """Complete those of the active requests that are done; return which, and their outcomes."""
+    done = [index for index in active if requests[index]._task().is_done()]
+    if done and open_wait is not None:
+        open_wait.settle(sum(1 << index for index in done))
+    wait_all([op for index in done if (op := requests[index]._task().operation) is not None])
+    return done, _collect(requests, done, room_for(statuses, len(done)))
+
+
+def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequence[Status] | None) -> list[Any]:
+    """The outcomes of completed requests; an error is raised after all have been collected (ERR_IN_STATUS)."""
+    results = []
+    failures: dict[int, errors.Exception] = {}
+    for place, index in enumerate(indices):
+        status = statuses[place] if statuses is not None else None
+        try:
+            results.append(requests[index]._completed(status))
+        except errors.Exception as error:
+            failures[place] = error
+            results.append(None)
+    if failures:
+        for place, status in enumerate(statuses[: len(indices)] if statuses is not None else ()):
+            status.Set_error(failures[place].Get_error_class() if place in failures else c.SUCCESS)
+        raise errors.in_status(failures.values())
+    return results
+
+
+def room_for(statuses: Sequence[Status] | None, count: int) -> Sequence[Status] | None:
+    """The statuses, with room for all: a list is lengthened as mpi4py does, any other sequence stays as it is."""
+    if statuses is None or len(statuses) >= count:
+        return statuses
+    more = [Status() for _ in range(count - len(statuses))]
+    if isinstance(statuses, list):
+        statuses.extend(more)
+        return statuses
+    return [*statuses, *more]
