@@ -333,8 +333,7 @@ class Job:
                     work = partial(self._attempt, lookahead, met, background, start_ps)
                     parts = self.transport.simulate(work, self.host)
                 start = self.transport.broadcast(self._ended(start, met, self.transport.gather(parts)))
-        cost = (time.process_time() - cpu_s, time.perf_counter() - wall_s)
-        return self._result(cost)
+        return self._result((time.process_time() - cpu_s, time.perf_counter() - wall_s))
 
     def _schedule(self, calls: Patches, start_ps: int, struck: frozenset[CallSite]) -> Schedule | None:
         """Who is to fail from this start of the job on, at what times and at which calls, and what else goes wrong."""
@@ -367,8 +366,7 @@ class Job:
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
-            there = sum(len(self.blocks[number]) for number in numbers)
-            parts[0].shared = shared_state.findings(there, lambda: bool(self.control.stop_reason))
+            parts[0].shared = shared_state.findings(sum(len(self.blocks[each]) for each in numbers), self.control)
             parts[0].computed, parts[0].called = self._computed(), self.called()
             pack(parts, self.apart_by)
             if self.profile is not None:

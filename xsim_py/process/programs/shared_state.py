@@ -34,6 +34,7 @@ from xsim_py.units import spans
 if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
+    from xsim_py.process.ranks.shard import Control
 
 active: _Sharing | None = None
 """This watches the run, where several ranks live in this interpreter."""
@@ -91,9 +92,9 @@ def leave_out(*packages: str) -> None:
         active.left_out.update(packages)
 
 
-def findings(ranks: int, is_stopped: Callable[[], bool]) -> dict[str, str]:
+def findings(ranks: int, control: Control) -> dict[str, str]:
     """Return a sentence about each name that ranks of this process have changed for each other, unless stopped."""
-    return {} if active is None or ranks < 2 else active.findings(ranks, is_stopped)
+    return {} if active is None or ranks < 2 else active.findings(ranks, lambda: bool(control.stop_reason))
 
 
 # ------------------------------------------------------------------------------------- what the program's code says
