@@ -199,6 +199,7 @@ def test_whole_jobs_are_measured_with_the_time_lost_and_the_verdict():
             assert times["repair"] > 200 * MS_PS  # new processes
             assert run.phases.recovery_ps + times["detection"] < run.lost_ps
         assert two.phases.times_ps()["repair"] > one.phases.times_ps()["repair"]
+    assert comparison.is_all_communication
     text = str(comparison)
     assert "time lost" in text
     rows = [line.split() for line in text.splitlines() if "1@half+2@half" in line]
@@ -215,6 +216,31 @@ def test_a_restart_of_a_job_recomputes_and_goes_on():
     assert restart.phases.phases[-1].name == "communication"
     assert buddy.phases.times_ps().keys() >= {"communication", "agreement", "detection", "repair"}
     assert (restart.right, buddy.right, buddy.data_lost) == (True, True, "")
+
+
+def test_nodes_fail_and_failures_are_drawn_as_for_a_run():
+    told = {"ranks": (8,), "schemes": ("ulfm",), "timeout_ps": MS_PS, "overrides": {"machine.cores_per_node": 2}}
+    codes = ("node=1@half", "2@half+3@half", "exponential:node,mtbf=4ms")
+    node, ranks, drawn = compare_recovery(Experiment(**MD, **told, failures=codes), jobs=1).runs
+    assert node.victims == ("node 1 at half",)
+    assert (node.right, node.digest, node.lost_ps) == (True, ranks.digest, ranks.lost_ps)
+    assert drawn.victims == ("exponential:node,mtbf=4ms",)
+    assert (drawn.right, drawn.virtual_time_ps > 2 * MS_PS) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("node=4@half", "'node=4@half': node 4 has no ranks"),
+        ("nod=1@half", "nod"),
+        ("exponential:node,mtbf=-1s", "-1s is negative"),
+        ("exponential:node,mtbf", "is none of none, 1"),
+    ],
+)
+def test_components_that_are_not_there_and_laws_without_sense_are_refused(code: str, said: str):
+    told = {"ranks": (8,), "schemes": ("ulfm",), "overrides": {"machine.cores_per_node": 2}, "failures": (code,)}
+    with pytest.raises(ConfigError, match=f"failures: .*{said}"):
+        plan_recovery(Experiment(**told))
 
 
 def test_what_a_program_has_lost_is_in_the_table(tmp_path: Path):
@@ -235,6 +261,7 @@ def test_what_a_program_has_lost_is_in_the_table(tmp_path: Path):
         assert not early._replace(**wrong).is_clean_loss
     assert not late._replace(right=False).is_good
     assert late.call == "half time"
+    assert not RecoveryComparison([early, late]).is_all_communication
     assert early.phases.times_ps()["own work"] == late.phases.times_ps()["own work"] == 4 * 10**12
     assert "a rank" in str(RecoveryComparison([early]))
     side = RecoveryComparison([early, late._replace(right=False)]).side_by_side()

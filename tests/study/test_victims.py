@@ -34,6 +34,12 @@ def test_serial_ones_are_parent_and_child_and_parallel_ones_in_different_subtree
     assert not any(0 in ranks_of(code, shape, shape.size) for code in CODES)
 
 
+def test_nodes_and_laws_may_fail_too():
+    assert victims_of("node=1@half", BINARY, 64) == (Victim(1, half=True, level="node"),)
+    found = victims_of("node=2@1ms+5@before+exponential:node,mtbf=1s", BINARY, 64)
+    assert [str(victim) for victim in found] == ["node 2 at 1 ms", "exponential:node,mtbf=1s", "5"]
+
+
 def test_ranks_of_ones_own_have_times_or_die_before_the_call():
     assert victims_of("5@1.2ms", BINARY, 64) == (Victim(5, 1_200_000_000),)
     assert victims_of("7@before + 5@3us", BINARY, 64) == (Victim(5, 3_000_000), Victim(7, before=True))
@@ -43,7 +49,7 @@ def test_ranks_of_ones_own_have_times_or_die_before_the_call():
 @pytest.mark.parametrize(
     ("code", "ranks", "said"),
     [
-        ("4x", 64, "'4x' is none of none, 1, 2p, 2s, 3m, RANK@TIME such as 5@1.2ms, RANK@before, and RANK@half"),
+        ("4x", 64, "'4x' is none of none, 1, 2p, 2s, 3m, RANK@TIME such as 5@1.2ms, RANK@before, RANK@half"),
         ("64@before", 64, "there is no rank 64 among 64"),
         ("1@2furlongs", 64, "furlongs"),
         ("1@-2s", 64, "negative"),

@@ -44,8 +44,8 @@ the choices of that option: it is given --recovery SCHEME, runs as under ulfm, a
 
 failures: none; 1, one rank right below the root of FTCO's tree; 2p, two of them (parallel: different subtrees); 2s, a
 parent and its child (serial: found out one after the other); 3m, 2s and another one (mixed); RANK@TIME such as
-5@1.2ms, RANK@before, and RANK@half, of the time without failures, joined by + where they are several. Those without a
-time die right before the call.
+5@1.2ms, RANK@before, and RANK@half, of the time without failures; node=1@half, of other components; laws such as
+exponential:node,mtbf=10ms; joined by + where they are several. Those without a time die right before the call.
 
 Without PROGRAM, apps/allreduce_loop.py runs. Each run takes place in an empty folder of its own; in the program's
 arguments {scheme} stands for the scheme and {folder} for the folder that you are in.
@@ -103,7 +103,7 @@ def _add_what(parser: ArgumentParser) -> list[Action]:
         add("-n", "-np", "--ranks", required=True, type=sizes, metavar="N,M,...", help="numbers of virtual ranks"),
         add(
             "--failures",
-            type=names,
+            type=_failures,
             default=["none", "1", "2p", "2s", "3m"],
             metavar="F,G,...",
             help="who dies: see below (default: none,1,2p,2s,3m)",
@@ -186,6 +186,8 @@ def compare_recovery(args: Namespace) -> int:
     if args.report is not None:
         with writing():
             _report(comparison, experiment, args)
+    if comparison.is_all_communication:
+        print("xsim: computation is free here: total and lost are communication and waits", file=sys.stderr)
     for run in comparison.runs:
         if run.is_clean_loss:
             print(f"xsim: data lost: {run.case}: {run.data_lost}", file=sys.stderr)
@@ -258,6 +260,17 @@ def _write(comparison: RecoveryComparison, folder: Path) -> None:
 
 def _schemes(text: str) -> list[str]:
     return list(dict.fromkeys(names(text)))
+
+
+def _failures(text: str) -> list[str]:
+    """Return the failures between commas; what continues a law, as ``mtbf=1ms`` does, belongs to it."""
+    found: list[str] = []
+    for word in names(text):
+        if found and ":" in found[-1] and "=" in word and not {"@", ":"} & {*word}:
+            found[-1] += f",{word}"
+        else:
+            found.append(word)
+    return found
 
 
 def _positive_time(text: str) -> int:

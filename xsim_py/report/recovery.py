@@ -153,6 +153,12 @@ class RecoveryComparison:
         """True if whole jobs were measured, and not one call."""
         return any(run.phases is not None and run.phases.whole for run in self.runs)
 
+    @property
+    def is_all_communication(self) -> bool:
+        """True if whole jobs were measured in which no time passed between calls: computation was free."""
+        measured = [run.phases.times_ps() for run in self.runs if run.phases is not None]
+        return self.is_whole and not any("own work" in times for times in measured)
+
     # -------------------------------------------------------------------------------------------------- as tables
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ from xsim_py.config import MachineSpec, load_machine
 from xsim_py.config.entries import Location, Problem
 from xsim_py.config.loader import bundled_apps
 from xsim_py.errors import ConfigError, OptionProblem
-from xsim_py.failure import CallSite
+from xsim_py.failure import CallSite, FailureModel
 from xsim_py.failure.statements import parse_statement, unknown_call
 from xsim_py.machine import Machine
 from xsim_py.mpi.failures.settings import detector_settings
@@ -196,13 +196,16 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
                     if "legio" not in experiment.wanted and any(map(_is_of_layer, experiment.overrides)):
                         load_machine(machine, overrides=_overrides(experiment, "legio"))  # which refuses wrong ones
                     spec = load_machine(machine, overrides=_entries(experiment, scheme))
-                    shape = _check(spec, ranks).tree(ranks, ALLREDUCE)
+                    of_machine, shapes = _check(spec, ranks)
+                    shape = shapes.tree(ranks, ALLREDUCE)
                 except ConfigError as error:
                     problems |= dict.fromkeys(map(_as_option, error.problems))
                     continue
                 for code in experiment.failures:
                     try:
-                        planned[Case(name, ranks, code, scheme)] = victims_of(code, shape, ranks)
+                        victims = victims_of(code, shape, ranks)
+                        _check_victims(spec, of_machine, code, victims)
+                        planned[Case(name, ranks, code, scheme)] = victims
                     except ValueError as error:
                         said = f"{error} (with {ranks} rank{'s' * (ranks > 1)})"
                         problems[OptionProblem("failures", said)] = None
@@ -355,12 +358,28 @@ def _timeout(experiment: Experiment) -> str:
     return format_time(experiment.timeout_ps, digits=None).replace(" ", "")
 
 
-def _check(spec: MachineSpec, ranks: int) -> Shapes:
-    """Find out whether the ranks have room on the machine, and the living time to answer; FTCO's trees on it."""
+def _check(spec: MachineSpec, ranks: int) -> tuple[Machine, Shapes]:
+    """Return the machine, with room for the ranks and time for survivors to answer, and FTCO's trees on it."""
     machine = Machine(spec, ranks=ranks)
     network = make_network(spec, places=machine)
     detector_settings(spec, network)
-    return ftco_shapes(spec, network)
+    return machine, ftco_shapes(spec, network)
+
+
+def _check_victims(spec: MachineSpec, machine: Machine, code: str, victims: Sequence[Victim]) -> None:
+    """Raise ValueError if the machine has no such components, or a law makes no sense."""
+    extra = [each.law or f"{each.level}={each.rank}@0s" for each in victims if each.law or each.level != "rank"]
+    try:
+        FailureModel(
+            spec,
+            extra=extra,
+            ranks=len(machine.node_of),
+            node_of=machine.node_of,
+            cores_per_node=machine.cores_per_node,
+            seed=0,
+        )
+    except ConfigError as error:
+        raise ValueError("; ".join(f"{code!r}: {problem.message}" for problem in error.problems)) from None
 
 
 def _task(experiment: Experiment, case: Case, victims: Sequence[Victim], before: Report | None) -> RecoveryTask:
@@ -403,16 +422,18 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 def _failure(experiment: Experiment, victim: Victim, before: Report) -> str:
     """Return how `xsim_py.simulate` is told of a victim."""
     assert before.start_ps is not None
+    if victim.law:
+        return victim.law
     time_ps = victim.time_ps
     if victim.half:
         assert before.run.virtual_time_ps is not None
         time_ps = before.run.virtual_time_ps // 2
-    elif time_ps is None and before.call is None:
+    elif time_ps is None and (before.call is None or victim.level != "rank"):
         time_ps = before.start_ps + (0 if victim.before else experiment.after_ps or 0)
     elif time_ps is None and experiment.after_ps is not None and not victim.before:
         time_ps = before.start_ps + experiment.after_ps
     if time_ps is not None:
-        return f"rank={victim.rank}@{format_time(time_ps, digits=None).replace(' ', '')}"
+        return f"{victim.level}={victim.rank}@{format_time(time_ps, digits=None).replace(' ', '')}"
     assert before.call is not None
     name, number = before.call
     return str(CallSite(victim.rank, True, number, name))

@@ -13,9 +13,11 @@ the root, which itself is spared as in the paper.
 ``3m``           those, and another child of the root
 ``RANK@TIME``    a rank, at a virtual time; ``RANK@before``: right before the call; ``RANK@half``: at half of the
                  virtual time of the job without failures
+``node=1@TIME``  all ranks of a node, or of another component, at such a time
+``LAW:...``      failures that a law draws, as for ``xsim run --fail``: ``exponential:node,mtbf=10ms``
 ===============  ================================================================================================
 
-Several of the last form are joined by ``+``.
+Several of the last three forms are joined by ``+``.
 """
 
 from __future__ import annotations
@@ -38,28 +40,33 @@ if TYPE_CHECKING:
 
 CODES: Final = ("none", "1", "2p", "2s", "3m")
 
-_OWN: Final = re.compile(r"(\d+)@(.+)")
+_OWN: Final = re.compile(r"(?:([A-Za-z][\w-]*)\s*=\s*)?(\d+)\s*@\s*(.+)")
+_DRAWN: Final = re.compile(r"\w+:.*=.*")
 _BEFORE: Final = "before"
 _HALF: Final = "half"
 
 
 class Victim(NamedTuple):
-    """One rank that is to die."""
+    """A rank or another component that is to fail, or a law by which components do."""
 
     rank: int
-    """Who."""
+    """Which one; -1 for a law."""
     time_ps: int | None = None
     """When; None for the time of the call."""
     before: bool = False
     """Whether that is right before it, even where the others die some time after its beginning."""
     half: bool = False
     """True if it dies at half of the virtual time that the job takes without failures."""
+    level: str = "rank"
+    """Of which level the component is."""
+    law: str = ""
+    """Failures that are drawn, as for ``xsim run --fail``."""
 
     def __str__(self) -> str:
-        if self.half:
-            return f"{self.rank} at half"
-        when = "" if self.time_ps is None else f" at {format_time(self.time_ps, digits=None)}"
-        return f"{self.rank}{when}"
+        which = str(self.rank) if self.level == "rank" else f"{self.level} {self.rank}"
+        if self.law or self.half:
+            return self.law or f"{which} at half"
+        return which if self.time_ps is None else f"{which} at {format_time(self.time_ps, digits=None)}"
 
 
 def victims_of(code: str, tree: Shape, ranks: int) -> tuple[Victim, ...]:
@@ -73,24 +80,27 @@ def victims_of(code: str, tree: Shape, ranks: int) -> tuple[Victim, ...]:
     if code in CODES:
         return tuple(Victim(rank) for rank in sorted(_placed(code, tree)))
     found = [_own(word.strip(), ranks, code) for word in code.split("+")]
-    if len({victim.rank for victim in found}) < len(found):
-        raise ValueError(f"{code!r} names a rank twice, and it dies once")
-    if len(found) == ranks:
+    named = [(victim.level, victim.rank) for victim in found if not victim.law]
+    if len(set(named)) < len(named):
+        raise ValueError(f"{code!r} names a {found[0].level} twice, and it dies once")
+    if sum(level == "rank" for level, _ in named) == ranks:
         raise ValueError(f"{code!r} names all {ranks} ranks; somebody has to be left")
-    return tuple(sorted(found, key=lambda victim: victim.rank))
+    return tuple(sorted(found, key=lambda victim: (victim.level, victim.rank)))
 
 
 def _own(word: str, ranks: int, code: str) -> Victim:
+    if _DRAWN.fullmatch(word):
+        return Victim(-1, law=word)
     match = _OWN.fullmatch(word)
     if match is None:
-        forms = f"RANK@TIME such as 5@1.2ms, RANK@{_BEFORE}, and RANK@{_HALF}"
+        forms = f"RANK@TIME such as 5@1.2ms, RANK@{_BEFORE}, RANK@{_HALF}, node=1@{_HALF}, exponential:node,mtbf=1ms"
         raise ValueError(f"{code!r} is none of {', '.join(CODES)}, {forms}")
-    rank = int(match[1])
-    if rank >= ranks:
-        raise ValueError(f"{code!r}: there is no rank {rank} among {ranks}")
-    if match[2] in (_BEFORE, _HALF):
-        return Victim(rank, before=match[2] == _BEFORE, half=match[2] == _HALF)
-    return Victim(rank, parse_time_ps(match[2]))
+    level, number, when = match[1] or "rank", int(match[2]), match[3]
+    if level == "rank" and number >= ranks:
+        raise ValueError(f"{code!r}: there is no rank {number} among {ranks}")
+    if when in (_BEFORE, _HALF):
+        return Victim(number, before=when == _BEFORE, half=when == _HALF, level=level)
+    return Victim(number, parse_time_ps(when), level=level)
 
 
 def _placed(code: str, tree: Shape) -> set[int]:
