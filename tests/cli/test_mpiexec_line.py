@@ -1,5 +1,7 @@
 """What Open MPI, MPICH and Intel MPI take as arguments of mpiexec, and how it is understood."""
 
+from typing import Any
+
 import pytest
 
 from xsim_py.cli.mpiexec_line import AppLine, Line, read_line
@@ -60,6 +62,19 @@ def test_programs_are_divided_by_colons_and_have_folders_and_variables_of_their_
         AppLine(3, ["c.py"], "e"),
     ]
     assert line.env == {"A": "1", "C": "3"}
+
+
+@pytest.mark.parametrize(
+    ("words", "of_all", "of_each"),
+    [  # what Open MPI 5.0 does, tried
+        ("-x F=a -n 1 p : -n 2 p", {"F": "a"}, [{}, {}]),
+        ("-n 1 p : -n 2 -x F=b p", {}, [{}, {"F": "b"}]),
+        ("-n 1 -x F=a p : -n 2 -x F=b p", {"F": "a"}, [{}, {"F": "b"}]),
+    ],
+)
+def test_what_a_command_exports_is_not_for_those_before_it(words: str, of_all: dict[str, str], of_each: list[Any]):
+    line = read(words)
+    assert (line.env, [app.env for app in line.apps]) == (of_all, of_each)
 
 
 @pytest.mark.parametrize("option", ["-configfile f", "--app f"])

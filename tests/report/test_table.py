@@ -3,6 +3,8 @@ import csv
 import io
 import json
 import pickle
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,3 +126,26 @@ def test_a_table_is_a_dict_of_its_columns_as_pandas_wants_it():
 
 def test_an_empty_table_keeps_its_columns():
     assert dict(Table("any", {"a": [], "b": []})) == {"a": [], "b": []}
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ({"units": {"stray": "B"}}, "table 'ranks': it has units for columns that it does not have"),
+        ({"columns": {"rank": [0, 1], "size": [1]}}, "table 'ranks': its columns differ in length"),
+        ({"columns": {"rank": [0, "1"]}}, "column 'rank' of table 'ranks' holds number and str"),
+        ({"columns": {"rank": [[0]]}}, "column 'rank' of table 'ranks' holds list"),
+    ],
+)
+def test_a_damaged_table_is_no_table(damage: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Table.from_dict("ranks", {"columns": {"rank": [0, 1], "name": ["a", None]}, "units": {}} | damage)
+
+
+def test_no_cell_of_a_csv_file_is_a_formula() -> None:
+    texts = ["=1+cmd|'/C calc'!A0", "+1", "@SUM(A1)", "\t=1", "-n 3", "a=b", ""]
+    target = io.StringIO()
+    Table("captured", {"value": texts, "number": [-1, +2, 0.5, None, 1, 2, 3]}).to_csv(target)
+    rows = list(csv.DictReader(io.StringIO(target.getvalue())))
+    assert [row["value"] for row in rows] == [*(f"'{text}" for text in texts[:4]), *texts[4:]]
+    assert [row["number"] for row in rows] == ["-1", "2", "0.5", "", "1", "2", "3"]

@@ -179,8 +179,11 @@ class _Reader:
 
     def variable(self, said: str, value: str, more: Iterator[str], app: AppLine) -> None:
         name, equals, text = value.partition("=")
-        if equals or not said.endswith("x"):  # else it is there already
-            env = app.env if said.endswith("-env") else self._line.env
+        exported = said.lstrip("-") == "x"
+        if equals or not exported:  # else it is there already
+            # As Open MPI does, what the first command exports holds for all, and that of a later one for itself.
+            of_all = not self._line.apps if exported else said.lstrip("-") == "genv"
+            env = self._line.env if of_all else app.env
             env[name] = text if equals else _value(said, more)
 
     def output(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:

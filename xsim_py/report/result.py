@@ -427,7 +427,7 @@ class Result:
     def _load_trace(self, folder: Path) -> None:
         from xsim_py.trace.saved import NAME, load_trace
 
-        self.trace = load_trace(folder / NAME, digest=self.digest)
+        self.trace = load_trace(folder / NAME, digest=self.digest, ranks=len(self.tables["ranks"]))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

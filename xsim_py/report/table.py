@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SHOWN_ROWS = 20
+_FORMULA = ("=", "+", "@", "\t", "\r")
+_KIND_OF_CELL = {int: "number", float: "number", bool: "number", type(None): ""}
 
 
 class Table(dict[str, list[Any]]):
@@ -70,10 +72,8 @@ class Table(dict[str, list[Any]]):
 
     def _checked(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         listed = {key: _as_list(cells) for key, cells in columns.items()}
-        if len({len(cells) for cells in listed.values()}) > 1:
-            raise InternalError(f"the columns of table {self.name!r} differ in length")
-        if stray := self.units.keys() - listed.keys():
-            raise InternalError(f"table {self.name!r} has units for columns that it does not have: {sorted(stray)}")
+        if problem := _problem(listed, self.units):
+            raise InternalError(f"table {self.name!r}: {problem}")
         return listed
 
     def __len__(self) -> int:
@@ -163,11 +163,14 @@ class Table(dict[str, list[Any]]):
         )
 
     def to_csv(self, target: str | Path | IO[str]) -> None:
-        """Write the table as CSV, with one line of headings, to a path or an open text file."""
+        """Write the table as CSV, with one line of headings, to a path or an open text file.
+
+        A text that a spreadsheet would take for a formula has an apostrophe in front, which spreadsheets hide.
+        """
         with atomic_file(target) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(self.headings())
-            writer.writerows(self._written())
+            writer.writerows(map(_harmless, row) for row in self._written())
 
     def to_dict(self) -> dict[str, Any]:
         """Return units, columns and, of those that are known exactly, every digit, as plain data for JSON."""
@@ -176,12 +179,25 @@ class Table(dict[str, list[Any]]):
 
     @classmethod
     def from_dict(cls, name: str, plain: Mapping[str, Any]) -> Self:
-        """Return the table of which `to_dict` gave this."""
+        """Return the table of which `to_dict` gave this.
+
+        Raises
+        ------
+        ValueError
+            When it is no table: columns of different lengths, or one that holds numbers and texts, or anything else.
+        """
         exact = {
             column: [None if cell is None else parse_exact_seconds(cell) for cell in cells]
             for column, cells in plain.get("exact", {}).items()
         }
-        return cls(name, {**plain["columns"], **exact}, plain["units"], exact=exact)
+        columns = {**plain["columns"], **exact}
+        for column, cells in columns.items():
+            kinds = {_KIND_OF_CELL.get(type(cell), type(cell).__name__) for cell in cells} - {""}
+            if len(kinds) > 1 or not kinds <= {"number", "str"}:
+                raise ValueError(f"column {column!r} of table {name!r} holds {' and '.join(sorted(kinds))}")
+        if problem := _problem(columns, plain["units"]):
+            raise ValueError(f"table {name!r}: {problem}")
+        return cls(name, columns, plain["units"], exact=exact)
 
     def _written(self) -> Iterator[tuple[Any, ...]]:
         """Return the cells row by row with every digit."""
@@ -233,3 +249,15 @@ def _html_row(tag: str, cells: Sequence[str], align: Sequence[str]) -> str:
     from html import escape  # not above: it takes long to import, and is for notebooks
 
     return "<tr>" + "".join(f"<{tag}{a}>{escape(c)}</{tag}>" for c, a in zip(cells, align, strict=True)) + "</tr>"
+
+
+def _harmless(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def _problem(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str]) -> str:
+    """Return why columns and units are no table; empty if they are one."""
+    if len({len(cells) for cells in columns.values()}) > 1:
+        return "its columns differ in length"
+    stray = units.keys() - columns.keys()
+    return f"it has units for columns that it does not have: {sorted(stray)}" if stray else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 from xsim_py.atomic_files import atomic_path
 from xsim_py.errors import ConfigError
@@ -15,6 +16,8 @@ NAME: Final = "trace.json.gz"
 """The name of the file in the folder of a result."""
 
 _KINDS: Final[dict[str, Any]] = {"spans": Span, "messages": Message, "marks": Mark}
+_RANKS: Final = ("rank", "source", "dest", "dead")
+_MOST_BYTES: Final = 1 << 30
 
 
 def save_trace(trace: Trace, target: Path, *, digest: str) -> None:
@@ -47,27 +50,51 @@ def save_trace(trace: Trace, target: Path, *, digest: str) -> None:
         packed.write(text.encode())
 
 
-def load_trace(source: Path, *, digest: str) -> Trace | None:
-    """Return the trace in a file; None where there is none, or it is of another run.
+def load_trace(source: Path, *, digest: str, ranks: int) -> Trace | None:
+    """Return the trace in a file; None if there is none, or it belongs to a run with a different digest.
+
+    Parameters
+    ----------
+    source : path
+        The file.
+    digest, ranks : str, int
+        The run's digest and its number of ranks.
 
     Raises
     ------
     ConfigError
-        When the file holds something else.
+        When the file holds something else, or unpacks to more than a gigabyte.
     """
     if not source.is_file():
         return None
     try:
-        with gzip.open(source, "rb") as file:
-            whole = json.loads(file.read())
+        whole = json.loads(_unpacked(source))
         if whole["digest"] != digest:
             return None
-        parts = [
-            [kind(*row) for row in zip(*(whole[name][field] for field in kind._fields), strict=True)]
-            if whole[name]
-            else []
-            for name, kind in _KINDS.items()
-        ]
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        parts = [_records(kind, whole[name], ranks) if whole[name] else [] for name, kind in _KINDS.items()]
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise ConfigError(f"{source}: not a trace that xsim_py wrote ({type(error).__name__}: {error})") from error
     return Trace(*parts)
+
+
+def _unpacked(source: Path) -> bytes:
+    """Return what is packed in a file, of which none is kept before its size is known."""
+    with gzip.open(source, "rb") as file:
+        size = 0
+        while piece := file.read(1 << 20):
+            size += len(piece)
+            if size > _MOST_BYTES:
+                raise ValueError(f"it unpacks to more than {_MOST_BYTES >> 20:,} MiB")
+        file.seek(0)
+        return file.read()
+
+
+def _records(kind: Any, columns: dict[str, list[Any]], ranks: int) -> list[Any]:
+    """Return the records of one kind, each cell of which has the type of its field."""
+    for name, hint in get_type_hints(kind).items():
+        allowed = set(get_args(hint) or (hint,))
+        if strange := {type(cell) for cell in columns[name]} - allowed:
+            raise ValueError(f"{name} holds {min(each.__name__ for each in strange)}")
+        if name in _RANKS and any(cell is not None and not 0 <= cell < ranks for cell in columns[name]):
+            raise ValueError(f"{name} holds a rank that the run did not have")
+    return [kind(*row) for row in zip(*(columns[field] for field in kind._fields), strict=True)]
