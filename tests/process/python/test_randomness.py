@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,21 @@ def test_entropy_comes_from_the_seed_and_the_rank(source: str):
     assert drawn(source, seed=1) == first
     assert sorted(drawn(source, seed=1, shards=2)) == sorted(first)
     assert not set(drawn(source, seed=2)) & set(first)
+
+
+def test_temporary_files_have_the_same_names_in_each_run_however_ranks_take_turns(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)  # as at first
+    code = """
+from mpi4py import MPI
+import tempfile
+for turn in range(2):
+    print(MPI.COMM_WORLD.rank, turn, tempfile.mktemp())
+    MPI.COMM_WORLD.Barrier()
+"""
+    runs = [simulated(code, kind="code", ranks=2, **way) for way in ({}, {}, {"isolation": "process"})]
+    assert len(set(runs[0].lines)) == 4
+    assert [sorted(run.lines) for run in runs] == [sorted(runs[0].lines)] * 3
+    assert len({run.result.digest for run in runs}) == 1
 
 
 def test_seeded_generators_are_as_everywhere(tmp_path: Path):

@@ -12,7 +12,6 @@ import inspect
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from types import BuiltinFunctionType, FrameType, ModuleType
@@ -500,7 +499,6 @@ PATCHED: Table = (
 
 def install(patches: Patches, storage: virtual_files.VirtualFiles) -> None:
     """Put these functions in the place of the real ones for the duration of a run; after `private_state.install`."""
-    tempfile.gettempdir()  # looks for a folder once for all ranks, with a file that it writes
     virtual_files.use(storage)
     patches.at_end(partial(virtual_files.use, None))
     _taken.clear()

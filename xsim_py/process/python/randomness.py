@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import random
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.process.ranks import current
-from xsim_py.process.ranks.patches import Around, Patches, Table
+from xsim_py.process.ranks.patches import Around, Patches, Table, in_ranks
 from xsim_py.rng import derive_seed, stream
 
 from .sys_modules import is_for_all
@@ -123,11 +124,29 @@ def _dispatch(real: Any, name: str, key: str, size: int, kind: Callable[[int], A
     return function
 
 
+def _names() -> Any:
+    """Return a rank's own names for temporary files: one generator for all would go on in the next rank, and run."""
+    make: Any = tempfile._RandomNameSequence  # type: ignore[attr-defined]
+    return make() if is_for_all() else current.rank().private("temporary names", make)
+
+
+def _looked_for(real: Callable[[], str]) -> Callable[[], str]:
+    """Look for the folder of temporary files as the simulator does: once, for all ranks and all later runs."""
+
+    def found() -> str:
+        with current.outside():
+            return real()
+
+    return found
+
+
 _SEEDED = "virtual: follows from the seed of the run"
 PATCHED: Table = (
     ("os", _SEEDED, {"urandom": Around(_entropy), "getrandom": Around(_entropy)}),
     ("random", _SEEDED, {"_urandom": Around(lambda _: os.urandom)}),
     ("random.Random", _SEEDED, {"seed": Around(_seeding)}),
+    ("tempfile", _SEEDED, {"_get_candidate_names": in_ranks(_names)}),
+    ("tempfile", "real: looked for once for all ranks", {"_get_default_tempdir": Around(_looked_for)}),
     (
         "random",
         "private: a generator",
