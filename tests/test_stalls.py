@@ -281,7 +281,7 @@ print(comm.bcast("on", root=0))
 def test_who_raises_before_a_collective_is_not_in_it(tmp_path: Path):
     text = "try:\n    if rank == 0: raise ValueError\n    comm.reduce(1)\nexcept ValueError: pass"
     report = stall(tmp_path, text, ranks=7)
-    assert report.endswith("ranks 1-2, 4 in Comm.reduce(root=0); these sent messages that nobody received")
+    assert report.endswith("ranks 1-2, 4 in Comm.reduce(root=0); their messages of this collective were never received")
     done = launch(tmp_path, "if rank == 0: raise SystemExit(5)\ncomm.reduce(1)", ranks=7)
     assert (done.result.ended, done.result.exit_status) == ("finished", 5)
 

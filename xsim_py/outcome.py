@@ -125,6 +125,7 @@ def assemble(
     result.values = _flat(part.values for part in parts)
     result.take_trace(_trace(attempts))
     result.choices = _flat(part.choices for part in parts)
+    result.polls = any(part.polls for part in parts)
     return result
 
 
@@ -231,8 +232,8 @@ def _unread(parts: Sequence[ShardResult]) -> tuple[str, int]:
         if entry[:2] == (label, number):
             senders.setdefault(entry[2], set()).add(entry[3])
     said = "; ".join(f"rank{'s' * (len(ranks) > 1)} {spans(ranks)} in {note}" for note, ranks in senders.items())
-    text = f"{MISMATCH} on {label}, collective number {number}: {said}; these sent messages that nobody received"
-    return text, len(senders)
+    which = f"{MISMATCH} on {label}, collective number {number}"
+    return f"{which}: {said}; their messages of this collective were never received", len(senders)
 
 
 # ------------------------------------------------------------------------------------------ the deadlock report

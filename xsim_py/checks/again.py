@@ -41,6 +41,8 @@ _MOST_COMPUTED_S = 0.2
 _MOST_ALIKE = 3
 """So many of the matches of one line are tried that put one sender in the place of another one."""
 
+_ENDS = {"finished": "finishes", "aborted": "aborts", "stalled": "deadlocks"}
+
 Once = Callable[..., "Result"]
 
 
@@ -222,29 +224,32 @@ class _Comparison:
             return ""
         other, usual = _seen(result, printed, monitor.findings()), self._usual
         if other.ended != usual.ended:
-            return f"the run ends {other.ended}, and not {usual.ended}"
+            return f"with that match the run {_ENDS[other.ended]}"
         if other.exit_status != usual.exit_status:
-            return f"the exit status is {other.exit_status}, and not {usual.exit_status}"
+            return f"with that match the exit status is {other.exit_status}, and not {usual.exit_status}"
         if self._known is not None and (words := self._other_words(other)):
-            return f"the result is another one: {words}"
+            return f"with that match {words}"
         new = [each for each in other.found if each not in usual.found]
-        return f"there is a mistake of the class {new[0][0]} then, at {new[0][1]}:{new[0][2]}" if new else ""
+        return f"with that match there is a {new[0][0]} at {new[0][1]}:{new[0][2]}" if new else ""
 
     def _other_words(self, other: _Seen) -> str:
         """Return a line that is different, if one is."""
         assert self._known is not None
         if len(other.printed) != len(self._known):
-            return f"{len(other.printed)} lines, and not {len(self._known)}"
+            return f"{len(other.printed)} lines are printed, and not {len(self._known)}"
         for known, words in zip(self._known, other.printed, strict=True):
             if len(known) != len(words) or any(word and word != mine for word, mine in zip(known, words, strict=True)):
-                return " ".join(words)[:_MOST_SHOWN]
+                line = " ".join(words)
+                label = _LABEL.match(line)
+                who = f"rank {label[1]} prints" if label else "is printed"
+                return f"{who}: {line[label.end() if label else 0 :][:_MOST_SHOWN]}"
         return ""
 
 
 def _race(choice: MadeChoice, taken: int, difference: str, start: str) -> Finding:
     file, _, line = choice.place.rpartition(":")
-    what = "receives" if choice.kind == "receive" else "finds"
-    text = f"the wildcard {what} a message of rank {choice.taken}, and might as well of rank {taken}"
+    what = "receive got" if choice.kind == "receive" else "probe found"
+    text = f"this wildcard {what} rank {choice.taken}'s message; rank {taken}'s matches as well"
     details = (difference or "nothing is different then",)
     place = shown(file, start), int(line or 0)
     return Finding(MESSAGE_RACE, *place, text, (choice.rank,), details, is_mistake=bool(difference))

@@ -199,7 +199,7 @@ def _note_unordered(monitor: Monitor, stuck: dict[int, list[Any]]) -> bool:
                     for other in said.meeting.calls.values()
                     if not other.posted
                 ]
-                text = f"{said.name} completes only if it does not wait for all members"
+                text = f"this {said.name} may wait for all members, and would then deadlock"
                 monitor.note(CALL_ORDERING, said.place, text, number, *others[:4])
     return False
 

@@ -100,4 +100,5 @@ def free(monitor: Monitor, call: MpiCall, handle: Any, *args: Any) -> After | No
 def left(monitor: Monitor, state: RankState) -> None:
     """Find what a rank has made and not freed at the end."""
     for entry in state.objects.values():
-        monitor.note(RESOURCE_LEAK, entry.place, f"the {entry.kind} of {entry.title} is never freed", state.number)
+        end = "closed" if entry.kind == KINDS[File] else "freed"
+        monitor.note(RESOURCE_LEAK, entry.place, f"the {entry.kind} of {entry.title} is never {end}", state.number)

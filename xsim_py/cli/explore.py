@@ -296,6 +296,8 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
         print(f"\nwith {found.fail}:")
     all_told = f"which {'is' if found.found == 1 else 'are'} all" if found.is_complete else "and there are more"
     print(f"{_matchings(found.found)}, {all_told}")
+    if found.polls:
+        print("a rank polls: what Test, Iprobe ... would find sooner or later is not explored; see xsim explore noise")
     answer = {True: "yes, here", False: "no, here", None: "perhaps"}[found.is_deterministic]
     print(f"communication-deterministic: {answer}")
     usual = found.classes[0]
@@ -356,6 +358,7 @@ def _matchings_as_json(found: Matchings) -> dict[str, Any]:
         "fail": found.fail,
         "matchings": found.found,
         "complete": found.is_complete,
+        "polls": found.polls,
         "runs": found.runs,
         "communication_deterministic": found.is_deterministic,
         "outcomes": [

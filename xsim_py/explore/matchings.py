@@ -54,11 +54,13 @@ class Matchings(NamedTuple):
     """The usual outcome first, then the others, by kind and as they were found."""
     fail: str = ""
     """The failure that happened in all of these runs, if one was drawn."""
+    polls: bool = False
+    """True if a rank polls: what it may find sooner or later is not explored."""
 
     @property
     def is_deterministic(self) -> bool | None:
         """True if there is but one matching: the program is communication-deterministic here; None if that is open."""
-        return False if self.found > 1 else True if self.is_complete else None
+        return False if self.found > 1 else True if self.is_complete and not self.polls else None
 
     @property
     def usual_is_bad(self) -> bool:
@@ -161,6 +163,7 @@ class _Exploration:
         self._runs = 0
         self._found: dict[SeenOutcome, tuple[int, Branch, Seen]] = {}
         self._usual: Seen | None = None
+        self._polls = False
 
     def _task(self, schedule: MatchSchedule) -> RunTask:
         return RunTask({**self._arguments, "schedule": schedule}, folder=self._folder)
@@ -169,6 +172,7 @@ class _Exploration:
         """Take in what came of a run."""
         self._runs += 1
         self._usual = self._usual or seen
+        self._polls |= seen.polls
         if self.tree.add(branch, seen.choices):
             outcome = self._outcome(seen)
             count, first, example = self._found.get(outcome, (0, branch, seen))
@@ -236,7 +240,7 @@ class _Exploration:
             alike = [item for item in others if item[0].kind == kind]
             for number, (outcome, found) in enumerate(sorted(alike, key=lambda item: len(item[1][1].changes))):
                 classes.append(self._class(outcome, found, explain=not number))
-        return Matchings(self.tree.count, self.tree.is_done, self._runs, tuple(classes))
+        return Matchings(self.tree.count, self.tree.is_done, self._runs, tuple(classes), polls=self._polls)
 
     def _class(self, outcome: SeenOutcome, found: tuple[int, Branch, Seen], *, explain: bool = False) -> OutcomeClass:
         count, branch, seen = found

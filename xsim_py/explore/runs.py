@@ -78,6 +78,8 @@ class Seen(NamedTuple):
     values: str = ""
     """What a function returned, as text."""
     messages: int = 0
+    polls: bool = False
+    """True if a rank has looked for something that was not there yet."""
 
     @property
     def texts(self) -> frozenset[str]:
@@ -120,6 +122,7 @@ def seen(result: Result, stdout: str, stderr: str, *, lists_calls: bool = False)
         tuple(result.choices),
         repr(result.values) if any(value is not None for value in result.values) else "",
         result.messages,
+        result.polls,
     )
 
 

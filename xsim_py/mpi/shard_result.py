@@ -106,6 +106,7 @@ class ShardResult:
     wall time that went into each of `process.profiler.PARTS`. The last ranks are those that were started `later`;
     `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
     what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule;
+    `polls` is True if a rank has looked for what was not there yet;
     `computed`, in the first part of a process, says what computing has shown, and `called` what ranks called in place
     of calls at which they were to die; `flips` are the bits that have changed, and `hangs` the processes that have
     stood still; `peak_bytes` is what the arrays of each rank have taken at most, where that is counted; `clock_waits`
@@ -145,6 +146,7 @@ class ShardResult:
     worlds: list[World] = field(default_factory=list)
     shared: dict[str, str] = field(default_factory=dict)
     choices: list[MadeChoice] = field(default_factory=list)
+    polls: bool = False
     computed: Computed | None = None
     called: dict[str, str] = field(default_factory=dict)
     flips: list[FlippedData] = field(default_factory=list)
@@ -255,6 +257,7 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
     part.worlds = list(fabric.part(Launcher).worlds.values()) if shard.number == 0 else []
     part.trace = _recorded(shard, fabric)
     part.choices = fabric.choices()
+    part.polls = any(rank.mpi is not None and rank.mpi.looks is not None for rank in ranks)
     part.flips = fabric.flipped()
     part.hangs = fabric.hung()
     if fabric.settings.counts_memory:

@@ -111,7 +111,8 @@ def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
     used = sum(size + c.BSEND_OVERHEAD for size in _in_buffer(comm.box))
     if attached.room_bytes is not None and used + size_bytes + c.BSEND_OVERHEAD > attached.room_bytes:
         room = attached.room_bytes - used
-        comm.reject(c.ERR_BUFFER, f"{size_bytes} bytes and {c.BSEND_OVERHEAD} do not fit: {room} bytes are left")
+        needed = f"{size_bytes} bytes and {c.BSEND_OVERHEAD} of overhead"
+        comm.reject(c.ERR_BUFFER, f"{needed} do not fit into the {room} that are left of the attached buffer")
 
 
 def process_owner(box: Any) -> ProcessBuffer:

@@ -97,6 +97,8 @@ class Result:
     never_came : dict of str to str
         The injected failures that did not come, as they were written, each with what its rank called instead, or "";
         in memory only.
+    polls : bool
+        True if a rank has looked for something that was not there yet (``Test``, ``Iprobe``), in memory only.
     choices : list of MadeChoice
         What each rank has chosen where MPI leaves that open, of a run with a schedule, in memory only.
     """
@@ -153,6 +155,7 @@ class Result:
         self.is_checked = False
         self.never_came: dict[str, str] = {}
         self.choices: list[MadeChoice] = []
+        self.polls = False
 
     def take_trace(self, trace: Trace | None) -> None:
         """Take what was recorded, and make the table ``waits`` of it."""
