@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pickle
 
-from xsim_py.errors import ConfigError, OptionProblem, advice, close_match, shortened
+from tests.report.helpers import make_result
+from xsim_py.errors import ConfigError, OptionProblem, advice, close_match, shortened, visible
+from xsim_py.findings import Finding
+from xsim_py.report import Table
 
 
 def test_a_long_line_keeps_its_beginning_and_its_end() -> None:
@@ -38,3 +41,15 @@ def test_advice_is_the_word_that_is_near_or_all_there_are():
     assert advice("latncy", ["gap", "latency"]) == "did you mean latency?"
     assert advice("xyz", ["gap", "latency"]) == "known: gap, latency"
     assert close_match("l" * 101, ["l" * 100]) is None
+
+
+def test_what_a_terminal_would_obey_is_written_as_an_escape() -> None:
+    """Names come from programs and machine files of others."""
+    sent = "\x1b]0;title\x07\x1b[31mred \x9b31m ü\ttab\nline\r\x00\x7f"
+    shown = r"\x1b]0;title\x07\x1b[31mred \x9b31m ü" "\ttab\nline" r"\x0d\x00\x7f"
+    assert visible(sent) == shown
+    assert str(ConfigError(sent)) == shown
+    assert str(Finding("ResourceLeak", "a.py", 1, sent)) == f"a.py:1: ResourceLeak: {shown}"
+    result = make_result(report=sent, warnings=[sent])
+    assert (result.report, result.warnings) == (shown, [shown])
+    assert shown in Table("t", {"name": [sent]}).to_text()

@@ -30,11 +30,17 @@ _MOST_CHARACTERS: Final = 1_000
 _HEAD, _TAIL = 600, 300  # what is wrong stands in front, and what to write instead at the end
 _MOST_LINES: Final = 100
 _LONGEST_WORD: Final = 100
+_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}  # all but \t, \n
+
+
+def visible(text: str) -> str:
+    """Return a text whose control characters, which a terminal would obey, are written as escapes."""
+    return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 def shortened(text: str) -> str:
     """Return a message that a person can read: long lines lose their middle, many lines the last ones."""
-    lines = text.split("\n")
+    lines = visible(text).split("\n")
     if len(lines) > _MOST_LINES + 1:  # and one that says so, also when a message is shortened twice
         lines[_MOST_LINES:] = [f"... and {len(lines) - _MOST_LINES:,} more"]
     return "\n".join(map(_shortened_line, lines))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from xsim_py.errors import visible
 from xsim_py.units import spans
 
 __all__ = ["CATEGORIES", "RACES", "Checks", "Finding", "by_place", "chosen"]
@@ -105,12 +106,12 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         """Return the finding in one line, as compilers write theirs."""
-        return f"{self.file}:{self.line}: {self.category}: {self.text}"
+        return visible(f"{self.file}:{self.line}: {self.category}: {self.text}")
 
     def report(self) -> str:
         """Return all that is known of the finding; every line after the first is indented."""
         ranks = [f"rank{'s' * (len(self.ranks) > 1)} {spans(self.ranks)}"] if self.ranks else []
-        return "\n    ".join([str(self), *ranks, *self.details])
+        return "\n    ".join([str(self), *ranks, *map(visible, self.details)])
 
 
 def by_place(finding: Finding) -> tuple[str, int, str, str]:

@@ -27,7 +27,7 @@ from xsim_py.cli.options import (
 from xsim_py.cli.output_errors import Patient, writing
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, visible
 from xsim_py.units import format_time, parse_exact_seconds, spans
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def print_failures(result: Result, file: TextIO) -> None:
         together.setdefault((failure["time_exact_s"], failure["cause"]), []).append(failure["rank"])
     for (time_s, cause), ranks in islice(together.items(), _MOST_FAILURES):
         when = format_time(parse_exact_seconds(time_s), digits=None)
-        print(f"xsim: rank{'s' * (len(ranks) > 1)} {spans(ranks)} failed at {when}: {cause}", file=file)
+        print(f"xsim: rank{'s' * (len(ranks) > 1)} {spans(ranks)} failed at {when}: {visible(cause)}", file=file)
     more = sum(map(len, islice(together.values(), _MOST_FAILURES, None)))
     if more:
         print(f"xsim: ... and {more:,} more failures", file=file)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from xsim_py.atomic_files import atomic_file
-from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, InternalError
+from xsim_py.errors import FOUND, NOT_WRITTEN, ConfigError, InternalError, visible
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, parse_exact_seconds
 
@@ -144,8 +144,8 @@ class Result:
         self.virtual_time_ps = parse_exact_seconds(self.virtual_time_exact_s)
         listed = tables.values() if hasattr(tables, "values") else tables
         self.tables: dict[str, Table] = {table.name: table for table in listed}
-        self.report = report
-        self.warnings = list(warnings)
+        self.report = visible(report)
+        self.warnings = list(map(visible, warnings))
         self.machine = machine
         self.program = program
         self.values: list[Any] = []

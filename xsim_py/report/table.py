@@ -6,7 +6,7 @@ import csv
 from typing import IO, TYPE_CHECKING, Any, NoReturn, Self
 
 from xsim_py.atomic_files import atomic_file
-from xsim_py.errors import InternalError
+from xsim_py.errors import InternalError, visible
 from xsim_py.units import PS_PER_S, exact_seconds, parse_exact_seconds
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _text(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else visible(str(value))
 
 
 def _as_list(cells: Sequence[Any]) -> list[Any]:
