@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from ctypes import sizeof
 from functools import partial
 from pathlib import Path
-from pickle import dump  # as it is before a program puts another one there
+from pickle import dump  # as it is before a program replaces it
 from subprocess import _args_from_interpreter_flags as interpreter_flags  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -58,7 +58,7 @@ _CUT_OFF: Final = (
 )
 
 
-_execve = os.execve  # a rank has another one
+_execve = os.execve  # that of ranks differs
 
 
 def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, list[range]]:
@@ -208,7 +208,7 @@ class Isolation:
     # ------------------------------------------------------------------------------------------ in a new process
 
     def start_anew(self, number: int, descriptor: int) -> None:
-        """Replace a new process by a new interpreter with a hash seed of its own, if the run wants that."""
+        """Replace a new process by a new interpreter with its own hash seed, if the run asks for that."""
         run = self._run
         if run.origin is None:
             return

@@ -1,4 +1,4 @@
-"""A new interpreter joins a run whose parent has started it: ranks in it have a hash seed of their own."""
+"""A new interpreter joins a run whose parent has started it: ranks in it have their own hash seed."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ RESILIENCE: Final = ("legio",)
 """The layers under which an unmodified program outlives failures."""
 
 _APART: Final = ("process", "spawn")
-"""How ranks have processes of their own: forked ones, or new interpreters."""
+"""How ranks are put into separate processes: forked ones, or new interpreters."""
 
 MOST: Final = 2**63 - 1
 """The largest number that is read."""
@@ -168,7 +168,7 @@ class RunParameters(NamedTuple):
     isolation: int
     """How many ranks live in each process; 0: all in one, as greenlets."""
     spawned: bool
-    """Whether each process is a new interpreter, with a hash seed of its own."""
+    """Whether each process is a new interpreter, with its own hash seed."""
     label: bool
     trace: bool
     profile: bool
@@ -196,7 +196,7 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int
         except ValueError as error:
             wrong.append(f"{name}: {error}")
     if getattr(found.get("schedule"), "watch", False) and (found.get("shards") != 1 or found.get("isolation")):
-        said = "a run that finds out what else it could have chosen has one shard; leave out shards and isolation"
+        said = "a run that finds out what else it could have chosen has one shard; drop shards and isolation"
         wrong.append(f"schedule: {said}")
     spawned = str(told["isolation"]).startswith(_APART[True])
     if spawned and found.get("restart") is not None:

@@ -70,10 +70,10 @@ def test_a_wrong_timeout_of_a_mark_is_a_usage_error(told: dict[str, Any], wrong:
     ("told", "wrong"),
     [
         ({"machne": "gige"}, "the mark ranks takes no machne; did you mean machine?"),
-        ({"label": True}, "the mark ranks takes no label: the plugin gives it; leave it out"),
+        ({"label": True}, "the mark ranks takes no label: the plugin gives it; drop it"),
         (
             {"isolation": "process"},
-            "the mark ranks takes no isolation: the ranks of a test live in the process of pytest; leave it out",
+            "the mark ranks takes no isolation: the ranks of a test live in the process of pytest; drop it",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Examples that hypothesis draws: the same ones on all ranks of a test, and each rank is in the middle of its own.
+"""Examples that hypothesis draws: the same ones on all ranks of a test; each rank has its own current example.
 
 Hypothesis looks for a smaller example where a test fails. If only some ranks fail, the others would not take part in
 that: then such a rank leaves hypothesis with what it has raised.

@@ -1,6 +1,6 @@
 """The ranks of a test find what its fixtures have changed outside, as processes would that had been forked from there.
 
-Modules and classes of the program are executed anew in each rank, so what fixtures have changed in them since they were
+Each rank executes the modules and classes of the program again, so what fixtures have changed in them since they were
 imported is changed there, too. What fixtures have made is copied (`copies`).
 """
 

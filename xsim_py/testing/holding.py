@@ -25,7 +25,7 @@ class Holding:
         self._none_of_theirs: set[Any] = {besides}
 
     def until(self, there: Callable[[], bool]) -> bool:
-        """Have the running rank wait for something; return False if it cannot come any more, or takes too long."""
+        """Have the running rank wait for something; return False if it cannot come, or takes too long."""
         fiber, nap_ps = current.running(), _FIRST_NAP_PS
         end_ps = fiber.clock_ps + PATIENCE_PS
         self._none_of_theirs.add(fiber)

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from xsim_py.errors import advice
-
 _PARAMETER = "_xsim_ranks"
 
 DEFAULT_RANKS = 2
@@ -100,12 +98,13 @@ def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_
 def _options(mark: pytest.Mark) -> dict[str, Any]:
     """Return what a mark says besides the numbers of ranks: parameters of `simulate`."""
     if mark.kwargs:
+        from xsim_py.errors import advice
         from xsim_py.run import simulate  # most marks have none, and it is much to import
 
         known = [name for name in inspect.signature(simulate).parameters if name not in _NOT_OF_TESTS]
         for name in mark.kwargs:
             if name in _NOT_OF_TESTS:
-                raise pytest.UsageError(f"the mark ranks takes no {name}: {_NOT_OF_TESTS[name]}; leave it out")
+                raise pytest.UsageError(f"the mark ranks takes no {name}: {_NOT_OF_TESTS[name]}; drop it")
             if name not in known:
                 raise pytest.UsageError(f"the mark ranks takes no {name}; {advice(name, known)}")
     return dict(mark.kwargs)

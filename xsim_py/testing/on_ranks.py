@@ -26,7 +26,7 @@ OTHERS = pytest.StashKey[dict[str, list[tuple[str, str]]]]()
 """By the phase of a test, what ranks have raised that its report does not show: titles and tracebacks."""
 
 WHEN = pytest.StashKey[str]()
-"""The phase of which the report of the call is, if that is another one."""
+"""The phase to which the report of the call belongs, if it is not the call."""
 
 _LATE = pytest.StashKey[BaseException]()
 """What fixtures have raised in ranks when they were torn down."""

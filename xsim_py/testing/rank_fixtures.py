@@ -186,7 +186,7 @@ class Outside(NamedTuple):
     instance : dict
         The attributes of the test's instance.
     closure : dict
-        What stands in the closures of those of pytest's own fixtures that call ``setup_class`` and the like.
+        The contents of the closures of those of pytest's own fixtures that call ``setup_class`` and the like.
     copied : callable
         Copies the value of a fixture that is asked for only now.
     """

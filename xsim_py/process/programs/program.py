@@ -98,7 +98,7 @@ class Program:
             self._names["__file__"] = self.file
 
     def __reduce__(self) -> Any:
-        """Have another process find and compile it anew."""
+        """Have another process find and compile it again."""
         if self.function is not None:
             raise TypeError("a function is one of this interpreter")
         return _found_again, (self._target, self.kind, self.args, self.start, self.flags)
