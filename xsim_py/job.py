@@ -210,10 +210,7 @@ class Job:
         from xsim_py.isolation import isolated
 
         with isolated(self, self.joins) as self.host:
-            try:
-                yield
-            finally:
-                self.host = None
+            yield
 
     def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
         """Find out who will fail, and what the launcher does about it."""

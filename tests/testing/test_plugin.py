@@ -28,9 +28,9 @@ def test_pytest_finds_it_by_its_entry_point():
     assert described["project"]["entry-points"]["pytest11"] == {plugin.__name__: plugin.__name__}
 
 
-def test_the_reference_lists_the_options():
+def test_the_reference_lists_the_options(pytestconfig: pytest.Config):
     parser = Parser(_ispytest=True)
-    plugin.pytest_addoption(parser)
+    plugin.pytest_addoption(parser, pytestconfig.pluginmanager)
     there = {name for group in parser._groups for option in group.options for name in option.names()}
     listed = {name for row in rows(ROOT / "docs" / "reference" / "pytest.md", "Options") for name in row[0].split(", ")}
     assert {re.sub(r"[`]| .*", "", name) for name in listed if name.startswith("`")} == there
