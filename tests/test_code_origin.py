@@ -35,3 +35,10 @@ def test_a_file_is_named_from_a_folder_and_its_lines_are_known():
 def test_no_line_of_a_program_is_one_of_the_command_of_this_python(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(linecache.cache, "<string>", (4, None, ["serve()\n"], "<string>"))  # as Python 3.13 does for -c
     assert (code_origin.text_of("<string>", 1), code_origin.lines_of("<string>")) == ("", [])
+
+
+def test_a_portable_name_has_no_folder_of_this_computer(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    there = {"here/a.py": str(tmp_path / "here" / "a.py"), "numpy/__init__.py": numpy.__file__, "m.yaml": "m.yaml"}
+    assert {code_origin.portable_name(file): file for file in there.values()} == there
+    assert code_origin.portable_name("/some/where/else/b.py:7") == "else/b.py:7"

@@ -67,6 +67,12 @@ def installed_name(file: str, start: str) -> str:
     return file[package.end() :] if package else shown(file, start)
 
 
+def portable_name(file: str) -> str:
+    """Give the name of a file from the current folder, or else its last two parts: no folder of this computer."""
+    named = installed_name(file, os.getcwd())
+    return os.sep.join(named.split(os.sep)[-2:]) if os.path.isabs(named) else named
+
+
 def place_in_program(frame: FrameType, folders: Iterable[str]) -> str:
     """Return ``file:line`` of the program's own code, or else of installed code, from `frame` on outwards.
 

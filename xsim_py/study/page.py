@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xsim_py import __version__
+from xsim_py.code_origin import portable_name
 from xsim_py.config import description_text
 from xsim_py.config.document import yaml_text
 from xsim_py.report.page.charts import chart_figure
@@ -61,7 +62,7 @@ def write_study_page(results: StudyResults, target: str | Path, *, command: str 
     described = [] if spec.told is None else [folded("the description of the study", verbatim(yaml_text(spec.told)))]
     machines = {run.arguments["machine"]: None for run in results.planned} if spec.command is None else {}
     for machine in machines:
-        what = f"the description of {machine}, without what the study changes"
+        what = f"the description of {portable_name(machine)}, without what the study changes"
         described.append(folded(what, verbatim(description_text(machine))))
     facts = {"command": command, "source": spec.source, "version": f"xsim_py {__version__}"}
     page.add(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from xsim_py.code_origin import portable_name
 from xsim_py.report.style import time_scale
 from xsim_py.report.timeline import ACROSS, IN_ROW, WORK_COLOUR, call_colours, longest_calls
 from xsim_py.units import PS_PER_S
@@ -69,7 +70,7 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
         "calls": calls,
         "colours": call_colours(calls),
         "work": WORK_COLOUR,
-        "labels": [list(each) for each in labels],
+        "labels": [[name, detail, portable_name(place)] for name, detail, place in labels],
         "kinds": [number.get(name, len(calls) - 1) for name, *_ in labels],
         "spans": {
             "rank": _packed([span.rank for span in spans], "<u4"),
