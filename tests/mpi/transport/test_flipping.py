@@ -170,6 +170,10 @@ def made(kind: str) -> list[Any]:
             attempt(act, np.full(4, comm.rank), (comm.rank + 2) % comm.size)
             attempt(window.Fence)
         told.append(bytes(window.tomemory()))
+    elif kind == "Shared":
+        shared = MPI.Win.Allocate_shared(64 * (comm.rank + 1), 8, comm=comm)
+        told += [(len(memory), unit) for memory, unit in map(shared.Shared_query, range(comm.size))]
+        np.frombuffer(shared.tomemory(), np.uint8)[:] = comm.rank  # so much is there at least
     elif kind == "Split":
         part = comm.Split(comm.rank % 2, -comm.rank)
         told += [part.rank, others(part.group)]
@@ -187,12 +191,14 @@ MADE = st.tuples(st.integers(0, RANKS - 1), st.sampled_from([0, 3, 8, 30, 45]), 
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.sampled_from(["Create", "Allocate", "Split", "Inter"]), MADE, st.integers(2, RANKS))
+@given(st.sampled_from(["Create", "Allocate", "Shared", "Split", "Inter"]), MADE, st.integers(2, RANKS))
 def test_a_flip_reaches_its_receiver_only_whatever_is_made_by_that_message(
     kind: str, flip: tuple[int, int, int], shards: int
 ) -> None:
-    told = "flip:message,rank={},at={}us,bit={}".format(*flip)
-    alone, apart = (simulate(made, ranks=RANKS, args=[kind], fail=told, shards=each) for each in (1, shards))
+    told, on = "flip:message,rank={},at={}us,bit={}".format(*flip), "shmem" if kind == "Shared" else "gige"
+    alone, apart = (
+        simulate(made, ranks=RANKS, args=[kind], fail=told, shards=each, machine=on) for each in (1, shards)
+    )
     assert (alone.ended, alone.digest, alone.values) == (apart.ended, apart.digest, apart.values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import struct
@@ -23,6 +24,7 @@ from .synchronise import barrier
 from .window import Shape, Window, address_of
 
 _SIZE_AND_UNIT = struct.Struct("<qq")
+_MEMORY = "/dev/shm"
 
 
 def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit: int, origin: Any = None) -> Window:
@@ -66,22 +68,35 @@ def _tell_all(comm: Communicator, name: str, window: Window, size_bytes: int) ->
 
 
 class _Segment:
-    """Memory that the ranks of a node share, one rank's part after the other's."""
+    """Memory that the ranks of a node share, one rank's part after the other's.
 
-    __slots__ = ("__weakref__", "file", "memory")
+    It is a file where ranks are in several processes (at a path), and where each rank maps as much as it has been told.
+    """
 
-    def __init__(self, size_bytes: int, file: str | None) -> None:
+    __slots__ = ("__weakref__", "file", "memory", "path")
+
+    def __init__(self, size_bytes: int, *, path: str | None = None, file: Any = None) -> None:
         size_bytes = max(size_bytes, 1)
-        self.file = file
-        if file is None:
+        self.path, self.file = path, file
+        if path is not None:
+            with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as opened:
+                self.memory = self._mapped(opened, size_bytes)
+        elif file is not None:
+            self.memory = self._mapped(file, size_bytes)
+        else:
             self.memory = np.zeros(size_bytes, np.uint8).data.cast("B")
-            return
-        with open(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as opened:
-            room = os.fstatvfs(opened.fileno())
-            if size_bytes > room.f_bavail * room.f_frsize:  # who touched it would be killed
-                fail(c.ERR_NO_MEM, f"a shared window of {format_size(size_bytes)}: {file} has no room for it")
+
+    def _mapped(self, opened: Any, size_bytes: int) -> memoryview:
+        room = os.fstatvfs(opened.fileno())
+        if size_bytes > room.f_bavail * room.f_frsize:  # who touched it would be killed
+            fail(
+                c.ERR_NO_MEM, f"a shared window of {format_size(size_bytes)}: {self.path or _MEMORY} has no room for it"
+            )
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        if os.fstat(opened.fileno()).st_size < size_bytes:
             opened.truncate(size_bytes)
-            self.memory = memoryview(mmap.mmap(opened.fileno(), size_bytes))
+        fcntl.flock(opened, fcntl.LOCK_UN)
+        return memoryview(mmap.mmap(opened.fileno(), size_bytes))
 
 
 _NO_MEMORY: Final = (
@@ -111,14 +126,25 @@ def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> 
 
 
 def _segment_of(service: Rma, window: Window) -> _Segment:
-    segments = service.segments
+    """Return the memory of a shared window, made once in a process unless its ranks may know different sizes."""
+    segments, fabric = service.segments, window.comm.fabric
     found: _Segment | None = segments.get(window.comm.cid)
-    if found is None:
-        folder = window.comm.fabric.settings.folder
-        file = None if folder is None else f"{folder}/window-{window.comm.cid}"
-        with current.outside():  # a rank's files are not the simulator's
-            found = segments[window.comm.cid] = _Segment(sum(window.shape.sizes), file)
-    return found
+    if found is not None and fabric.alike:
+        return found
+    folder, file = fabric.settings.folder, None
+    with current.outside():  # a rank's files are not the simulator's
+        if folder is None and not fabric.alike:
+            file = _file_in_memory() if found is None else found.file
+        path = None if folder is None else f"{folder}/window-{window.comm.cid}"
+        made = _Segment(sum(window.shape.sizes), path=path, file=file)
+    segments.setdefault(window.comm.cid, made)
+    return made
+
+
+def _file_in_memory() -> Any:
+    from tempfile import TemporaryFile  # few runs need it
+
+    return TemporaryFile(dir=_MEMORY if os.path.isdir(_MEMORY) else None)
 
 
 def _part(window: Window, place: int) -> memoryview:
@@ -174,7 +200,7 @@ def free(window: Window) -> None:
     window.comm.box.background -= 1
     window.freed = True
     window.memory = memoryview(bytearray())
-    if window.segment is not None and window.segment.file is not None:
+    if window.segment is not None and window.segment.path is not None:
         with current.outside(), suppress(FileNotFoundError):  # who is first does it for all
-            os.unlink(window.segment.file)
+            os.unlink(window.segment.path)
     window.origin = window.segment = None
