@@ -154,7 +154,8 @@ def record_here(folder: Path) -> None:
     def noting(self: Patches, owner: Any, name: str, value: Any) -> None:
         place = places.get(id(owner))
         if place is None:
-            place = f"{owner.__module__}.{owner.__qualname__}" if isinstance(owner, type) else owner.__name__
+            of_module = getattr(owner, "__name__", None) or owner.name  # of a spec
+            place = f"{owner.__module__}.{owner.__qualname__}" if isinstance(owner, type) else of_module
         found.append([place, name])
         real_set(self, owner, name, value)
 
