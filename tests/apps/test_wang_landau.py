@@ -263,3 +263,14 @@ def test_bad_input_is_refused(words: str):
     run = simulated("wang_landau.py", *words.split(), ranks=8)
     assert run.status == 2
     assert run.err.count("wang_landau: error: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "verdict"), [("", "True"), ("; self.walkers.ln_g = self.walkers.ln_g + 1e-12", "False")]
+)
+def test_a_roll_back_to_other_bits_is_judged_wrong(tmp_path: Path, wrong: str, verdict: str):
+    old = "self.walkers.become(state)"
+    app = spoilt(tmp_path, "wang_landau.py", old, f"{old}{wrong}")
+    told = ("--walkers", 4, "--rounds", 4, "--checks", 4, "--steps", 3, "--tolerance", 99, "--ln-f", 9)
+    run = simulated(app, *told, ranks=8, fail="rank=3 before its 4th Allgather")
+    assert run.out.splitlines()[-1] == f"right: {verdict}"
