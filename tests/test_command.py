@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +136,39 @@ def test_much_output_at_one_time_is_not_sorted_again_for_every_line():
     command = [sys.executable, "-m", "xsim_py", "run", "-n", "2", "--quiet", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.splitlines() == [str(line) for _ in range(2) for line in range(60_000)]
+
+
+EARLY = """
+import os, signal, sys
+
+class Interrupts:
+    def find_spec(name, path=None, target=None):
+        if name == "xsim_py.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+from xsim_py.__main__ import command
+sys.meta_path.insert(0, Interrupts)
+command()
+"""
+
+
+def test_an_interrupt_before_the_command_has_begun_prints_no_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("command", [["calibrate", "-o", "m.yaml", "--probe"], ["mpiexec", "-n", "1"]])
+def test_what_a_command_has_started_ends_with_it_also_when_it_is_killed(tmp_path: Path, command: list[str]) -> None:
+    script, fifo = tmp_path / "script.sh", tmp_path / "fifo"
+    script.write_text(f"#!/bin/sh\necho $$ > {fifo}\nexec sleep 600\n")
+    script.chmod(0o700)
+    os.mkfifo(fifo)
+    words = [*command, str(script)]
+    with subprocess.Popen([sys.executable, "-m", "xsim_py", *words], cwd=tmp_path) as started:
+        child = int(fifo.read_text())
+        gone = os.pidfd_open(child)
+        started.kill()
+    try:
+        assert select.select([gone], [], [], 60)[0]
+    finally:
+        os.close(gone)

@@ -40,7 +40,7 @@ def test_wheel_holds_the_package_the_models_and_the_apps(wheel: zipfile.ZipFile)
 
 
 def test_wheel_gives_the_xsim_command(wheel: zipfile.ZipFile):
-    assert "xsim = xsim_py.cli:command" in wheel.read(f"xsim_py-{__version__}.dist-info/entry_points.txt").decode()
+    assert "xsim = xsim_py.__main__:command" in wheel.read(f"xsim_py-{__version__}.dist-info/entry_points.txt").decode()
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,17 @@ import os
 import shutil
 import signal
 import stat
+import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, Any, Self
 
 _PREFIX = ".xsim-unfinished-"
+_LOOK_S = 0.01
 _MOST_LINKS = 40
 _LONGEST_SUFFIX = 40
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -243,17 +246,22 @@ def scratch_folder(parent: str) -> Iterator[str]:
         os.close(lock)
 
 
+def shared_memory_folder() -> str:
+    """Return a folder whose files are in memory, if there is one."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+
+
 def in_use() -> list[str]:
     """Return the folders of `scratch_folder` that this process has now."""
     return list(_in_use)
 
 
-def remove_abandoned(parent: str) -> None:
-    """Remove such folders whose processes have been killed."""
-    found = []
+def remove_abandoned(parent: str) -> list[str]:
+    """Remove such folders whose processes have been killed; return those that are left."""
+    left = []
     with suppress(OSError), os.scandir(parent or ".") as entries:
-        found = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
-    for path in found:
+        left = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
+    for path in left:
         with suppress(OSError):
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
@@ -261,12 +269,29 @@ def remove_abandoned(parent: str) -> None:
                 _remove(path)
             finally:
                 os.close(lock)
+    return [path for path in left if os.path.isdir(path)]
+
+
+def remove_left_by(pids: Collection[int], until_s: float) -> None:
+    """Remove the folders of processes that have ended; children of these may hold them for a moment.
+
+    Parameters
+    ----------
+    until_s : float
+        When to give up, by `time.monotonic`.
+    """
+    names = tuple(f"{_PREFIX}{pid}-" for pid in pids)
+    for parent in {tempfile.gettempdir(), shared_memory_folder()} if pids else ():
+        while any(os.path.basename(path).startswith(names) for path in remove_abandoned(parent)):
+            if time.monotonic() > until_s:
+                break
+            time.sleep(_LOOK_S)
 
 
 def _locked_folder(parent: str) -> tuple[str, int]:
     """Make a folder that is locked as long as an open file is open, whose number is returned, too."""
     while True:
-        path = os.path.join(parent, f"{_PREFIX}{token_hex(8)}")
+        path = os.path.join(parent, f"{_PREFIX}{os.getpid()}-{token_hex(8)}")
         os.mkdir(path, 0o700)
         with suppress(FileNotFoundError):  # somebody took it for abandoned, in the moment before it was locked
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

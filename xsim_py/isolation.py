@@ -24,7 +24,7 @@ from subprocess import _args_from_interpreter_flags as interpreter_flags  # type
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py import crashes, vitals
-from xsim_py.atomic_files import scratch_folder, tidy_when_terminated
+from xsim_py.atomic_files import scratch_folder, shared_memory_folder, tidy_when_terminated
 from xsim_py.engine.processes import OUT_OF_MEMORY, ProcessDeath, Processes
 from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.mpi.rma.service import service_of
@@ -69,11 +69,6 @@ def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, li
     processes = Processes(range(1, 1 + len(first)), 1 + len(first) + _LATER * later)
     ranks = sum(map(len, first))
     return processes, [range(0), *first, *[range(ranks, ranks)] * (processes.size - 1 - len(first))]
-
-
-def shared_memory_folder() -> str:
-    """Return a folder whose files are in memory, if there is one."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 
 
 @contextmanager

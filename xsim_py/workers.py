@@ -29,13 +29,14 @@ from multiprocessing.connection import Connection, wait
 from typing import IO, Any, Final, NamedTuple, Self
 
 from xsim_py import vitals
-from xsim_py.atomic_files import in_use, remove_abandoned
+from xsim_py.atomic_files import in_use, remove_left_by, undisturbed
 from xsim_py.errors import XsimError
 from xsim_py.vitals import TICK_S, Watch
 
 _LAST_WORDS_BYTES: Final = 4000
 _STACK_BYTES: Final = 1 << 16
 _ANSWER_S: Final = 1.0
+_TIDY_S: Final = 2.0  # that workers have to end by themselves
 _MOST_KEPT_BYTES: Final = 400 << 20
 _BOOT: Final = (
     "import sys; sys.path[:] = sys.argv[5:]; from xsim_py.workers import serve; "
@@ -100,10 +101,13 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self._workers:
-            worker.end()
-        if self._workers:
-            remove_abandoned(tempfile.gettempdir())
+        with undisturbed():
+            until_s = time.monotonic() + _TIDY_S
+            for worker in self._workers:
+                worker.ask_to_end()
+            for worker in self._workers:
+                worker.end(until_s)
+            remove_left_by([worker.pid for worker in self._workers], until_s + _TIDY_S)
 
     def submit(self, task: Any) -> int:
         """Have a task done, after those before it have begun; return its number, counted from 0."""
@@ -262,8 +266,19 @@ class _Worker:
         # The worker writes where this file stands, so nobody else may move in it.
         return os.pread(number, most, max(0, size - most)).decode(errors="replace").strip()
 
-    def end(self) -> None:
-        """End the process, at once; a second call does nothing."""
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def ask_to_end(self) -> None:
+        """Have the process remove its folders, if it has any, and end."""
+        self._process.terminate()
+
+    def end(self, until_s: float = 0.0) -> None:
+        """End the process, at once where it has not ended by itself at a time; a second call does nothing."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, until_s - time.monotonic()))
         self._process.kill()
         self._process.wait()
         self.connection.close()

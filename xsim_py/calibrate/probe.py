@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from typing import Final
 
+from xsim_py import vitals
 from xsim_py.config.loader import bundled_apps
 from xsim_py.errors import ConfigError
 
@@ -41,6 +42,7 @@ def probed(command: str, *, options: list[str]) -> str:
             encoding="utf-8",
             errors="replace",
             check=False,
+            preexec_fn=vitals.live_with_parent,
         )
     except OSError as error:
         raise ConfigError(f"--probe {command}: {words[0]}: {error.strerror}") from error

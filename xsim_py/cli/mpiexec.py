@@ -277,6 +277,8 @@ def _run_one(job: _Job, env: dict[str, str], number: int, until_s: float | None,
     """Run a command once, as a rank of that number; return its status."""
     import subprocess
 
+    from xsim_py.vitals import live_with_parent
+
     sys.stdout.flush()
     command, *words = job.app.command
     # A name stays a name: what runs may look at how it is called.
@@ -287,6 +289,7 @@ def _run_one(job: _Job, env: dict[str, str], number: int, until_s: float | None,
         env=env,
         stdin=None if number == 0 else subprocess.DEVNULL,
         stdout=subprocess.PIPE if label else None,
+        preexec_fn=live_with_parent,
     )
     with started:
         try:
