@@ -362,6 +362,10 @@ class Job:
                 shard.start(body)
             self.transport.run(self.shards, lookahead)
             vitals.mine.running = 0
+            if self.monitor is not None:
+                from xsim_py.checks.requests import note_lost
+
+                note_lost(self.monitor)
             parts = [collect(*each) for each in zip(self.shards, repeat(self.program), self.fabrics, strict=False)]
             parts[0].shared = shared_state.findings(sum(len(self.blocks[each]) for each in numbers), self.control)
             parts[0].computed, parts[0].called = self._computed(), self.called()

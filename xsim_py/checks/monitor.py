@@ -189,6 +189,8 @@ class Monitor:
         What each rank is doing, where its program says so: the name of a test.
     excused : collection of str
         Of what ranks were doing, what they have broken off: from now on nothing is found there.
+    lost : list of (RankState, RequestRecord)
+        The active requests of earlier tests that no handle named when the run ended.
     """
 
     def __init__(self, *, synchronous: bool = False) -> None:
@@ -211,6 +213,7 @@ class Monitor:
         self.refused: set[MpiCall] = set()  # those that have not returned, whose errors have gone to a handler
         self.doing: Mapping[int, str] = {}
         self.excused: Collection[str] = ()
+        self.lost: list[tuple[RankState, Any]] = []
         self._noted: dict[tuple[str, str, int, str, str], _Noted] = {}
         # Code of the program, and other code, by its address: to hash a code object takes microseconds.
         self.frames: dict[int, CodeType] = {}

@@ -249,10 +249,11 @@ def left(monitor: Monitor, state: RankState) -> None:
             monitor.note(RESOURCE_LEAK, record.place, text, state.number)
 
 
-def lost(monitor: Monitor) -> None:
-    """Find the active requests of what ranks have done before, as of earlier tests, that no handle names any more.
+def note_lost(monitor: Monitor) -> None:
+    """Note the active requests of what ranks have done before, as of earlier tests, that no handle names.
 
-    Where there is a handle, the program might have completed the request if its run had gone on.
+    Where there is a handle, the program might have completed the request if its run had continued. Called while there
+    still are the objects of ranks.
     """
     left = [
         (state, record)
@@ -260,8 +261,11 @@ def lost(monitor: Monitor) -> None:
         for record in state.requests.values()
         if record.active and monitor.is_over(record.place)
     ]
-    if left:
-        named = {id(each._impl) for each in gc.get_objects() if issubclass(type(each), Request)}
-        for state, record in left:
-            if id(record.task) not in named:
-                _never_completed(monitor, state, record)
+    named = {id(each._impl) for each in gc.get_objects() if issubclass(type(each), Request)} if left else set()
+    monitor.lost = [(state, record) for state, record in left if id(record.task) not in named]
+
+
+def lost(monitor: Monitor) -> None:
+    """Find the requests that `note_lost` has noted."""
+    for state, record in monitor.lost:
+        _never_completed(monitor, state, record)
