@@ -32,6 +32,13 @@ def test_who_dies_is_replaced_and_the_result_stays(failures: list[str], expected
     assert run.out.endswith(LAST)
 
 
+@pytest.mark.parametrize("machine", ["torus3d", "torus3dtt"])
+def test_on_a_machine_that_is_full_the_core_of_who_died_is_used(machine: str):
+    run = simulated("ft_replace.py", "--die", "2@7", "--die", "4@7", ranks=6, ft=True, machine=machine)
+    assert replaced(run.out) == ["[2, 4]"]
+    assert run.out.endswith(LAST)
+
+
 def test_who_kills_itself_is_replaced():
     run = simulated("ft_replace.py", "--die", "2@7", "--die", "4@7", "--die", "1@22", ranks=6, ft=True)
     assert replaced(run.out) == ["[2, 4]", "[1]"]
@@ -79,7 +86,7 @@ def test_where_nothing_has_been_saved_yet_it_begins_again():
 
 
 def test_where_no_process_can_be_started_it_says_so():
-    run = simulated("ft_replace.py", ranks=6, fail=["rank=2@300us"], ft=True, set={"spawn.universe": 6})
+    run = simulated("ft_replace.py", ranks=6, fail=["node=2@300us"], ft=True, set={"spawn.universe": 6})
     assert "ft_replace.py: 1 new processes cannot be started\n" in run.err
     assert run.status == 1
 
