@@ -35,7 +35,7 @@ from xsim_py.mpi4py.memory import (
 )
 from xsim_py.mpi4py.op import Op
 from xsim_py.mpi4py.pickling import Pickle, pickle
-from xsim_py.mpi4py.plain_arguments import take_integers as _take_integers
+from xsim_py.mpi4py.plain_arguments import take_as_declared as _take_as_declared
 from xsim_py.mpi4py.probes import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from xsim_py.mpi4py.request import REQUEST_NULL, Grequest, Prequest, Request
 from xsim_py.mpi4py.session import SESSION_NULL, Session
@@ -59,7 +59,7 @@ globals().update(_datatype.INSTANCES)
 globals().update(_op.INSTANCES)
 globals().update({name: getattr(_functions, name) for name in _functions.__all__})
 
-_take_integers(globals(), but=("p2p", "probes", "collective_calls", "errors"))
+_take_as_declared(globals(), but=("p2p", "probes", "collective_calls", "errors"))
 _document(globals())
 _give_full_names(globals())
 __spec__ = _options.watched(__spec__)

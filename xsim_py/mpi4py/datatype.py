@@ -16,9 +16,12 @@ from xsim_py.mpi4py.attribute_calls import Attributed
 from xsim_py.mpi4py.code_tables import CodeTable
 from xsim_py.mpi4py.handle import Handle, int_list
 from xsim_py.mpi4py.memory import flat_view
+from xsim_py.mpi4py.plain_arguments import plain_text
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from xsim_py.mpi4py.comm import Comm
 
 __all__ = [
     "INSTANCES",
@@ -274,19 +277,19 @@ class Datatype(Attributed):
             fail(c.ERR_TYPE, "the datatype has not been committed")
         return core
 
-    def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Any) -> int:
+    def Pack(self, inbuf: Any, outbuf: Any, position: int, comm: Comm) -> int:
         core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         return _pack(core.pack(source, 0, len(source) // core.extent), target, _index(position))
 
-    def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: Any) -> int:
+    def Unpack(self, inbuf: Any, position: int, outbuf: Any, comm: Comm) -> int:
         core = self._committed()
         source, target = flat_view(inbuf, writable=False), flat_view(outbuf, writable=True)
         count = len(target) // core.extent
         data = _packed_part(source, _index(position), core.size * count)
         return _index(position) + core.unpack(data, target, 0, count)
 
-    def Pack_size(self, count: int, comm: Any) -> int:
+    def Pack_size(self, count: int, comm: Comm) -> int:
         return _count(count) * self._committed().size
 
     def Pack_external(self, datarep: str, inbuf: Any, outbuf: Any, position: int) -> int:
@@ -321,7 +324,7 @@ class Datatype(Attributed):
 
     def Set_name(self, name: str) -> None:
         core = self._live()
-        text = name[: c.MAX_OBJECT_NAME - 1]
+        text = plain_text(name)[: c.MAX_OBJECT_NAME - 1]
         if _is_shared(core):  # the type, but not what one process calls it
             of_process("datatype names", dict[Type, str])[core] = text
         else:

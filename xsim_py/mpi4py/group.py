@@ -10,6 +10,7 @@ from xsim_py.mpi import group as groups
 from xsim_py.mpi4py.handle import Handle, Null, int_list
 from xsim_py.mpi4py.info import _text
 from xsim_py.mpi4py.methods import attribute
+from xsim_py.mpi4py.plain_arguments import integer
 from xsim_py.process.ranks import current
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ def _hashable(ranks: Sequence[int]) -> Sequence[int]:
 
 
 def _triplets(ranks: Sequence[tuple[int, int, int]]) -> Any:
-    return tuple((first, last, stride) for first, last, stride in map(int_list, ranks))
+    """Take integers as `integer` does: mpi4py assigns them to a C array."""
+    return tuple((integer(first), integer(last), integer(stride)) for first, last, stride in ranks)
 
 
 GROUP_NULL = Group._constant("GROUP_NULL", Group._null, 0x108)

@@ -175,15 +175,12 @@ def items_of(info: Info) -> dict[str, str]:
 
 def _text(text: str, limit_bytes: int, code: int) -> str:
     """Check a key or a value, as if it went into a C string of `limit_bytes` with its final zero."""
-    if isinstance(text, bytes):
-        text = text.decode()
-    if not isinstance(text, str):
-        raise TypeError(f"expected bytes, {type(text).__name__} found")
+    text = plain_text(text)
     if "\0" in text:
         raise ValueError("embedded null byte")
     if len(text.encode()) >= limit_bytes:
         fail(code, f"longer than {limit_bytes - 1} bytes")
-    return plain_text(text)
+    return text
 
 
 def _key(key: str) -> str:

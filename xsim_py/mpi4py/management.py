@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from xsim_py.mpi import attributes as attrs
 from xsim_py.mpi import constants as c
@@ -25,7 +25,11 @@ from .group import Group
 from .info import INFO_NULL, Info, items_of
 from .methods import attribute
 from .options import Options, taken, when_taken
+from .plain_arguments import plain_text
 from .request import Request, Task
+
+if TYPE_CHECKING:
+    from .comm import Comm
 
 __all__ = ["Management"]
 
@@ -95,7 +99,7 @@ class Management(Erring, Attributed, CommHandle):
     def rank(self) -> int:
         return self._comm().me
 
-    def Compare(self, comm: Management) -> int:
+    def Compare(self, comm: Comm) -> int:
         return manage.same_context(self._comm(), comm._comm())
 
     def Is_inter(self) -> bool:
@@ -131,7 +135,7 @@ class Management(Erring, Attributed, CommHandle):
         return comm.name
 
     def Set_name(self, name: str) -> None:
-        self._comm().name = str(name)[: c.MAX_OBJECT_NAME - 1]
+        self._comm().name = plain_text(name)[: c.MAX_OBJECT_NAME - 1]
 
     name = attribute(Get_name, Set_name)
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
-__all__ = ["integer", "plain_text", "take_integers", "taking"]
+__all__ = ["integer", "plain_text", "take_as_declared", "taking"]
 
 
 _TOO_LARGE = 2**63
+_HANDLES = ("Comm", "Errhandler", "Group", "Info", "Intercomm", "Intracomm")  # those of calls that need not be quick
 
 
 def integer(value: Any) -> int:
@@ -34,6 +35,10 @@ def integer(value: Any) -> int:
 
 def plain_text(text: str) -> str:
     """The plain text of an argument: it may go to other shards, which do not know the program's classes."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    if not isinstance(text, str):
+        raise TypeError(f"expected bytes, {type(text).__name__} found")
     return str.__str__(text)
 
 
@@ -44,51 +49,79 @@ def fitting(value: int) -> int:
     raise OverflowError("value too large to convert to int")
 
 
-def take_integers(namespace: dict[str, Any], *, but: tuple[str, ...]) -> None:
-    """Have all functions and methods in a namespace take integers as mpi4py does, by their annotations.
+def take_as_declared(namespace: dict[str, Any], *, but: tuple[str, ...]) -> None:
+    """Have all functions and methods in a namespace take integers and handles as mpi4py does, by their annotations.
 
-    Not those of the files `but`, which do so themselves: where it has to be quick.
+    Functions of the files `but` convert integers themselves, since they have to be quick.
     """
     for name, value in list(namespace.items()):
         if inspect.isfunction(value):
-            namespace[name] = taking(value)
+            namespace[name] = taking(value, namespace)
         elif isinstance(value, type):
             for owner in value.__mro__:
                 if owner.__module__ == "mpi4py.MPI" or owner.__module__.startswith("xsim_py.mpi4py"):
-                    _of_class(owner, but)
+                    _of_class(owner, namespace, but)
 
 
-def _of_class(owner: type, but: tuple[str, ...]) -> None:
+def _of_class(owner: type, namespace: dict[str, Any], but: tuple[str, ...]) -> None:
     for name, value in list(vars(owner).items()):
         function = value.__func__ if isinstance(value, classmethod) else value
         if name.startswith("_") or not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
             continue
-        if function.__module__.rpartition(".")[2] in but:
-            continue
-        taken = taking(function)
+        quick = function.__module__.rpartition(".")[2] in but
+        taken = taking(function, namespace, integers=not quick)
         if taken is not function:
             setattr(owner, name, classmethod(taken) if isinstance(value, classmethod) else taken)
 
 
-def taking(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same function, with plain integers for the parameters that are annotated as such."""
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount]
-    places = [place for place, name in enumerate(names) if function.__annotations__.get(name) == "int"]
-    if not places:
+def taking(
+    function: Callable[..., Any], namespace: dict[str, Any] | None = None, *, integers: bool = True
+) -> Callable[..., Any]:
+    """Return the same function, which refuses handles of wrong classes, with plain integers if they are asked for.
+
+    A handle that is not as declared is a TypeError, as in mpi4py; the classes are those of a namespace.
+    """
+    code = inspect.unwrap(function).__code__
+    convert = {}
+    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        declared = str(function.__annotations__.get(name))
+        kind = declared.removesuffix(" | None")
+        if declared == "int" and integers:
+            convert[name] = _c_integer
+        elif kind in _HANDLES and namespace is not None:
+            convert[name] = partial(_of_kind, namespace[kind], name, kind != declared)
+    if not convert:
         return function
-    wanted = frozenset(names[place] for place in places)
+    places = [
+        (place, convert[name]) for place, name in enumerate(code.co_varnames[: code.co_argcount]) if name in convert
+    ]
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for place in places:
-            if place < len(args):
-                if type(args[place]) is not int:
-                    args = (*args[:place], integer(args[place]), *args[place + 1 :])
-                fitting(args[place])
+        for place, converted in places:
+            if place >= len(args):
+                break
+            if (plain := converted(args[place])) is not args[place]:
+                args = (*args[:place], plain, *args[place + 1 :])
         for name in kwargs:
-            if name in wanted:
-                kwargs[name] = fitting(integer(kwargs[name]))
+            if name in convert:
+                kwargs[name] = convert[name](kwargs[name])
         return function(*args, **kwargs)
 
     return call
+
+
+def _c_integer(value: Any) -> int:
+    return fitting(value if type(value) is int else integer(value))
+
+
+def _of_kind(kind: type, name: str, or_none: bool, value: Any) -> Any:
+    """Return a handle, or raise mpi4py's TypeError if its class is not the declared one."""
+    if isinstance(value, kind) or (or_none and value is None):
+        return value
+    raise TypeError(f"Argument '{name}' has incorrect type (expected mpi4py.MPI.{kind.__name__}, got {_named(value)})")
+
+
+def _named(value: Any) -> str:
+    found = type(value)
+    return f"mpi4py.MPI.{found.__name__}" if found.__module__ == "mpi4py.MPI" else found.__name__

@@ -26,6 +26,8 @@ from .status import Status
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.choices import OpenChoice
 
+    from .comm import Comm
+
 __all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "NOWHERE", "TAG_LIMIT", "Message", "iprobe", "probe", "valid_source"]
 
 ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
@@ -161,23 +163,23 @@ class Message(Handle):
         self._forget()
 
     @classmethod
-    def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+    def Probe(cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
         return cls._of(comm._comm(), probe(comm._comm(), source, tag, status, "Message.Probe", take=True))
 
     @classmethod
     def Iprobe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+        cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
     ) -> Message | None:
         envelope = iprobe(comm._comm(), source, tag, status, take=True)
         return None if envelope is None else cls._of(comm._comm(), envelope)
 
     @classmethod
-    def probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
+    def probe(cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Message:
         return cls.Probe(comm, source, tag, status)
 
     @classmethod
     def iprobe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+        cls, comm: Comm, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
     ) -> Message | None:
         return cls.Iprobe(comm, source, tag, status)
 

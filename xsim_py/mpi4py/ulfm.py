@@ -21,6 +21,7 @@ from xsim_py.process.python import clock
 from .commhandle import CommHandle
 from .group import Group
 from .memory import exported
+from .plain_arguments import integer
 from .request import Request, Task
 
 __all__ = ["FaultTolerance"]
@@ -53,7 +54,7 @@ class FaultTolerance(CommHandle):
 
     def Ack_failed(self, num_to_ack: int | None = None) -> int:
         comm = self._comm()
-        if num_to_ack is not None and operator.index(num_to_ack) < 0:
+        if num_to_ack is not None and (num_to_ack := integer(num_to_ack)) < 0:
             comm.fail(c.ERR_ARG, f"{num_to_ack} failures can not be acknowledged")
         return comm.acknowledge(num_to_ack)
 

@@ -33,6 +33,7 @@ from .info import INFO_NULL, Info, items_of
 from .memory import buffer, flat_view, is_bottom
 from .methods import attribute
 from .op import INSTANCES, Op
+from .plain_arguments import plain_text
 from .request import Request, Task
 
 __all__ = ["WIN_NULL", "Win"]
@@ -169,7 +170,7 @@ class Win(Erring, Attributed):
 
     def Set_name(self, name: str) -> None:
         window = self._window()
-        window.name = str(name)[: c.MAX_OBJECT_NAME - 1]
+        window.name = plain_text(name)[: c.MAX_OBJECT_NAME - 1]
         window.comm.name = window.name or window.comm.name
 
     name = attribute(Get_name, Set_name)
