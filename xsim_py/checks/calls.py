@@ -34,6 +34,7 @@ from . import (
     collectives,
     conflicts,
     epochs,
+    file_accesses,
     files,
     ordering,
     partitions,
@@ -150,6 +151,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
     )
     for name in _FUNCTIONS:
         patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), Hooks(None, _ended, _failed, _tidy)))
+    file_accesses.install(patches, monitor)
     monitor.lines.begin()
     patches.at_end(monitor.lines.end)
     _collect_seldom(patches)

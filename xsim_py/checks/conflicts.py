@@ -228,9 +228,9 @@ def _concurrent(clocks: Clocks, mine: list[Access], theirs: list[Access]) -> Ite
 def _note(monitor: Monitor, one: Access, other: Access) -> None:
     for mine, theirs in ((one, other), (other, one)):
         if (mine.title, mine.how) == (theirs.title, theirs.how):
-            what = f"two {mine.title} {mine.how.removesuffix('s')} the same bytes of a window"
+            what = f"two {mine.title} {mine.how.removesuffix('s')} the same bytes of {mine.of}"
         else:
-            what = f"{mine.title} {mine.how} bytes of a window that {theirs.title} {theirs.how}"
+            what = f"{mine.title} {mine.how} bytes of {mine.of} that {theirs.title} {theirs.how}"
         text = f"{what}, and nothing orders them"
         where = f"{monitor.where(theirs.place)}: {theirs.title} of rank {theirs.rank}"
         monitor.note(GLOBAL_CONCURRENCY, mine.place, text, mine.rank, where)

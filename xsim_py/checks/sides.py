@@ -235,6 +235,8 @@ class Access(Deed):
         Who made it, by which call, and where.
     ended : int
         When it was complete; see `clocks`.
+    of : str
+        What it is an access to: a window, or a file.
     how, what : str
         Whether it reads, writes or accumulates; and of an accumulation, the operation and the type.
     datatype : Type or None
@@ -265,6 +267,7 @@ class Access(Deed):
         Of one that fetches: the last accumulation of each rank there, until now.
     """
 
+    of = "a window"
     used: Any = None
     datatype: Any = None
     ended = since = 0

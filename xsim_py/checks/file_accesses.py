@@ -1,0 +1,69 @@
+"""Accesses of several ranks to the same bytes of a file that nothing orders (MPI 4.1, 14.6.1).
+
+They are kept with those to windows, and compared as these are (`conflicts`). Atomic mode keeps them apart.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from xsim_py.mpi.constants import MODE_RDONLY
+from xsim_py.mpi.io import access
+from xsim_py.process.ranks import current
+
+from .elements import MOST_PIECES
+from .sides import READ, WRITE, Access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xsim_py.process.ranks.patches import Patches
+
+    from .monitor import Monitor, RankState
+    from .sides import Place
+
+
+def install(patches: Patches, monitor: Monitor) -> None:
+    """Have a monitor told of what is read and written where in files that several ranks have opened together."""
+    prepare, start = access.prepare, access._start
+    pending: dict[Any, tuple[RankState, str, Place]] = {}
+
+    @wraps(prepare)
+    def prepared(file: Any, call: Any, offset: int, elements: Any) -> Callable[[], int]:
+        body = prepare(file, call, offset, elements)
+        mine = monitor.calls.get(current.here())
+        if mine is None or not mine.is_open or len(file.comm.ranks) < 2 or file.amode & MODE_RDONLY:
+            return body
+        told = mine.rank, mine.title, mine.place
+
+        def followed() -> int:
+            pending[current.fiber] = told
+            return body()
+
+        return followed
+
+    @wraps(start)
+    def started(file: Any, call: Any, offset: int, etypes: int, chs: Any) -> int:
+        at = start(file, call, offset, etypes, chs)
+        told = pending.pop(current.fiber, None)
+        if told is not None and etypes:
+            view = file.view
+            _take(monitor, file, view.pieces(at * view.unit, etypes * view.unit), told, writes=call.writing)
+        return at
+
+    patches.set(access, "prepare", prepared)
+    patches.set(access, "_start", started)
+
+
+def _take(monitor: Monitor, file: Any, where: Any, told: tuple[RankState, str, Place], *, writes: bool) -> None:
+    """Keep an access; it is taken as complete at once, also where it goes on in the background."""
+    state, title, place = told
+    if len(where.starts) > MOST_PIECES:
+        return
+    pieces = list(zip(where.starts.tolist(), (where.starts + where.sizes).tolist(), strict=True))
+    made = Access(state.number, title, place, WRITE if writes else READ, "", pieces, exclusive=file.atomic)
+    made.of = "a file"
+    made.since = made.until = state.next_moment()
+    monitor.accesses.setdefault(("file", file.comm.cid, file.comm.ranks[0]), []).append(made)
+    state.steps.take([made], [made], True)
