@@ -65,7 +65,7 @@ FOLDER = {
     "quiet.py": "import inner",
     "quiet-1.0.dist-info/METADATA": "Name: quiet\nRequires-Dist: other; extra == 'all'\n",
     "compiled.py": "import inner",
-    "compiled-1.0.dist-info/METADATA": "Name: compiled\nRequires-Dist: other\n\nCOMPILED code\n",
+    "compiled-1.0.dist-info/METADATA": "Name: compiled\nRequires-Dist: other\nLicense: Open-MPI\n\nCOMPILED\n",
     "needs_quiet.py": "import quiet",
     "needs_quiet-1.0.dist-info/METADATA": "Name: needs-quiet\nRequires-Dist: quiet\n",
     "needs_late.py": "def late():\n    import quiet",

@@ -35,7 +35,7 @@ _NAMED = rb"(?:^|,)[ \t]*(\w+)"
 _REQUIRES = rb"(?m)^Requires-Dist: *([\w.-]+)([^\r\n]*)"
 _CACHE = frozenset(("__pycache__",))
 _NOT_READ = _CACHE | {"test", "tests", "testing"}
-_OF_MPI = rb"\b(?:MPI|mpi4py)\b"
+_OF_MPI = rb"(?m)^(?!.*License).*\b(?:MPI|mpi4py)\b"  # but BSD-3-Clause-Open-MPI
 _MOST_LINES = 100  # of a ``try`` or ``if`` around imports
 
 # The real functions: those of `os` are replaced while a run lasts.
