@@ -54,6 +54,46 @@ def test_what_does_not_fit_raises_on_that_rank_at_its_time() -> None:
     assert alone == ("", 1e-6), "a rank that is alone on its node has all of it"
 
 
+def unwinds() -> list[str]:
+    """Meet errors while other arrays are freed."""
+    import numpy as np
+
+    said = []
+    calls = (
+        lambda: [np.zeros(1 << 15) for _ in range(3)],
+        lambda: np.arange(1 << 15) * 2.0,
+        lambda: np.ones(3) + np.ones((4, 5)) * 2,
+        lambda: np.ones(1 << 15)[np.arange(3.0) + 1],
+    )
+    for call in calls * 2:
+        try:
+            call()
+        except (MemoryError, ValueError, IndexError) as error:
+            said.append(f"{type(error).__name__}: {str(error)[:18]}")
+    return said
+
+
+def test_errors_are_those_of_numpy_also_where_arrays_are_freed_meanwhile() -> None:
+    memory = "MemoryError: Unable to allocate"
+    (said,) = simulate(unwinds, ranks=1, set={"machine.memory_per_node": "500000B"}).values
+    assert said == [memory, memory, "ValueError: operands could not", "IndexError: arrays used as ind"] * 2
+
+
+def test_what_is_freed_is_freed_at_the_next_array_and_at_the_end() -> None:
+    import resource
+
+    def program() -> None:
+        import numpy as np
+
+        for _ in range(200):
+            np.ones(500_000)
+
+    simulate(program, ranks=2, set={"machine.memory_per_node": "100MB"})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    simulate(program, ranks=2, set={"machine.memory_per_node": "100MB"})
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB; all arrays are 1.6 GB
+
+
 def test_without_the_key_nothing_is_counted() -> None:
     result = simulate(program, ranks=2)
     assert "peak_bytes" not in result.tables["ranks"]
