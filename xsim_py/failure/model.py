@@ -116,7 +116,7 @@ class FailureModel:
         return bool(self._hangs)
 
     def check_for_ftco(self) -> None:
-        """Refuse processes that hang in a run with collectives by FTCO, whose timeouts would take them for dead."""
+        """Refuse processes that hang in a run with collectives by FTCO, whose timeouts would run out."""
         said = "FTCO's own timeouts for processes that hang are not simulated; drop the hang, or these collectives"
         raise_all([Problem(place, "", said) for place in self._hangs_at])
 
@@ -132,7 +132,7 @@ class FailureModel:
 
     @property
     def is_deadly(self) -> bool:
-        """True if a process can fail by itself; one that only hangs can be taken for dead in a fault-tolerant run."""
+        """True if a process can fail by itself; a hang becomes a failure only in a fault-tolerant run."""
         return bool(self._timed or self._sites or self._events or self._renewals)
 
     def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:

@@ -122,5 +122,5 @@ class Universe:
         return node
 
     def close(self, node: int) -> None:
-        """Give out no place on a node any more: it has failed."""
+        """Give out no more places on a node: it has failed."""
         self._failed.add(node)

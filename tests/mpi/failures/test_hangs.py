@@ -105,7 +105,7 @@ def test_the_timeout_detector_gives_up_after_the_timeout(more_ps: int) -> None:
 
 
 @pytest.mark.parametrize("mpi", [{"fault_tolerance": False}, {}])
-def test_a_hang_alone_kills_nobody_in_a_run_that_is_not_said_to_be_fault_tolerant(mpi: dict[str, Any]) -> None:
+def test_a_hang_alone_kills_no_rank_in_a_run_that_is_not_said_to_be_fault_tolerant(mpi: dict[str, Any]) -> None:
     machine = {**MACHINE, "mpi": mpi}
     result = simulate(asleep, ranks=2, machine=machine, fail="hang:rank=1,at=300us,for=10s")
     assert result.values[1] == 10**9 + 10 * 10**12

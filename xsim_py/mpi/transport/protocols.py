@@ -116,7 +116,7 @@ class Guard(Protocol):
         """Take care that an operation which begins to wait does not wait for ever."""
 
     def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
-        """Let the rank learn what a look in vain tells that is one of a series since then."""
+        """Let the rank learn what an unsuccessful look tells, the latest of a series since that time."""
 
     def pending(self, operation: Operation) -> BaseException | None:
         """Return what `admit_wait` raises, if anything."""
