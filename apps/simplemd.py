@@ -284,9 +284,9 @@ class Buddy:
 
     def restore(self, comm: MPI.Comm, atoms: int) -> tuple[int, np.ndarray] | None:
         """Return step and state of the last complete checkpoint from what the survivors hold."""
-        known = self.complete.serial if self.complete else -1
-        serial = comm.allreduce(known, op=MPI.MAX)
-        if serial < 0:
+        known = np.array([self.complete.serial if self.complete else -1])
+        comm.Allreduce(MPI.IN_PLACE, known, op=MPI.MAX)  # no reduction of objects: a revocation does not reach those
+        if (serial := int(known[0])) < 0:
             return None
         held = next(copies for copies in (self.complete, self.fresh) if copies and copies.serial == serial)
         blocks = np.empty((comm.size, *held.blocks.shape))

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xsim_py.deadlock_report import deadlock_report, unread, unreceived
 from xsim_py.errors import NOT_WRITTEN
-from xsim_py.mpi.calls import MISMATCH
-from xsim_py.mpi.shard_result import Leftover, ShardResult, WaitingRank
+from xsim_py.mpi.shard_result import ShardResult
 from xsim_py.mpi.transport.kept import joined
 from xsim_py.process.profiler import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.report.result import failure_entry
 from xsim_py.trace import Trace
-from xsim_py.units import PS_PER_S, exact_seconds, format_time, spans
+from xsim_py.units import PS_PER_S, exact_seconds, format_time
 
 _MOST_LISTED = 8
 _KILLED = 137
@@ -188,12 +188,12 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
     if reasons:
         said = "the wall limit was reached" if reasons[0] == "wall limit" else "interrupted"
         said = f"{said} at {format_time(_virtual_time_ps(parts), digits=None)}"
-        return reasons[0], 4 if reasons[0] == "wall limit" else 130, _deadlock_report(said, waiting, total, parts)
+        return reasons[0], 4 if reasons[0] == "wall limit" else 130, deadlock_report(said, waiting, total, parts)
     abort = next((part.abort for part in parts if part.abort is not None), None)
     if abort is not None:
         when = format_time(abort.time_ps, digits=None)
         if abort.is_mismatch:
-            return "stalled", 3, _deadlock_report(f"{abort.message}, at {when}", waiting, total, parts)
+            return "stalled", 3, deadlock_report(f"{abort.message}, at {when}", waiting, total, parts)
         place = next((f"\n    {part.abort_place}" for part in parts if part.abort_place), "")
         return "aborted", abort.status, f"rank {abort.rank} ended the job at {when}: {abort.message}{place}"
     failed = {rank for part in parts for _, rank, _ in part.failures}
@@ -204,7 +204,7 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
     if waiting:
         now = format_time(_virtual_time_ps(parts), digits=None)
         said = f"stalled at {now}: nothing can happen any more"
-        return "stalled", 3, _deadlock_report(said, waiting, total, parts, stalled=True)
+        return "stalled", 3, deadlock_report(said, waiting, total, parts, stalled=True)
     ends = [
         (time_ps, part.first + index, status)
         for part in parts
@@ -212,130 +212,10 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
         for index, (time_ps, status) in enumerate(zip(part.ended_ps, part.exit_status, strict=True))
         if status and part.first + index not in failed
     ]
-    unread, _ = _unread(parts)
-    if unread and not ends and not any(part.troubled for part in parts):
-        return "stalled", 3, unread
+    lost, _ = unread(parts)
+    if lost and not ends and not any(part.troubled for part in parts):
+        return "stalled", 3, lost
     return "finished", min(ends)[2] if ends else 0, ""
-
-
-def _unread(parts: Sequence[ShardResult]) -> tuple[str, int]:
-    """Return what is known of the first collective whose messages nobody took, and how many different ones that were.
-
-    Small messages leave no rank waiting; the program goes on as if the collective had taken place.
-    """
-    messages = sorted(_flat(part.unread for part in parts))
-    if not messages:
-        return "", 0
-    label, number = messages[0][:2]
-    senders: dict[str, set[int]] = {}
-    for entry in messages:
-        if entry[:2] == (label, number):
-            senders.setdefault(entry[2], set()).add(entry[3])
-    said = "; ".join(f"rank{'s' * (len(ranks) > 1)} {spans(ranks)} in {note}" for note, ranks in senders.items())
-    which = f"{MISMATCH} on {label}, collective number {number}"
-    return f"{which}: {said}; their messages of this collective were never received", len(senders)
-
-
-# ------------------------------------------------------------------------------------------ the deadlock report
-
-
-def _deadlock_report(
-    headline: str, waiting: list[WaitingRank], total: int, parts: Sequence[ShardResult], *, stalled: bool = False
-) -> str:
-    ended = total - len({entry.rank for entry in waiting})
-    counted = f"{ended:,} of {total:,} ranks {'has' if ended == 1 else 'have'} ended"
-    lines = [headline, f"{counted}; the others:" if waiting else counted]
-    groups: dict[str, list[WaitingRank]] = {}
-    for entry in waiting:
-        groups.setdefault(entry.place, []).append(entry)
-    for place, members in groups.items():
-        lines.append(f"  {_ranks(entry.rank for entry in members)}{place and ', '}{place}")
-        lines += [f"      {text}" for text in _particulars(members)]
-    lines += _mismatches(waiting)
-    edges: dict[int, list[int]] = {}
-    for entry in waiting:  # one for each thread of a rank
-        edges.setdefault(entry.rank, []).extend(entry.peers)
-    cycle = _cycle(edges)
-    if cycle and stalled:  # otherwise what they wait for may be on its way
-        shown = [f"rank {rank}" for rank in cycle]
-        if len(shown) > 2 * _MOST_LISTED:
-            shown = [*shown[:_MOST_LISTED], f"... {len(shown) - _MOST_LISTED - 2:,} more ...", *shown[-2:]]
-        lines.append(f"cycle: {' waits for '.join(shown)}")
-    lines += _dead_ends(waiting, parts, stalled=stalled)
-    leftovers = _flat(part.leftovers for part in parts)
-    if leftovers:
-        lines.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
-    return "\n".join(lines)
-
-
-def _ranks(numbers: Iterable[int]) -> str:
-    known = sorted(set(numbers))
-    return f"rank{'s' if len(known) > 1 else ''} {spans(known)}"
-
-
-def _particulars(members: list[WaitingRank]) -> list[str]:
-    """Return what ranks that stand at one line wait for."""
-    groups: dict[str, list[WaitingRank]] = {}
-    for entry in members:
-        groups.setdefault(entry.reason, []).append(entry)
-    shown = []
-    for reason, alike in list(groups.items())[:_MOST_LISTED]:
-        first, last = (format_time(f(entry.clock_ps for entry in alike), digits=None) for f in (min, max))
-        when = first if first == last else f"{first} to {last}"
-        shown.append(f"{_ranks(entry.rank for entry in alike)} at {when}: {reason}")
-    rest = sum(len(alike) for alike in list(groups.values())[_MOST_LISTED:])
-    return [*shown, f"... and {rest:,} more"] if rest else shown
-
-
-def _mismatches(waiting: list[WaitingRank]) -> list[str]:
-    """Return ranks that are in different collectives on one communicator."""
-    places: dict[tuple[str, int], dict[str, list[int]]] = {}
-    for entry in waiting:
-        for label, number, note in entry.collectives:
-            places.setdefault((label, number), {}).setdefault(note, []).append(entry.rank)
-    lines = []
-    for (label, number), notes in places.items():
-        if len(notes) > 1:
-            said = "; ".join(f"{_ranks(ranks)} in {note}" for note, ranks in notes.items())
-            lines.append(f"{MISMATCH} on {label}, collective number {number}: {said}")
-    return lines
-
-
-def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stalled: bool) -> list[str]:
-    """Return the ranks that have ended and are waited for, and those that ranks poll for which have all ended."""
-    ended = {part.first + i: ps for part in parts for i, ps in enumerate(part.ended_ps) if ps is not None}
-    failed = {rank for part in parts for _, rank, _ in part.failures}
-    awaited = {peer for entry in waiting for peer in entry.peers if peer in ended} if stalled else set()
-    polled = {peer for entry in waiting if ended.keys() >= set(entry.polled) for peer in entry.polled}
-    lines = []
-    for verb, ranks in (("waited", awaited), ("polled", polled)):
-        for said, those in (("failed", ranks & failed), ("ended already", ranks - failed)):
-            if those:
-                first = f"rank {min(those)} " if len(those) > 1 else ""
-                when = format_time(ended[min(those)], digits=None)
-                lines.append(f"{verb} for, but {said}: {_ranks(those)} ({first}at {when})")
-    return lines
-
-
-def _cycle(edges: dict[int, list[int]]) -> list[int]:
-    """Return a cycle of the wait-for graph, the first that is found from the lowest rank, as a closed walk."""
-    done: set[int] = set()
-    for start in sorted(edges):
-        path: dict[int, None] = {}  # in order
-        choices = [iter((start,))]
-        while choices:
-            at = next(choices[-1], None)
-            if at is None:
-                choices.pop()
-                if path:
-                    done.add(path.popitem()[0])
-            elif at in path:
-                walk = list(path)
-                return [*walk[walk.index(at) :], at]
-            elif at not in done:
-                path[at] = None
-                choices.append(iter(edges.get(at, ())))
-    return []
 
 
 # ------------------------------------------------------------------------------------- warnings and tables
@@ -345,7 +225,7 @@ def _warnings(parts: Sequence[ShardResult], ended: str, compute: str) -> list[st
     warnings = []
     leftovers = _flat(part.leftovers for part in parts)
     if leftovers and ended == "finished" and not any(part.troubled for part in parts):
-        warnings.append(_unreceived(leftovers, sum(part.leftover_count for part in parts)))
+        warnings.append(unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
         warnings.append("compute time was measured on this computer: another run gives other times and another digest")
     return warnings + _kept(parts) + _clock_waits(parts) + _computing(parts) + _shared(parts)
@@ -406,20 +286,6 @@ def never_came_warnings(statements: Mapping[str, str]) -> list[str]:
     listed = [f"{what} ({instead})" if instead else what for what, instead in statements.items()]
     said = "; ".join(listed[:_MOST_LISTED])
     return [f"never came, for the ranks had ended or made no such call: {said}{more}"]
-
-
-def _unreceived(leftovers: list[Leftover], count: int) -> str:
-    listed = leftovers[:_MOST_LISTED]
-    places = {m.place for m in listed}
-    together = f"; all {places.pop()}" if len(places) == 1 < len(listed) and "" not in places else ""
-    shown = [
-        f"rank {m.source} to rank {m.dest}, tag {m.tag}, {m.size_bytes} bytes"
-        + (f", {m.place}" if m.place and not together else "")
-        for m in listed
-    ]
-    more = f"; and {count - len(shown):,} more" if count > len(shown) else ""
-    messages = "message was" if count == 1 else "messages were"
-    return f"{count:,} {messages} sent but never received: {'; '.join(shown)}{more}{together}"
 
 
 def _ranks_table(parts: Sequence[ShardResult]) -> Table:

@@ -295,13 +295,15 @@ def _later(option: str, undrawn: list[str]) -> Iterator[None]:
 def print_failures(result: Result, file: TextIO) -> None:
     """Print which processes have failed, all or the first few, which have hung, and which bits have changed.
 
-    Those that have failed together, such as all ranks of a node, are one line.
+    Those that have failed together, such as all ranks of a node, are one line. The report names the failure that has
+    ended the job, so that one is not printed here.
     """
     together: dict[tuple[str, str], list[int]] = {}
     for failure in result.failures:
-        together.setdefault((failure["time_exact_s"], failure["cause"]), []).append(failure["rank"])
-    for (time_s, cause), ranks in islice(together.items(), _MOST_FAILURES):
-        when = format_time(parse_exact_seconds(time_s), digits=None)
+        when = format_time(parse_exact_seconds(failure["time_exact_s"]), digits=None)
+        if not result.report.startswith(f"rank {failure['rank']} ended the job at {when}: {failure['cause']}"):
+            together.setdefault((when, failure["cause"]), []).append(failure["rank"])
+    for (when, cause), ranks in islice(together.items(), _MOST_FAILURES):
         print(f"xsim: rank{'s' * (len(ranks) > 1)} {spans(ranks)} failed at {when}: {visible(cause)}", file=file)
     more = sum(map(len, islice(together.values(), _MOST_FAILURES, None)))
     if more:

@@ -59,6 +59,11 @@ class Note(NamedTuple):
     size_bytes: int | None = None
     detail: str = ""
 
+    @property
+    def joint(self) -> bool:
+        """True where the call fails with any member."""
+        return True
+
     def __str__(self) -> str:
         said = []
         if self.root is not None:
@@ -70,10 +75,27 @@ class Note(NamedTuple):
         return f"{self.name}({', '.join(said)})"
 
 
+class LoneNote(Note):
+    """The note of a call by point-to-point messages, each of which fails with its peer only."""
+
+    __slots__ = ()
+
+    @property
+    def joint(self) -> bool:
+        """True where the call fails with any member."""
+        return False
+
+
 @lru_cache(maxsize=4096)
 def note(name: str, root: int | None = None, size_bytes: int | None = None, detail: str = "") -> Note:
     """Return the note that says this; one object for all ranks, which are quick to see then that they agree."""
     return Note(name, root, size_bytes, detail)
+
+
+@lru_cache(maxsize=64)
+def lone_note(name: str, root: int | None = None) -> LoneNote:
+    """Return the note of a call by point-to-point messages, as `note` does; the two are equal."""
+    return LoneNote(name, root)
 
 
 class SurvivingAlgorithms(dict[str, Callable[..., Any]]):
@@ -181,7 +203,8 @@ class CollectiveChannel:
         comm = self.comm
         own = comm.me if comm.guise is None else comm.named(comm.me)
         mine = f"rank {own} is in {self.note}"
-        stop_mismatch(f"{MISMATCH} on {comm.shown.label()}: {mine}, rank {comm.named(source)} is in {other}", self)
+        theirs = f"gets a message of rank {comm.named(source)}'s {other}"
+        stop_mismatch(f"{MISMATCH} on {comm.shown.label()}: {mine} and {theirs}", self)
 
     def describe(self) -> str:
         """Return one line for the deadlock report, of a rank that is kept here because of a mismatch."""
@@ -297,9 +320,12 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     made.remote_size = context.remote_size
     made.size = size = context.size
     meetings = comm.fabric.meetings
-    made.meeting = (
-        None if meetings is None or size < meetings.least_ranks else meetings.begin(comm, (made.cid, tag), note)
-    )
+    if meetings is None or size < meetings.least_ranks:
+        made.meeting = None
+        if size > 1 and comm.guise is None:
+            comm.fabric.order.begin(comm, tag, note)
+    else:
+        made.meeting = meetings.begin(comm, (made.cid, tag), note)
     return made
 
 
@@ -495,7 +521,7 @@ def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> An
     except BaseException:
         leave(ch)
         raise
-    record(ch, size_bytes, fiber.clock_ps - start_ps)
+    record(ch.comm, ch, size_bytes, fiber.clock_ps - start_ps)
     return result
 
 
@@ -507,9 +533,9 @@ def leave(ch: CollectiveChannel) -> None:
         leave(ch.local)
 
 
-def record(ch: CollectiveChannel, size_bytes: int, spent_ps: int) -> None:
-    """Enter a call into the table of collectives: what this rank contributed, and how long it took."""
-    comm, name = ch.comm, ch.note.name
+def record(comm: Communicator, ch: CollectiveChannel, size_bytes: int, spent_ps: int) -> None:
+    """Enter a call on `comm` into the table of collectives: what this rank contributed, and how long it took."""
+    name = ch.note.name
     if comm.locks is not None:
         method = name.rpartition(".")[2]
         if method.islower():

@@ -56,6 +56,8 @@ class Context:
         How many these are.
     title : str
         How reports call the COMM_WORLD of ranks that were started later; else empty.
+    here : int
+        How many of the members live in this shard; 0: not counted yet.
     stands_for : Context or None
         The program's, where a layer has made this one in its place.
     """
@@ -65,6 +67,7 @@ class Context:
         "_index",
         "_remote_ranks",
         "cid",
+        "here",
         "ranks",
         "remote",
         "remote_size",
@@ -87,6 +90,7 @@ class Context:
             self.whom = list(self.remote)
         self.size = len(ranks)
         self.remote_size = len(self.remote)
+        self.here = 0
         self.title = ""
         self.stands_for: Context | None = None
         self._index: dict[int, int] | None = None
@@ -165,7 +169,7 @@ class ImplicitActions(NamedTuple):
     range: str = "local"
     """The processes whose failures end its calls: ``local``, ``group`` or ``universe``."""
     uniform: str = "local"
-    """The calls in which all members get the same error: ``local``, ``construct`` or ``coll``."""
+    """The calls in which all members get the same error: ``local``, ``construct``, ``coll``; ``agreed`` within one."""
 
 
 _LOCAL = ImplicitActions()
@@ -260,7 +264,7 @@ class Communicator(_Hot):
         What its library does about failures by itself; see `failures.implicit`.
     looked_ps : dict or None
         Since when the program has looked unsuccessfully for what; in fault-tolerant runs only (see `polling`).
-    errhandler, attributes, info, name
+    errhandler, attributes, info, name, object_context
         Local properties; the face gives them their meaning.
     """
 
@@ -284,6 +288,7 @@ class Communicator(_Hot):
         "looked_ps",
         "missing",
         "name",
+        "object_context",
         "outer",
         "preference",
         "remote",
@@ -316,6 +321,7 @@ class Communicator(_Hot):
         self.info: Any = None
         self.name: str | None = None
         self.topology: Any = None
+        self.object_context: Any = None
         self.buffer: Any = None
         self.freed = False
         self.locks: dict[Any, SharedLock] | None = None

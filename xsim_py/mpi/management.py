@@ -15,7 +15,7 @@ import numpy as np
 
 from . import constants as c
 from .batched.forms import BLOCKS, VECTOR
-from .calls import CollectiveChannel, Note, channel, note, perform, pick, survives
+from .calls import CollectiveChannel, Note, channel, leave, note, perform, pick, survives
 from .collectives.channel import EqualBlocks, equal_sizes
 from .comm import Communicator, context_of_members, derive_cid, shared_context
 from .op import PREDEFINED, make_fold
@@ -76,6 +76,44 @@ def _like(comm: Communicator, cid: int, child: int) -> Communicator:
     local_cid = derive_cid(comm.local.cid, "dup of both", child)
     local = Communicator(shared_context(fabric, local_cid, old.ranks), comm.box, me=comm.me)
     return Communicator(shared_context(fabric, cid, old.ranks, old.remote), comm.box, me=comm.me, local=local)
+
+
+def agree_on_duplicate(comm: Communicator, name: str) -> None:
+    """Exchange the messages of an MPI_Comm_dup that mpi4py makes for the call `name`."""
+    ch = channel(comm, note("Comm.Dup", detail=f"for {name}"), check=False)
+    try:
+        _agree_on(ch)
+    except BaseException:
+        leave(ch)
+        raise
+
+
+def duplicate_for_objects(comm: Communicator, name: str) -> tuple[Communicator, bool]:
+    """Make the duplicate that mpi4py keeps for the call `name` and later ones; see `mpi4py.object_context`.
+
+    Returns
+    -------
+    made : Communicator
+        The duplicate, with what it takes over; of an intercommunicator with a separate `local`.
+    low_group : bool
+        Of an intercommunicator, whether the local group comes first.
+    """
+    agree_on_duplicate(comm, name)
+    old, local, low_group = comm.context, None, False
+    if comm.local is not None:
+        larger = old.size - old.remote_size
+        merged = merge(comm, larger > 0)
+        local = create(merged, comm.ranks)
+        assert local is not None
+        local.preference = comm.local.preference
+        low_group = larger < 0 or (not larger and merged.me < old.size)
+    remote = None if local is None else old.remote
+    context = shared_context(comm.fabric, derive_cid(comm.cid, "objects"), old.ranks, remote)
+    made = Communicator(context, comm.box, me=comm.me, local=local)
+    context.stands_for = old
+    made.preference, made.errhandler = comm.preference, comm.errhandler
+    made.implicit = comm.implicit._replace(uniform="local")
+    return made, low_group
 
 
 def split(comm: Communicator, color: int, key: int, name: str = "Comm.Split") -> Communicator | None:

@@ -26,6 +26,7 @@ from .failures.deaths import Deaths
 from .failures.repair import RepairCall
 from .rma.waits import WindowWait
 from .transport import message as envelopes
+from .transport.call_order import Begun, RefusedCall
 from .transport.call_sites import call_of, sent_at, tag_of_program
 from .transport.kept import Kept
 from .transport.mailbox import Probe
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
     Program = One | Apps
+    from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
     from xsim_py.process.ranks.stretches import Computed
     from xsim_py.schedules import MadeChoice
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from .transport.message import FlippedData, HungProcess
 
 _MOST_LEFTOVERS = 1000
+_ACTS = re.compile(r"\.(?!Get_|Is_)([A-Z]|i?[bs]?send\b)")
+"""Calls that communicate, not those that look at what the rank has: a loop of the program may be stopped in one."""
 
 
 @dataclass(slots=True)
@@ -99,6 +103,9 @@ class Leftover:
 class ShardResult:
     """One shard's share of the result; lists have one entry for each of its ranks, in order.
 
+    Where ranks have not ended, `begun` and `refused` say which collective calls ranks have made (see
+    `transport.call_order`), and `counted` how many, by the number of the communicator and by rank.
+
     `unread` names the messages of collectives that nobody took: communicator, number, note, and sender. `failures` are
     those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how; `troubled`
     is whether calls may have been left in the middle because of failures or revocations; `storage` is what each rank
@@ -135,6 +142,9 @@ class ShardResult:
     leftovers: list[Leftover] = field(default_factory=list)
     leftover_count: int = 0
     unread: list[tuple[str, int, str, int]] = field(default_factory=list)
+    begun: list[Begun] = field(default_factory=list)
+    refused: list[RefusedCall] = field(default_factory=list)
+    counted: dict[int, dict[int, int]] = field(default_factory=dict)
     values: list[Any] = field(default_factory=list)
     trace: Recorder | None = None
     troubled: bool = False
@@ -234,23 +244,12 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
                 entry = _waiting(fiber, program)
                 entry.reason = f"its thread {name_of(fiber)}: {entry.reason}"
                 part.waiting.append(entry)
-    unread: set[tuple[str, int, str, int]] = set()
-    for rank in ranks:
-        left = rank.extra.get(LEFT, ()) if rank.extra else ()
-        for message in rank.mpi.all_kept() if rank.mpi is not None and rank.mpi.unexpected else ():
-            if (message.cid, message.tag) in left:
-                continue
-            if message.cid & 1 == 0:
-                part.leftover_count += 1
-                if len(part.leftovers) < _MOST_LEFTOVERS:
-                    tag, place = tag_of_program(message.tag), sent_at(message, program.start)
-                    part.leftovers.append(Leftover(message.origin, rank.number, tag, message.size_bytes, place))
-            else:
-                context = fabric.contexts.get((message.cid & ~1, -1))
-                cid = message.cid & ~1 if context is None or context.stands_for is None else context.stands_for.cid
-                label = "MPI_COMM_WORLD" if cid == WORLD_CID else "a communicator"
-                unread.add((label, message.tag, str(message.note), message.origin))
-    part.unread = sorted(unread)[:_MOST_LEFTOVERS]
+    _look_for_messages(part, ranks, program)
+    if part.waiting or not shard.alone:
+        part.begun = fabric.order.begun(program.start)
+        part.refused = fabric.order.refused(program.start)
+    if part.waiting:
+        part.counted = _counted(ranks)
     if program.has_value:  # which those that were started later do not run
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks[: len(shard.block)]]
     part.later = [rank.number for rank in ranks[len(shard.block) :]]
@@ -285,6 +284,41 @@ def _peak_bytes(ranks: Sequence[Rank]) -> list[int]:
     return [peak_bytes(rank) for rank in ranks]
 
 
+def _look_for_messages(part: ShardResult, ranks: Sequence[Rank], program: Program) -> None:
+    """Enter the messages that no rank has received: those of the program, and those within collectives."""
+    unread: set[tuple[str, int, str, int]] = set()
+    for rank in ranks:
+        left = rank.extra.get(LEFT, ()) if rank.extra else ()
+        for message in rank.mpi.all_kept() if rank.mpi is not None and rank.mpi.unexpected else ():
+            if (message.cid, message.tag) in left:
+                continue
+            if message.cid & 1 == 0:
+                part.leftover_count += 1
+                if len(part.leftovers) < _MOST_LEFTOVERS:
+                    tag, place = tag_of_program(message.tag), sent_at(message, program.start)
+                    part.leftovers.append(Leftover(message.origin, rank.number, tag, message.size_bytes, place))
+            else:
+                context = rank.mpi.fabric.contexts.get((message.cid & ~1, -1))
+                cid = message.cid & ~1 if context is None or context.stands_for is None else context.stands_for.cid
+                label = "MPI_COMM_WORLD" if cid == WORLD_CID else "a communicator"
+                unread.add((label, message.tag, str(message.note), message.origin))
+    part.unread = sorted(unread)[:_MOST_LEFTOVERS]
+
+
+def _counted(ranks: Sequence[Rank]) -> dict[int, dict[int, int]]:
+    """Return how many collective calls ranks have made, on COMM_WORLD and on the communicator that they wait on."""
+    counted: dict[int, dict[int, int]] = {}
+    for rank in ranks:
+        waiting = rank.fiber.waiting if rank.exit_status is None else None
+        leaves = () if waiting is None else _leaves(waiting)
+        comms = [leaf.comm.shown for leaf in leaves if getattr(leaf, "note", None) is not None]
+        if rank.mpi is not None and rank.mpi.world is not None:
+            comms.append(rank.mpi.world)
+        for comm in comms:
+            counted.setdefault(comm.cid, {})[rank.number] = comm.collectives
+    return counted
+
+
 def _collectives(fabric: Fabric) -> dict[tuple[str, str, str], tuple[int, int, int, int]]:
     """The calls by communicator, operation, and name of the algorithm."""
     named: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
@@ -314,6 +348,9 @@ def release(fabric: Fabric) -> None:
     envelopes.observed = envelopes.departed = None
     for rank in fabric.shard.ranks:
         if rank.mpi is not None:
+            for comm in (rank.mpi.world, rank.mpi.self_comm):
+                if comm is not None:
+                    comm.object_context = None
             rank.mpi.world = rank.mpi.self_comm = rank.mpi.spare = None
     vars(fabric).clear()
     del fabric.deliver, fabric.due, fabric.ranks
@@ -329,7 +366,9 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
         waiting.polled = _senders(looks.last)
         return waiting
     if reason is None:
-        waiting.reason = "not started yet" if fiber.greenlet is None else "running, in no MPI call"
+        call = call_of(fiber.greenlet)
+        running = f"running, in {call}" if _ACTS.search(call) else "running, in no MPI call"
+        waiting.reason = "not started yet" if fiber.greenlet is None else running
         return waiting
     leaves = _leaves(reason)
     noted = [leaf for leaf in leaves if getattr(leaf, "note", None) is not None]
@@ -345,7 +384,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
     call = call_of(fiber.greenlet)
     if reason is UNTIL:
         waiting.reason = f"in {call}" if call else waiting.reason
-    elif call and not re.match(rf"(\w+\.)?{call.rpartition('.')[2]}\b", waiting.reason, re.IGNORECASE):
+    elif call and not re.search(rf"^(\w+\.)?{call.rpartition('.')[2]}\b|for {call}\)", waiting.reason, re.IGNORECASE):
         waiting.reason = f"{call}: {waiting.reason}"
     if len(leaves) == 1 and isinstance(leaves[0], Receive | Probe):
         waiting.reason += _instead(leaves[0], program)

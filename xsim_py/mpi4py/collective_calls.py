@@ -39,24 +39,37 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
         return uniformly(comm, partial(_run_once, comm, plan, name, *args), name)
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
+    ch = None
     try:
         size_bytes, body, ch = plan(comm, name, *args)
-        try:
-            result = body()
-        except BaseException:
+        result = body()
+    except Exception as error:
+        if ch is None:
+            note_refusal(comm, name, error)
+        else:
             leave(ch)
-            raise
-    except errors.Exception as error:
-        if not comm.report(error):
+        if not isinstance(error, errors.Exception) or not comm.report(error):
             raise
         return None
-    record(ch, size_bytes, fiber.clock_ps - start_ps)
+    except BaseException:
+        if ch is not None:
+            leave(ch)
+        raise
+    record(comm, ch, size_bytes, fiber.clock_ps - start_ps)
     return result
+
+
+def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
+    """Keep for the deadlock report that this rank has not taken part in a call that others may have made."""
+    if not isinstance(error, errors.Exception):
+        comm.fabric.order.refuse(comm, name, f"{type(error).__name__}: {error}")
+    elif not error._is_about_failures:
+        comm.fabric.order.refuse(comm, name, str(error))
 
 
 def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
     """Call a plan and do what it says, now; another function does the rest of what its communicator asks for."""
-    kept, comm.implicit = comm.implicit, comm.implicit._replace(uniform="local")
+    kept, comm.implicit = comm.implicit, comm.implicit._replace(uniform="agreed")
     try:
         return run(comm, plan, name, *args)
     finally:
@@ -69,7 +82,11 @@ def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) 
     if operation is not None:
         channel(comm, note(name), admitted=True)  # it counts as a call all the same
         return Request._make(Task(operation, comm=comm))
-    planned = handled(comm, plan, comm, name, *args)
+    try:
+        planned = handled(comm, plan, comm, name, *args)
+    except Exception as error:
+        note_refusal(comm, name, error)
+        raise
     if planned is None:
         return Request()
     return Request._make(Task(begin(name, partial(timed, *planned)), comm=comm))

@@ -49,8 +49,8 @@ class CommHandle(Handle):
         if impl is WORLD:
             try:
                 box = current.fiber.rank.mpi  # type: ignore[union-attr]
-            except AttributeError:  # outside of a run
-                return self._special()
+            except AttributeError:  # outside of a run: `_special` says what is wrong, and nothing of this
+                box = None
             if box is not None and (comm := box.world) is not None:
                 return comm  # type: ignore[no-any-return]
         elif type(impl) is Communicator and not impl.freed:

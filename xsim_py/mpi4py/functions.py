@@ -13,7 +13,6 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.calls import begin
 from xsim_py.mpi.dynamic import ports
-from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.topology import dims_create
 from xsim_py.process.python import clock
 from xsim_py.process.python.locks import SharedLock
@@ -21,7 +20,7 @@ from xsim_py.process.ranks import current
 from xsim_py.process.ranks.meter import declare, metered
 
 from . import send_buffers
-from .comm import Comm, Intercomm, Intracomm
+from .comm import Intercomm, Intracomm
 from .commhandle import mailbox
 from .datatype import INSTANCES, _datatype_create, _datatype_decode
 from .datatype import typealign as _typealign
@@ -32,6 +31,7 @@ from .info import INFO_NULL, Info, _text
 from .interop import _addressof, _handleof, _sizeof
 from .memory import BottomType, BufferAutomaticType, InPlaceType, buffer, exported
 from .misplaced_calls import look_for_misplaced_calls
+from .object_context import context_of
 from .phase import of_process_now
 from .plain_arguments import integer
 from .request import Request, Task
@@ -322,38 +322,12 @@ def _comm_lock(comm: Any, key: Hashable | None = None) -> Any:
     return _comm_lock_table(comm).setdefault(key, SharedLock())
 
 
-class _Twin:
-    """A duplicate of a communicator for mpi4py's own messages, made on first use, and the next tag on it."""
-
-    __slots__ = ("comm", "local", "low_group", "tag")
-
-    def __init__(self, comm: Any, local: Any, low_group: bool) -> None:
-        self.comm = comm
-        self.local = local
-        self.low_group = low_group
-        self.tag = 0
-
-    def next_tag(self) -> int:
-        """Count a use; the same at every member, for uses are collective."""
-        self.tag += 1
-        return self.tag - 1
-
-
-def _twin(comm: Comm) -> _Twin:
-    def make() -> _Twin:
-        if not isinstance(comm, Intercomm):
-            return _Twin(comm.Dup(), None, False)
-        state = comm._comm()
-        return _Twin(comm.Dup(), Intracomm._make(state.local), state.ranks[0] < state.remote[0])
-
-    return of_process(f"twin of {comm._comm().cid}", make)
-
-
 def _commctx_intra(comm: Intracomm) -> tuple[Intracomm, int]:
-    twin = _twin(comm)
-    return twin.comm, twin.next_tag()
+    context = context_of(comm._comm(), "mpi4py")
+    return Intracomm._make(context.comm), context.next_tag()
 
 
 def _commctx_inter(comm: Intercomm) -> tuple[Intercomm, int, Intracomm, bool]:
-    twin = _twin(comm)
-    return twin.comm, twin.next_tag(), twin.local, twin.low_group
+    context = context_of(comm._comm(), "mpi4py")
+    assert context.comm is not None
+    return Intercomm._make(context.comm), context.next_tag(), Intracomm._make(context.comm.local), context.low_group

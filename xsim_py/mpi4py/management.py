@@ -210,6 +210,7 @@ class Management(Erring, Attributed, CommHandle):
         if self._is_predefined():
             comm.fail(c.ERR_COMM, "a predefined communicator cannot be freed")
         attrs.delete_all(self, comm.attributes)
+        comm.object_context = None
         comm.freed = True
         self._impl = self._null
 

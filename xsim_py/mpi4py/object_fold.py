@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from xsim_py.mpi.batched.pending import senders_up
+
 from .op import INSTANCES, Op
 from .pickling import dump, is_usual
 
@@ -107,17 +109,13 @@ class PredefinedFold:
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
         """Reduce to rank 0; the twin of `object_plans._reduce_to`, for all ranks at once."""
         function = self._function
-        size = len(pickles)
         objects = [loads(data) for data in pickles]
-        sent = [b""] * size
-        mask = 1
-        while mask < size:
-            for rank in range(mask, size, 2 * mask):
-                data = sent[rank] = dumps(objects[rank], HIGHEST_PROTOCOL)
-                objects[rank - mask] = function(objects[rank - mask], loads(data))
-            mask <<= 1
-        sent[0] = dumps(objects[0], HIGHEST_PROTOCOL)
-        return sent
+        sent = []
+        for distance, rank in senders_up(len(objects)):
+            data = dumps(objects[rank], HIGHEST_PROTOCOL)
+            objects[rank - distance] = function(objects[rank - distance], loads(data))
+            sent.append(data)
+        return [*sent, dumps(objects[0], HIGHEST_PROTOCOL)]
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
         """Scan; the twin of `object_plans._scan`, with one pickle for all that have the same."""

@@ -1,14 +1,18 @@
 """The lower-case collectives of `MPI.Comm` and `MPI.Intracomm`, which move pickled objects.
 
-The messages are those of mpi4py (``msgpickle.pxi``): first the sizes, then the pickles; reductions go up a binomial
-tree of its own, so that operands meet in the same order. Everybody gets copies, also the root that sends to itself.
+The messages are those of mpi4py (``msgpickle.pxi``): first the sizes, then the pickles. Reductions have an algorithm of
+their own, so operands meet in the same order, and run on a duplicate of the communicator (`object_context`) by
+point-to-point messages, each of which fails only with its own peer. Everybody gets copies, also the root that sends to
+itself.
 Pickles may differ between runs with different hash seeds (sets), so they do not go into the digest.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +24,9 @@ from xsim_py.mpi.comm import Communicator
 
 from . import object_ftco as ftco
 from .collective_plans import Plan, algorithm_for, role_of, root_of
+from .object_context import duplicate_of, open_channel
 from .object_fold import fold_of_objects, is_plain, pickles_as_usual
+from .options import taken
 from .pickling import dump, dump_each, load, load_each
 from .plain_arguments import integer
 
@@ -196,15 +202,17 @@ def _swap(ch: CollectiveChannel, peer: int, obj: Any) -> Any:
 
 
 def _reduce_to(ch: CollectiveChannel, obj: Any, op: Operator, root: int) -> Any:
-    """Up a binomial tree to rank 0, whatever the root, then from there to the root."""
+    """To rank 0, whatever the root, then from there to the root.
+
+    As in mpi4py a rank that has sent takes part in the further rounds: only what reaches rank 0 matters to the result.
+    """
     rank, size = ch.rank, ch.size
     result = load(dump(obj))
     mask = 1
     while mask < size:
         if rank & mask:
             _send(ch, rank & ~mask, result)
-            break
-        if rank | mask < size:
+        elif rank | mask < size:
             result = op(result, _receive(ch, rank | mask))
         mask <<= 1
     if root != 0 and rank == 0:
@@ -215,6 +223,7 @@ def _reduce_to(ch: CollectiveChannel, obj: Any, op: Operator, root: int) -> Any:
 
 
 def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> bytes:
+    ch.note = note(*ch.note)  # this is a collective of the MPI library, which fails with any member
     data = dump(obj) if ch.rank == 0 else None
     size = packed_size(data) if data is not None else None
     (size_bytes,) = sizes_of([pick(ch.comm, "bcast", _COUNT.size)(ch, size, 0, _COUNT.size)])
@@ -222,13 +231,35 @@ def _bcast_from_0(ch: CollectiveChannel, obj: Any) -> bytes:
     return taken
 
 
+def _reduction(comm: Communicator, name: str) -> CollectiveChannel:
+    before, duplicate = comm.collectives, duplicate_of(comm, name)
+    return open_channel(comm, before, duplicate, name)
+
+
+def _folded(items: list[Any] | None, op: Operator) -> Any:
+    """Return the combination of some items, with ``mpi4py.rc.fast_reduce`` off; None where there are none."""
+    return None if items is None else functools.reduce(op, items)
+
+
+def _scanned(items: list[Any] | None, op: Operator, exclusive: bool) -> list[Any] | None:
+    """Return what a scan gives each rank, of what each has; None where there are none."""
+    if items is None:
+        return None
+    results = [*accumulate(items, op)]
+    return [None, *results[:-1]] if exclusive else results
+
+
 def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> Plan:
     """The root gets the combination of what everybody has."""
     root = integer(root)
     if served(comm, "reduce"):
         return ftco.reduce(comm, name, obj, op, root)
+    if not taken().fast_reduce:
+        size_bytes, gathered, ch = gather(comm, name, obj, root)
+        return size_bytes, lambda: _folded(gathered(), op), ch
+    before, duplicate = comm.collectives, duplicate_of(comm, name)
     role = role_of(comm, root)
-    ch = channel(comm, note(name, root_of(comm, root)), check=False)
+    ch = open_channel(comm, before, duplicate, name, root_of(comm, root))
     if ch.local is None:
         ch.algorithm = "binomial"
         return 0, lambda: _reduce_to(ch, obj, op, root), ch
@@ -251,7 +282,10 @@ def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
     """Everybody gets the combination of what everybody has, of an intercommunicator what the other group has."""
     if served(comm, "allreduce"):
         return ftco.allreduce(comm, name, obj, op)
-    ch = channel(comm, note(name), check=False)
+    if not taken().fast_reduce:
+        size_bytes, gathered, ch = allgather(comm, name, obj)
+        return size_bytes, lambda: _folded(gathered(), op), ch
+    ch = _reduction(comm, name)
     if ch.local is None:
         fold = fold_of_objects(op)
         ch.algorithm = "nonoverlapping"
@@ -279,7 +313,10 @@ def _load_one(data: bytes | SharedBlocks) -> Any:
 
 def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator) -> Plan:
     """Everybody gets the combination of what the ranks up to it have, without its own if `exclusive`."""
-    ch = channel(comm, note(name), check=False)
+    if not taken().fast_reduce:
+        size_bytes, gathered, ch = gather(comm, name, obj, 0)
+        return size_bytes, lambda: scatter(comm, name, _scanned(gathered(), op, exclusive), 0)[1](), ch
+    ch = _reduction(comm, name)
     ch.algorithm = "recursive_doubling"
     fold = fold_of_objects(op)
     form, algorithm = forms.OBJECTS_TO_SCAN[exclusive], _exscan if exclusive else _scan

@@ -8,6 +8,7 @@ import pytest
 from tests.mpi.parts import LATENCY_PS, World
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
+from xsim_py.mpi.calls import Note
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.mpi.failures.deaths import Deaths, Reports, end_operations
 from xsim_py.mpi.failures.detector import DetectorSettings
@@ -90,7 +91,7 @@ def test_the_end_of_a_job_is_announced_to_nobody():
 def test_who_learns_of_a_death_has_done_with_all_that_depends_on_it():
     run = failing()
     named, other, sent = post(run.world, 0, 2), post(run.world, 0, 3), send(run.world, 0, 2, LARGE)
-    collective = post(run.world, 0, 3, "a collective")
+    collective = post(run.world, 0, 3, Note("Comm.Barrier"))
     learn(run, 0, 2)
     assert [operation.done for operation in (named, other, sent, collective)] == [True, False, True, True]
     assert error_class(named.error) == c.ERR_PROC_FAILED

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.mpi.parts import LATENCY_PS, World
+from xsim_py.mpi.calls import Note
 from xsim_py.mpi.constants import ANY_SOURCE
 from xsim_py.mpi.failures.deaths import Death
 from xsim_py.mpi.failures.detector import DetectorSettings
@@ -106,7 +107,7 @@ def test_a_receive_that_is_used_again_for_another_message_has_a_timeout_of_its_o
     assert timeout.told.learned == [(3000 + TIMEOUT_PS, 1, 2, "timeout")]
 
 
-@pytest.mark.parametrize(("source", "note"), [(ANY_SOURCE, None), (3, "a collective")])
+@pytest.mark.parametrize(("source", "note"), [(ANY_SOURCE, None), (3, Note("Comm.Barrier"))])
 def test_a_receive_from_any_source_and_a_collective_wait_for_every_member(timeout, source, note):
     post(timeout.world, 1, source, note)
     die(timeout.world, timeout.detector, 2)

@@ -39,7 +39,7 @@ def steps(size: int = 8) -> list[tuple[str, int]]:
                 comm.Send(np.ones(size), comm.rank + 1)
             elif comm.rank % 2:
                 comm.Recv(there, comm.rank - 1)
-            comm.allreduce(1)
+            comm.Allreduce(np.ones(1), np.empty(1))
             said = "done"
         except MPI.Exception as error:
             said = error.Get_error_string().partition(":")[0]

@@ -20,6 +20,10 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 COVERED = """
 def agreed():
     if by_hand: comm.Agree(1)
+if by_hand: MPI._commctx_intra(comm)  # what the first reduction of objects makes, which the layer agrees on, too
+agreed()
+comm.scan(1)
+agreed()
 windows = []
 n, x, y = comm.size, np.arange(10.0) + comm.rank, np.zeros(10)
 for call in (

@@ -54,6 +54,8 @@ class Meeting:
         Its context and its number there.
     members : MemberHomes or None
         Where its ranks are; None: all in this shard.
+    first : Opened
+        What the deadlock report says of it.
     missing, inside : int
         How many ranks of this shard have not begun yet, and how many have not come to wait; later: have not left.
     undone, computed : bool
@@ -93,6 +95,7 @@ class Meeting:
     where: tuple[int, int]
     note: Note
     members: MemberHomes | None
+    first: Any = None
     missing: int = field(init=False)
     inside: int = field(init=False)
     absent: int = field(init=False)

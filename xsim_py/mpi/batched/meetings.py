@@ -103,10 +103,12 @@ class Meetings(WayBack):
         call.missing -= 1
         if not call.missing:
             del self.calls[where]
+            self.fabric.order.all_begun((comm.cid, where[1]), comm)
             if call.members is not None:
                 self.elsewhere.all_begun(call)  # type: ignore[union-attr]
         # Notes are shared between ranks that say the same, so this is one comparison of addresses.
         if call.note is not note and call.note != note:
+            self.fabric.order.differs((comm.cid, where[1]), call.first, note, comm.box.rank.number)
             self.undo_here(call)
         return call
 
@@ -115,6 +117,7 @@ class Meetings(WayBack):
         elsewhere = self.elsewhere
         members = None if elsewhere is None else elsewhere.members(comm)
         call = self.calls[where] = Meeting(comm, where, note, members)
+        call.first = self.fabric.order.opened((comm.cid, where[1]), comm, note)
         if elsewhere is not None and members is not None:
             elsewhere.begins(call)
             if not call.undone and not elsewhere.fits(call):

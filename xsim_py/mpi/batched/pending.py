@@ -245,14 +245,14 @@ class ObjectFold(Protocol):
         """Return the pickle of an object."""
 
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
-        """Return what each rank sends up the tree, and rank 0 down, of what they have to combine."""
+        """Return what ranks send to rank 0, in the order of `senders_up`, and then what rank 0 sends down."""
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
         """Return what ranks have before each round of recursive doubling, 2**k of them the same, and what each gets."""
 
 
 class ObjectReduction(_Pending):
-    """An allreduce of objects: up a tree to rank 0, and then two broadcasts, of a size and of a pickle."""
+    """An allreduce of objects: to rank 0, and then two broadcasts, of a size and of a pickle."""
 
     def fits(self, given: bytes, me: int) -> bool:
         """Return whether what this rank gives goes eagerly."""
@@ -261,23 +261,37 @@ class ObjectReduction(_Pending):
     def resolved(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
         """Return the call; None where it has to go message by message."""
         pickles = fold.up(contributions)
-        broadcasts = tuple(pick(self._comm, "bcast", size_bytes) for size_bytes in (_HEAD_BYTES, len(pickles[0])))
+        broadcasts = tuple(pick(self._comm, "bcast", size_bytes) for size_bytes in (_HEAD_BYTES, len(pickles[-1])))
         known = _up_and_down(self._size, broadcasts)
-        return None if known is None else self._batch(known.of(_Announced(pickles), broadcasts))
+        return None if known is None else self._batch(known.of(_Announced(pickles, self._size), broadcasts))
+
+
+def senders_up(size: int) -> Iterator[tuple[int, int]]:
+    """Give the rounds of a reduction of objects: how far below each sender its receiver is, and the sender.
+
+    As in mpi4py all ranks take part in all rounds, also those that have sent already.
+    """
+    distance = 1
+    while distance < size:
+        for rank in range(distance, size):
+            if rank & distance:
+                yield distance, rank
+        distance <<= 1
 
 
 class _Announced:
     """Pickles, and before them how long each one is; see `schedule.Content`."""
 
-    def __init__(self, pickles: list[bytes]) -> None:
+    def __init__(self, pickles: list[bytes], ranks: int) -> None:
         self._pickles = pickles
+        self._ranks = ranks
         self.lengths = np.array([_HEAD_BYTES] * len(pickles) + list(map(len, pickles)), np.int64)
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> list[bytes]:
         return self._pickles
 
     def taken(self, memory: list[bytes]) -> list[Any]:
-        return [SharedBlocks(memory[:1])] * len(memory)
+        return [SharedBlocks(memory[-1:])] * self._ranks
 
     def payload(self, memory: list[bytes], number: int) -> bytes:
         if number < len(memory):
@@ -289,23 +303,23 @@ class _Announced:
 def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Listed | None:
     """Return the schedule of an allreduce of objects.
 
-    What rank i > 0 sends up is number i of what is announced, and what rank 0 sends down is number 0.
+    What is announced has the numbers of `senders_up`, and after these what rank 0 sends down.
     """
     if any(broadcast not in DOWN for broadcast in broadcasts):
         return None
     draft = Draft(size)
-    mask = 1
-    while mask < size:
-        ranks = np.arange(mask, size, 2 * mask)
-        one = np.ones(len(ranks), np.int64)
-        payloads = np.stack((ranks, size + ranks), axis=1).reshape(-1)
-        sent = draft.send(ranks, 2 * one, np.repeat(ranks - mask, 2), payloads)
-        draft.receive(ranks - mask, one, sent[::2])
-        draft.receive(ranks - mask, one, sent[1::2])
-        mask <<= 1
-    for broadcast, payload in zip(broadcasts, (0, size), strict=True):
+    table = np.array([*senders_up(size)], np.int64)
+    numbers, last = np.arange(len(table)), len(table)
+    for distance in np.unique(table[:, 0]).tolist():
+        now = table[:, 0] == distance
+        ranks, one = table[now, 1], np.ones(now.sum(), np.int64)
+        payloads = np.stack((numbers[now], last + 1 + numbers[now]), axis=1).reshape(-1)
+        sent = draft.send(ranks, 2 * one, np.repeat(ranks - distance, 2), payloads)
+        draft.receive(ranks - distance, one, sent[::2])
+        draft.receive(ranks - distance, one, sent[1::2])
+    for broadcast, payload in zip(broadcasts, (last, 2 * last + 1), strict=True):
         hand_down(draft, ArrayTree(DOWN[broadcast], size), payload)
-    return draft.listed(_Announced([b""] * size))
+    return draft.listed(_Announced([b""] * (last + 1), size))
 
 
 class ObjectScan(_Pending):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.transport.message import Message, Operation, Receive
+from xsim_py.mpi.transport.message import Message, Operation, Receive, needs_all
 from xsim_py.process.ranks import current
 
 from .deaths import is_of_anyone
@@ -68,7 +68,7 @@ class FailureGuard:
     def admit_receive(self, comm: Communicator, source: int, note: Any) -> None:
         """Refuse a blocking receive, from any source also while a failure is not acknowledged."""
         if note is not None or source >= 0:
-            self.admit(comm, comm.remote[source], collective=note is not None)
+            self.admit(comm, comm.remote[source], collective=needs_all(note))
             return
         self.admit(comm, None)
         number = _unacknowledged(comm)

@@ -100,7 +100,7 @@ def remove(place: str) -> None:
 
 def _refuse(error: OSError, place: str) -> NoReturn:
     code = _CLASSES.get(error.errno or 0, c.ERR_IO)
-    fail(code, f"{os.path.basename(place) or place}: {error.strerror}")
+    fail(code, f"{place.removeprefix(os.getcwd() + os.sep)}: {error.strerror}")
 
 
 class _Stored:

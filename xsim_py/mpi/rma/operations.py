@@ -27,6 +27,9 @@ from .packets import (
 from .waits import Departure
 from .window import Transfer, Window
 
+_MANY = 1000
+"""Atomic operations without their results: who begins more of them polls, and would else let no virtual time pass."""
+
 _SWAPPED = ("integer", "fortran integer", "logical", "byte")
 
 
@@ -79,6 +82,8 @@ def _start(
         mode = c.LOCK_SHARED
     if window.comm.fabric.troubled:
         window.comm.fabric.guard.admit(window.comm, window.comm.ranks[target])
+    if kind in (FETCH, SWAP) and window.arriving[target] >= _MANY:
+        current.running().clock_ps += window.comm.fabric.settings.poll_ps
     window.issued(target, transfer)
     ticket = window.ticket if transfer is not None else 0
     packet = RmaPacket(kind, window.comm.cid, window.comm.me, ticket, place, data, operation, basic, mode)

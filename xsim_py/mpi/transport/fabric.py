@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 from xsim_py.mpi.constants import ANY_TAG
 from xsim_py.process.ranks.dead_objects import keep
 
+from .call_order import CallOrder
 from .mailbox import ClosedMailbox, Mailbox
 from .message import (
     CONTROL,
@@ -121,6 +122,8 @@ class Fabric(HotFabric):
         Takes down what happens, where the run is traced.
     meetings : Meetings or None
         A `Deferral`: where collectives are computed for all their ranks at once; None: all go message by message.
+    order : CallOrder
+        Which collectives ranks have begun, as far as they differ.
     """
 
     mailbox_class: type[Mailbox] = Mailbox
@@ -140,6 +143,7 @@ class Fabric(HotFabric):
         self.equally_far = network.equally_far
         self.trace: Recorder | None = None
         self.meetings: Any = None
+        self.order = CallOrder(self)
         self.link = network.link
         self.links = links
         self.settings = settings

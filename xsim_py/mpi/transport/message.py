@@ -23,6 +23,11 @@ EAGER, SYNCHRONOUS, RENDEZVOUS, CONTROL = 0, 1, 2, 3
 """The kinds of a message. A control message goes from MPI library to MPI library: no program receives it."""
 
 
+def needs_all(note: Any) -> bool:
+    """Return True if what says this of itself fails with any member: a collective of the MPI library."""
+    return getattr(note, "joint", False)
+
+
 class Message:
     """An envelope, with its data unless that follows by rendezvous.
 
@@ -240,7 +245,7 @@ class Receive(Operation):
     def depends_on(self, number: int) -> bool:
         """Return whether it can not complete without a certain rank; see `Operation`."""
         comm = self.comm
-        if self.note is not None:
+        if needs_all(self.note):
             return comm.involves(number)
         if self.message is not None:  # from now on it is about this message, even if any would have done
             return self.message.origin == number
@@ -275,7 +280,7 @@ class Send(Operation):
 
     def depends_on(self, number: int) -> bool:
         """Return whether it can not complete without a certain rank; see `Operation`."""
-        return self.comm.involves(number) if self.note is not None else self.to == number
+        return self.comm.involves(number) if needs_all(self.note) else self.to == number
 
 
 class HungProcess(NamedTuple):

@@ -12,7 +12,7 @@ from xsim_py.process.ranks import current, patches
 
 from . import message as envelopes
 from .fabric import occupy_nic
-from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send
+from .message import EAGER, RENDEZVOUS, SYNCHRONOUS, Message, Operation, Receive, Send, needs_all
 
 if TYPE_CHECKING:
     from xsim_py.network import Cost
@@ -28,7 +28,6 @@ STANDARD_MODE, SYNC_MODE, BUFFERED_MODE = 0, 1, 2
 _LOG_FULL = 3 << 16
 _blank = object.__new__
 _frame = sys._getframe
-_PLAIN = (int, tuple)
 
 
 def start_send(
@@ -46,7 +45,7 @@ def start_send(
     fabric = comm.fabric
     to = comm.whom[dest]
     if fabric.troubled:
-        fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)
+        fabric.guard.admit(comm, to, collective=needs_all(about))
     size = len(data)
     cost = fabric.uniform.get(size)
     if cost is None or to == origin:
@@ -108,7 +107,7 @@ def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any) -> None
     """Let who wanted the interface first have it: an answered rendezvous or another fiber, perhaps."""
     fiber.sync()
     if comm.fabric.troubled:  # news may have come meanwhile
-        comm.fabric.guard.admit(comm, to, collective=type(about) not in _PLAIN)
+        comm.fabric.guard.admit(comm, to, collective=needs_all(about))
 
 
 def _start_with_answer(
@@ -148,7 +147,7 @@ def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, no
     box = comm.box
     fabric = comm.fabric
     if fabric.troubled:
-        fabric.guard.admit(comm, comm.remote[source] if source >= 0 else None, collective=note is not None)
+        fabric.guard.admit(comm, comm.remote[source] if source >= 0 else None, collective=needs_all(note))
     operation: Receive = _blank(Receive)  # hot path: what its `__init__` does, in half the time
     operation.done = operation.cancelled = False
     operation.time_ps = operation.overhead_ps = operation.serial = 0

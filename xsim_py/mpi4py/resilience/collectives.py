@@ -6,10 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NoReturn
 
+from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import leave, record
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi4py import collective_calls
 from xsim_py.mpi4py.collective_plans import Plan
+from xsim_py.mpi4py.object_context import ObjectContext
+from xsim_py.mpi4py.options import taken
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Patches
 
@@ -27,6 +30,7 @@ _BLOCKS: Final[dict[str, Callable[..., Plan]]] = {
     "scatter": blocks.scatter_objects,
 }
 _COVERED: Final = (*ROOTED, "Barrier", "Allreduce", "allreduce", "Scan", "scan")
+_ON_DUPLICATES: Final = ("reduce", "allreduce", "scan")
 _real_run = collective_calls.run
 
 
@@ -41,7 +45,7 @@ def once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -
         if not is_about_failures(error):
             leave(ch)
         raise
-    record(ch, size_bytes, fiber.clock_ps - start_ps)
+    record(comm, ch, size_bytes, fiber.clock_ps - start_ps)
     return result
 
 
@@ -54,11 +58,21 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
         not_covered(name if comm.local is None else f"{name} on an intercommunicator")
     alias = alias_of(comm)
     alias.settle()  # which still goes by the root of the call before
+    if operation in _ON_DUPLICATES and comm.object_context is None and taken().fast_reduce:
+        _duplicate_below(alias, name)
     if layer.settings.group is not None and operation in hierarchy.OPERATIONS:
         result = hierarchy.run(alias, layer.settings.group, plan, name, operation, args)
     else:
         result = _flat(alias, plan, name, operation, args)
     return without_root(alias, operation, name, args) if result is NO_ROOT else result
+
+
+def _duplicate_below(alias: Alias, name: str) -> None:
+    """Make the duplicate that mpi4py needs for reductions of objects, which is no call of the program."""
+    alias.outer.object_context = ObjectContext()
+    alias.together(lambda inner: manage.agree_on_duplicate(inner, name))
+    alias.guise.counted -= 1
+    alias.guise.put_on(alias.inner)
 
 
 def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, args: tuple[Any, ...]) -> Any:

@@ -207,7 +207,7 @@ def _recorded(comm: Communicator, described: Any, body: Callable[[Any], Any], si
     start_ps = fiber.clock_ps
     ch = channel(comm, described)
     result = body(ch)
-    record(ch, size_bytes, fiber.clock_ps - start_ps)
+    record(ch.comm, ch, size_bytes, fiber.clock_ps - start_ps)
     return result
 
 

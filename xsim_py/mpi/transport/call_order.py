@@ -1,0 +1,150 @@
+"""Which collective calls ranks have begun on each communicator, as far as they differ: for the deadlock report.
+
+A call that one rank omits, or that is refused there, is over for the others by the time that the run hangs: all of them
+may be in the same barrier. So each shard keeps the first note of each call until all its ranks have begun it, and what
+differs from that. Of a communicator with members in several shards the last calls are kept, too, for the report
+compares those of all shards.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xsim_py.code_origin import program_frame, shown
+
+from .call_sites import line_of
+
+if TYPE_CHECKING:
+    from .fabric import Fabric
+
+_MOST_OPEN = 1024  # calls that a dead rank will never begin
+_MOST_KEPT = 64  # of any other kind
+
+
+class Begun(NamedTuple):
+    """A call that ranks of one shard have begun.
+
+    Attributes
+    ----------
+    label : str
+        The communicator.
+    cid, number : int
+        Its number, and that of the call on it.
+    note : str
+        What they have called, and with what.
+    ranks : list of int or None
+        Which of them; None: all that have come so far and are not named otherwise.
+    place : str
+        Where the first of them has called it.
+    """
+
+    label: str
+    cid: int
+    number: int
+    note: str
+    ranks: list[int] | None
+    place: str
+
+
+class RefusedCall(NamedTuple):
+    """A collective call that has raised an error before it took part."""
+
+    rank: int
+    label: str
+    name: str
+    error: str
+    place: str
+
+
+class Opened:
+    """The beginning of a call: the note of the first rank of a shard, and how many ranks have still to begin it."""
+
+    __slots__ = ("label", "missing", "note", "place")
+
+    def __init__(self, comm: Any, note: Any, missing: int) -> None:
+        self.label = comm.label()
+        self.note = note
+        self.missing = missing
+        self.place = _here()
+
+
+class CallOrder:
+    """The calls that ranks of one shard have begun; see the module."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._open: dict[tuple[int, int], Opened] = {}
+        self._last: deque[tuple[tuple[int, int], Opened]] = deque(maxlen=_MOST_KEPT)
+        self._differing: dict[tuple[int, int], tuple[Opened, dict[Any, tuple[list[int], Any]]]] = {}
+        self._refused: list[tuple[int, str, str, str, Any]] = []
+
+    def begin(self, comm: Any, number: int, note: Any) -> None:
+        """Note that the running rank begins a call."""
+        where = comm.cid, number
+        first = self._open.get(where)
+        if first is None:
+            first = self.opened(where, comm, note)
+        if first.note is not note and first.note != note:
+            self.differs(where, first, note, comm.box.rank.number)
+        first.missing -= 1
+        if not first.missing:
+            self.all_begun(where, comm)
+
+    def opened(self, where: tuple[int, int], comm: Any, note: Any) -> Opened:
+        """Take down what the first rank of this shard says of a call."""
+        context = comm.context
+        if not context.here:
+            context.here = sum(map(self._fabric.shard.local, context.ranks))
+        if len(self._open) >= _MOST_OPEN:
+            del self._open[next(iter(self._open))]
+        first = self._open[where] = Opened(comm, note, context.here)
+        return first
+
+    def all_begun(self, where: tuple[int, int], comm: Any) -> None:
+        """Let go of a call that all ranks of this shard have begun."""
+        first = self._open.pop(where, None)
+        if first is not None and comm.context.here < comm.context.size:
+            self._last.append((where, first))
+
+    def differs(self, where: tuple[int, int], first: Opened, note: Any, rank: int) -> None:
+        """Note that a rank has begun something else."""
+        if where in self._differing or len(self._differing) < _MOST_KEPT:
+            _, others = self._differing.setdefault(where, (first, {}))
+            others.setdefault(note, ([], _here()))[0].append(rank)
+
+    def refuse(self, comm: Any, name: str, error: str) -> None:
+        """Note that a call of the running rank has raised an error before it took part."""
+        if len(self._refused) < _MOST_KEPT:
+            self._refused.append((comm.box.rank.number, comm.shown.label(), name, error, _here()))
+
+    def refused(self, start: str) -> list[RefusedCall]:
+        """Return the calls that were refused; `start` is the folder from which to name files."""
+        return [
+            RefusedCall(rank, label, name, said, _named(place, start))
+            for rank, label, name, said, place in self._refused
+        ]
+
+    def begun(self, start: str) -> list[Begun]:
+        """Return what ranks have begun, as far as it is kept; `start` is the folder from which to name files."""
+        found = []
+        for (cid, number), (first, others) in self._differing.items():
+            found.append(Begun(first.label, cid, number, str(first.note), None, _named(first.place, start)))
+            for note, (ranks, place) in others.items():
+                found.append(Begun(first.label, cid, number, str(note), ranks, _named(place, start)))
+        for where, first in (*self._last, *self._open.items()):
+            if where not in self._differing:
+                found.append(Begun(first.label, *where, str(first.note), None, _named(first.place, start)))
+        return found
+
+
+def _named(place: Any, start: str) -> str:
+    file, line = line_of(place)
+    return f"{shown(file, start)}:{line}"
+
+
+def _here() -> Any:
+    """Return where the program has called what runs now: its code, and the instruction."""
+    frame = program_frame(sys._getframe(1))
+    return frame.f_code, frame.f_lasti

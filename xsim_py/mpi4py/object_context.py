@@ -1,0 +1,103 @@
+"""The duplicate of a communicator that carries mpi4py's own messages: those of reductions of objects, and of `pkl5`.
+
+The first call that needs it makes it, with the messages of MPI_Comm_dup, and it lasts as long as the communicator
+(mpi4py's ``pympicommctx.h``). On an intercommunicator it comes with an intracommunicator of the local group, by
+MPI_Intercomm_merge and MPI_Comm_create.
+
+So a revocation of the communicator does not reach such a call, and after an attempt to make it that has failed each
+further call raises ERR_COMM: seen with Open MPI 5.0 and mpi4py 4.1. A layer that replaces communicators (`resilience`)
+sees to such a call as a whole, on the communicators that it has made, and counts the duplicate as a call before it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xsim_py.mpi import constants as c
+from xsim_py.mpi import management as manage
+from xsim_py.mpi.calls import CollectiveChannel, channel, lone_note, note
+from xsim_py.mpi.comm import Communicator, Guise
+from xsim_py.mpi.errors import fail
+from xsim_py.mpi.failures.implicit import uniformly
+
+__all__ = ["ObjectContext", "context_of", "duplicate_of", "open_channel"]
+
+
+class ObjectContext:
+    """The duplicate of one communicator, as one process keeps it.
+
+    Attributes
+    ----------
+    comm : Communicator or None
+        The duplicate; None: it could not be made.
+    low_group : bool
+        Of an intercommunicator, whether this rank is in the group that comes first.
+    uses : int
+        How many calls have used it: the tag of the next one.
+    """
+
+    __slots__ = ("comm", "low_group", "uses")
+
+    def __init__(self) -> None:
+        self.comm: Communicator | None = None
+        self.low_group = False
+        self.uses = 0
+
+    def next_tag(self) -> int:
+        """Count a use; the same on every member, for uses are collective."""
+        self.uses += 1
+        return self.uses - 1
+
+
+def context_of(comm: Communicator, name: str) -> ObjectContext:
+    """Return the context of a communicator; the first call makes it, together with all members.
+
+    Parameters
+    ----------
+    name : str
+        The call that needs it, for reports.
+
+    Raises
+    ------
+    Exception
+        What has ended the making of it, and ERR_COMM after that.
+    """
+    context: ObjectContext | None = comm.object_context
+    if context is None:
+        context = comm.object_context = ObjectContext()
+        make = partial(manage.duplicate_for_objects, comm, name)
+        agrees = comm.implicit.uniform in ("construct", "coll")
+        context.comm, context.low_group = uniformly(comm, make, "Comm.Dup") if agrees else make()
+        context.comm.guise = Guise(comm)
+    if context.comm is None:
+        fail(c.ERR_COMM, f"the duplicate of {comm.label()} that {name} needs could not be made at its first such call")
+    return context
+
+
+def duplicate_of(comm: Communicator, name: str) -> Communicator:
+    """Return the duplicate of a communicator for a call that uses it once, as `context_of` does."""
+    if comm.guise is not None:
+        return comm
+    context = context_of(comm, name)
+    context.uses += 1
+    assert context.comm is not None
+    return context.comm
+
+
+def open_channel(
+    comm: Communicator, before: int, duplicate: Communicator, name: str, root: int | None = None
+) -> CollectiveChannel:
+    """Return the channel of a call on the duplicate of `comm`: it has the same number on both.
+
+    `before` is how many calls `comm` has had before this one: it has its number if it has made the duplicate.
+    """
+    alone = comm.guise is None and comm.implicit.uniform != "agreed"
+    said = lone_note(name, root) if alone else note(name, root)
+    if comm.collectives == before:
+        comm.collectives += 1
+        if comm.guise is None and comm.local is None and comm.context.size > 1:
+            comm.fabric.order.begin(comm, comm.collectives, said)
+    duplicate.collectives = comm.collectives - 1
+    if duplicate.local is not None:
+        duplicate.local.collectives = duplicate.collectives
+    return channel(duplicate, said, check=False, admitted=alone)
