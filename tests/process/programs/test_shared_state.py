@@ -7,6 +7,7 @@ import pickle
 import sys
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from mpi4py import MPI
 
 from tests.process.launch import Launched, launch, simulated
-from xsim_py.process.programs import writing_lines
+from xsim_py.process.programs import shared_state, writing_lines
 from xsim_py.process.programs.writing_lines import Flag, ProgramLines, flags, line_in_package
 
 PACKAGE = """\
@@ -318,3 +319,20 @@ def test_what_a_package_keeps_for_itself_is_said_only_if_the_program_changes_it(
         pkg._kept.append(rank)
         """
     assert names(run(tmp_path, text)) == ["common_to_all._kept"]
+
+
+def test_objects_of_packages_are_not_asked_for_their_attributes():
+    """As one of torch.distributed, which then warns that it is deprecated."""
+
+    class Touchy:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+    Touchy.__module__ = "package"
+    touchy = Touchy()
+    object.__setattr__(touchy, "kept", 1)
+    package = ModuleType("package")
+    vars(package)["touchy"] = touchy
+    tables = list(shared_state._tables(package))
+    object.__setattr__(touchy, "kept", 2)
+    assert [name for table in tables for name, _, _ in table.changes()] == ["package.touchy"]

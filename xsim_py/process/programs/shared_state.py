@@ -256,7 +256,7 @@ def _tables(module: ModuleType) -> Iterator[_Table]:
         kind = type(value)
         if kind in _NO_CONTAINERS:
             continue
-        if not isinstance(value, type):
+        if not issubclass(kind, type):  # not `isinstance`, for which an object is asked for its class
             yield from _container(module, f"{name}.{key}", value, root)
         elif value.__module__ == name:
             yield _Table(module, f"{name}.{value.__name__}", vars(value), whole=False)
@@ -268,14 +268,22 @@ def _tables(module: ModuleType) -> Iterator[_Table]:
 def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator[_Table]:
     if name.rpartition(".")[2].startswith("__") or callable(value):
         return
-    if isinstance(value, _CONTAINERS):
+    if issubclass(type(value), _CONTAINERS):
         held: Any = value
     elif type(value).__module__.partition(".")[0] == root:
-        held = getattr(value, "__dict__", None)
+        held = _attributes(value)
     else:
         return
-    if isinstance(held, _CONTAINERS) and len(held) <= _MOST_ENTRIES:
+    if issubclass(type(held), _CONTAINERS) and len(held) <= _MOST_ENTRIES:
         yield _Table(module, name, held, whole=True)
+
+
+def _attributes(value: Any) -> Any:
+    """Return the table of an object's attributes without asking the object, which may do anything then, as warn."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
 
 
 class _Change:
