@@ -10,6 +10,7 @@ from xsim_py.mpi4py.bufspec import message
 from xsim_py.mpi4py.datatype import INSTANCES
 
 from . import buffers
+from .commuting import created
 from .signatures import LIKE_BYTES, described, of_elements, same
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def _from_to(monitor: Monitor, call: MpiCall, inbuf: Any, outbuf: Any) -> After 
 
 
 ADVICE: dict[str, Callable[..., Any]] = {
+    "Create": created,
     "Create_subarray": subarray,
     "Pack": _pack,
     "Unpack": _unpack,

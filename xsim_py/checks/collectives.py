@@ -21,11 +21,12 @@ from xsim_py.mpi4py.op import INSTANCES
 
 from .buffers import apart, exchanging
 from .conflicts import settle
+from .copies import into_copy
 from .point_to_point import core_of
 from .requests import of_request
 from .sides import CollectiveCall, MembersCalls
 from .signatures import Signature, described, of_buffer, of_elements, same
-from .significant import are_distinct, check_blocks, guards, kind_of, looked_at, significant
+from .significant import are_distinct, check_blocks, guards, kind_of, looked_at, receives, significant
 
 if TYPE_CHECKING:
     from .around import After
@@ -482,6 +483,8 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
         after, core = None, core_of(comm)
         if has_buffers and (has_blocks or call.rank.buffers or call.rank.exposed) and core is not None:
             after = looked_at(monitor, call, core, name, said.root, args, kwargs)
+        if has_two and (len(args) > 1 or "recvbuf" in kwargs) and core is not None and receives(core, name, said.root):
+            into_copy(monitor, call, args[1] if len(args) > 1 else kwargs["recvbuf"], 1, "recvbuf")
         if has_two and not are_distinct(args, kwargs) and core is not None:
             after = _apart(monitor, call, significant(core, name, said.root, args, kwargs), after)
         enter(monitor, call, comm, said)

@@ -208,6 +208,7 @@ class Monitor:
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
         self.twins: dict[Any, list[Any]] = {}  # windows over one memory; see `conflicts`
         self.signals: dict[Any, Any] = {}
+        self.copies: dict[tuple[int, int], Any] = {}  # arguments that may be copies, by call; see `copies`
         # What calls have raised, by rank and instruction: the place, the class of the mistake, the text, and details.
         self.raised: dict[tuple[int, CodeType | str, int], tuple[Place, str, str, tuple[str, ...]]] = {}
         self.refused: set[MpiCall] = set()  # those that have not returned, whose errors have gone to a handler

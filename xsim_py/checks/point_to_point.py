@@ -15,6 +15,7 @@ from xsim_py.findings import REQUEST_LIFECYCLE
 from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
 from . import arguments, buffers
+from .copies import into_copy
 from .requests import RequestRecord, of_request
 from .sides import MessageSide
 from .signatures import PICKLE, Signature, of_buffer
@@ -92,6 +93,7 @@ def receive_buffer(
     """Follow ``Recv``."""
     after = buffers.overlapping(monitor, call, buf)
     arguments.fits(monitor, call, buf)
+    into_copy(monitor, call, buf, 0, "buf")
     _wait(call, _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag))
     return after
 
@@ -161,6 +163,7 @@ def begin_receive_buffer(
 ) -> After | None:
     """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
     arguments.fits(monitor, call, buf)
+    into_copy(monitor, call, buf, 0, "buf")
     side = _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag)
     return _begun(monitor, call, side, None if side is None else buffers.awaited(monitor, call, buf))
 
@@ -218,6 +221,7 @@ def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..
             if receive is not None:
                 after = buffers.overlapping(monitor, call, recvbuf)
                 arguments.fits(monitor, call, recvbuf)
+                into_copy(monitor, call, recvbuf, 3, "recvbuf")
             if send is not None and receive is not None:
                 buffers.apart(monitor, call, sendbuf, recvbuf)
         _wait(call, receive, send)
@@ -311,6 +315,7 @@ def prepare_receive(
 ) -> After | None:
     """Follow ``Recv_init``."""
     arguments.fits(monitor, call, buf)
+    into_copy(monitor, call, buf, 0, "buf")
     return _prepared(monitor, call, comm, buf, source, tag, sends=False)
 
 

@@ -41,6 +41,11 @@ def _roles(core: Any, kind: str, root: Any) -> tuple[bool, bool]:
     return True, kind != "exscan" or core.me > 0
 
 
+def receives(core: Any, name: str, root: Any) -> bool:
+    """Return True if a rank receives in a collective."""
+    return _roles(core, kind_of(name)[0], root)[1]
+
+
 @cache
 def kind_of(name: str) -> tuple[str, str]:
     """Return what a collective does, and how its blocks are given: with a count each ("v"), or a type, too ("w")."""

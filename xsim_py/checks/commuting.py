@@ -1,0 +1,108 @@
+"""Operations of the program that are declared to commute, and do not.
+
+The function is called a second time with its operands exchanged, for the first few that come. That must not show: so it
+is only done if the code of the function says that it changes nothing but its arguments.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xsim_py.findings import INVALID_PARAMETER
+
+if TYPE_CHECKING:
+    from .around import After
+    from .monitor import Monitor, MpiCall
+
+_MOST_TRIED = 3
+_MODULES = ("numpy", "math", "operator", "cmath")
+_IMPURE = frozenset(("random", "save", "savetxt", "savez", "tofile", "memmap", "seterr", "setflags", "lib", "testing"))
+"""Attributes of numpy that change something elsewhere, or that draw."""
+_BUILTIN = frozenset(
+    (
+        *("abs", "all", "any", "bool", "bytes", "complex", "divmod", "enumerate", "float", "int", "isinstance", "len"),
+        *("list", "max", "memoryview", "min", "pow", "range", "reversed", "round", "slice", "sorted", "sum", "tuple"),
+        *("zip", "ValueError", "TypeError", "AssertionError"),
+    )
+)
+_STORES = ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR", "DELETE_GLOBAL", "DELETE_DEREF", "DELETE_ATTR", "IMPORT_NAME")
+_VALUES = (int, float, complex, bool, str, bytes, type(None), np.generic, np.dtype, np.ufunc)
+_KINDS = ("integer", "fortran integer", "real", "complex", "logical")
+
+
+def created(monitor: Monitor, call: MpiCall, cls: Any, function: Any, commute: bool = False) -> After | None:
+    """Follow ``Op.Create``."""
+    if not commute or not _changes_nothing_else(function):
+        return None
+    place, rank = call.place, call.rank.number
+
+    def made(op: Any) -> None:
+        operation = op._impl
+        operation.function = _BothWays(monitor, place, rank, operation.function)
+
+    return made
+
+
+class _BothWays:
+    """The function of an operation, which is called with exchanged operands, too, until it was so a few times."""
+
+    def __init__(self, monitor: Monitor, place: Any, rank: int, function: Any) -> None:
+        self._monitor = monitor
+        self._place = place
+        self._rank = rank
+        self._function = function
+        self._left = _MOST_TRIED
+
+    def __call__(self, source: memoryview, target: memoryview, datatype: Any) -> None:
+        """Compute target = source op target."""
+        if self._left and source != target and (dtype := _dtype_of(datatype)) is not None:
+            self._left -= 1
+            other, first = bytearray(source), bytes(target)
+            self._function(source, target, datatype)
+            self._function(memoryview(first), memoryview(other), datatype)
+            self._compare(np.frombuffer(target, dtype), np.frombuffer(other, dtype))
+        else:
+            self._function(source, target, datatype)
+
+    def _compare(self, one: Any, other: Any) -> None:
+        rough = np.finfo(one.dtype).resolution * 100 if one.dtype.kind in "fc" else 0
+        if not np.allclose(one, other, rtol=rough, atol=rough, equal_nan=True):
+            self._left = 0
+            text = "the operation of Op.Create is declared to commute (commute=True), and does not"
+            self._monitor.note(INVALID_PARAMETER, self._place, text, self._rank)
+
+
+def _dtype_of(datatype: Any) -> Any:
+    """Return the type of numpy of the elements, if they are numbers that lie one after the other; else None."""
+    return datatype.dtype if datatype.kind in _KINDS and datatype.is_verbatim else None
+
+
+def _changes_nothing_else(function: Any) -> bool:
+    """Return True if the code of a function changes nothing but its arguments, as far as its names tell."""
+    if type(function) is not FunctionType or function.__code__.co_flags & 0x20:  # a generator
+        return False
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    if not all(map(_is_harmless, cells)) or any(type(each).__name__ == "code" for each in function.__code__.co_consts):
+        return False
+    for instruction in dis.get_instructions(function.__code__):
+        name = instruction.argval
+        if instruction.opname in _STORES or (isinstance(name, str) and name in _IMPURE):
+            return False
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            if name not in function.__globals__:
+                if name not in _BUILTIN or not hasattr(builtins, name):
+                    return False
+            elif not _is_harmless(function.__globals__[name]):
+                return False
+    return True
+
+
+def _is_harmless(value: Any) -> bool:
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] in _MODULES
+    return isinstance(value, _VALUES) or (isinstance(value, type) and issubclass(value, np.generic))

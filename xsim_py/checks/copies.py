@@ -1,0 +1,112 @@
+"""Receives into a copy of an array that the call itself has made: nothing holds it, and what comes is lost.
+
+An index with a list or a mask copies, and so do `astype`, and `ravel` or `reshape` of an array with gaps. The source
+says which argument is such an expression; whether it is a copy, the two arrays do.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xsim_py.findings import INVALID_PARAMETER
+
+from .meanings import value_of
+from .sources import keep_in_step, nodes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .monitor import Monitor, MpiCall
+
+_COPYING = ("array", "asarray", "ascontiguousarray", "asfortranarray", "copy", "ravel", "reshape", "require", "squeeze")
+"""Functions of numpy whose result may be a copy of the array that they are given."""
+_NUMPY = ("np", "numpy")
+Names = tuple[str, ...]
+
+
+def into_copy(monitor: Monitor, call: MpiCall, buf: Any, position: int, name: str) -> None:
+    """Find a receive into a copy that nothing holds.
+
+    Parameters
+    ----------
+    buf : object
+        What the call receives into.
+    position, name : int, str
+        Which argument that is, and what it is called.
+    """
+    code, offset, _ = call.place
+    if isinstance(code, str):
+        return
+    key = id(code), offset
+    sources = monitor.copies.get(key)
+    if sources is None:
+        sources = monitor.copies[key] = _of_call(code, offset)
+    names = sources.get(position) or sources.get(name)
+    if names is not None:
+        _check(monitor, call, buf, names)
+
+
+def _check(monitor: Monitor, call: MpiCall, buf: Any, names: Names) -> None:
+    array = buf[0] if type(buf) in (list, tuple) and buf else buf
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_code is not call.place[0]:
+        frame = frame.f_back
+    whole = None if frame is None else value_of(names, (frame.f_locals, frame.f_globals))
+    if type(array) is not np.ndarray or type(whole) is not np.ndarray or whole.dtype.hasobject:
+        return
+    if array is not whole and not np.may_share_memory(array, whole):
+        text = f"{call.title} receives into a copy of {'.'.join(names)} that nothing holds: what it receives is lost"
+        monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
+
+
+def _of_call(code: Any, offset: int) -> dict[int | str, Names]:
+    """Return the arguments of a call that may be copies, by place or name, each with the array that is copied."""
+    positions = next(iter([*code.co_positions()][offset // 2 :]), None)
+    if positions is None or positions[1] is None or positions[3] is None:
+        return {}
+    return copied_in(code.co_filename).get((positions[1], positions[3]), {})
+
+
+@keep_in_step
+@cache
+def copied_in(file: str) -> dict[tuple[int, int], dict[int | str, Names]]:
+    """Return of each call of a file the arguments that may be copies of arrays, by the line and column of its end."""
+    found = {}
+    for node in nodes_of(file):
+        if isinstance(node, ast.Call) and not any(isinstance(each, ast.Starred) for each in node.args):
+            copies = dict(_copies(node))
+            if copies:
+                found[node.end_lineno or 0, node.end_col_offset or 0] = copies
+    return found
+
+
+def _copies(node: ast.Call) -> Iterator[tuple[int | str, Names]]:
+    given: list[tuple[int | str, ast.expr]] = [*enumerate(node.args)]
+    given += [(each.arg, each.value) for each in node.keywords if each.arg is not None]
+    for where, value in given:
+        if isinstance(value, ast.List | ast.Tuple) and value.elts:
+            value = value.elts[0]
+        if not isinstance(value, ast.Name | ast.Attribute) and (names := _copied(value)):
+            yield where, names
+
+
+def _copied(node: ast.expr) -> Names:
+    """Return the names of the array from which an expression takes elements; empty if it is something else."""
+    if isinstance(node, ast.Subscript):
+        return _copied(node.value)
+    if isinstance(node, ast.Call):
+        function = node.func
+        if not isinstance(function, ast.Attribute):
+            return ()
+        if isinstance(function.value, ast.Name) and function.value.id in _NUMPY:
+            return _copied(node.args[0]) if function.attr in _COPYING and node.args else ()
+        return _copied(function.value)
+    if isinstance(node, ast.Attribute):
+        inner = _copied(node.value)
+        return (*inner, node.attr) if inner else ()
+    return (node.id,) if isinstance(node, ast.Name) else ()
