@@ -21,7 +21,7 @@ from xsim_py.mpi4py.plain_arguments import plain_text
 if TYPE_CHECKING:
     from typing import Self
 
-    from xsim_py.mpi4py.comm import Comm
+    from xsim_py.mpi4py.plain_arguments import Comm
 
 __all__ = [
     "INSTANCES",

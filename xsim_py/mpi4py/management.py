@@ -29,7 +29,7 @@ from .plain_arguments import plain_text
 from .request import Request, Task
 
 if TYPE_CHECKING:
-    from .comm import Comm
+    from .plain_arguments import Comm
 
 __all__ = ["Management"]
 

@@ -14,10 +14,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 __all__ = ["integer", "plain_text", "take_as_declared", "taking"]
 
+
+Comm: TypeAlias = Any
+"""The annotation of a parameter that takes a communicator, in files on which its class is built."""
 
 _TOO_LARGE = 2**63
 _HANDLES = ("Comm", "Errhandler", "Group", "Info", "Intercomm", "Intracomm")  # those of calls that need not be quick

@@ -26,7 +26,7 @@ from .status import Status
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.choices import OpenChoice
 
-    from .comm import Comm
+    from .plain_arguments import Comm
 
 __all__ = ["MESSAGE_NO_PROC", "MESSAGE_NULL", "NOWHERE", "TAG_LIMIT", "Message", "iprobe", "probe", "valid_source"]
 

@@ -198,10 +198,11 @@ SEGMENTS = st.lists(
     st.fixed_dictionaries({"from": st.sampled_from([0, 1000, 5000, 20_000]), "latency": LATENCY, "bandwidth": SPEED}),
     min_size=1, max_size=3, unique_by=lambda segment: segment["from"],
 ).map(lambda segments: sorted(segments, key=lambda segment: segment["from"]))  # fmt: skip
+UNUSED = {"latency": None, "bandwidth": None}  # where segments have them for all sizes
 COSTS = st.fixed_dictionaries(
     {"latency": LATENCY, "bandwidth": SPEED},
     optional={"segments": SEGMENTS, "header": st.just("16B"), "eager_threshold": st.just("4KiB")},
-)
+).map(lambda costs: costs | ({} if costs.get("segments", [{"from": 1}])[0]["from"] else UNUSED))
 NICS = st.fixed_dictionaries({}, optional={"bandwidth": SPEED, "duplex": st.just("half"), "latency": LATENCY})
 
 
