@@ -390,6 +390,11 @@ def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = Fals
     return lambda _: _show(call, memory.pieces, reads=False)
 
 
+def freed(monitor: Monitor, call: MpiCall, mem: Any) -> None:
+    """Follow ``Free_mem``: a request may still use the memory."""
+    overlapping(monitor, call, mem)
+
+
 def overlapping_object(monitor: Monitor, call: MpiCall, obj: Any) -> None:
     """Find the requests that await an array which a call is about to pickle, or one in a list, a tuple or a dict."""
     if call.rank.buffers or call.rank.exposed:

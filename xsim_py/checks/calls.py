@@ -31,6 +31,7 @@ from xsim_py.process.ranks import current
 from . import (
     arguments,
     awaiting,
+    buffers,
     collectives,
     conflicts,
     epochs,
@@ -119,7 +120,11 @@ _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     **partitions.OF_REQUESTS,
 }
 _LIFE = ("Init", "Init_thread", "Finalize")
-_FUNCTIONS = ("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Lookup_name", "Unpublish_name", *_LIFE)
+_ADVICE_OF_FUNCTIONS: dict[str, Callable[..., Any]] = {"Free_mem": buffers.freed}
+_FUNCTIONS = (
+    *("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Free_mem", "Lookup_name", "Unpublish_name"),
+    *_LIFE,
+)
 """Those of the module that may be called wrongly."""
 _LOOKUPS = frozenset(("Info.pop", "Info.popitem"))
 """Methods of which a `KeyError` is an answer, as it is of a dictionary's."""
@@ -150,7 +155,8 @@ def install(patches: Patches, monitor: Monitor) -> None:
         ),
     )
     for name in _FUNCTIONS:
-        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), Hooks(None, _ended, _failed, _tidy)))
+        hooks = Hooks(_ADVICE_OF_FUNCTIONS.get(name), _ended, _failed, _tidy)
+        patches.set(MPI, name, watched(monitor, "MPI", name, getattr(MPI, name), hooks))
     file_accesses.install(patches, monitor)
     monitor.lines.begin()
     patches.at_end(monitor.lines.end)

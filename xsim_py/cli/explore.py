@@ -236,8 +236,11 @@ def _print_failures(space: FailureSpace, args: Namespace) -> None:
             file=sys.stderr,
         )
     print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
-    print(space.table().to_text(max_rows=None))
-    print(space.text())
+    if {name for name, count in counts.items() if count} == {"aborted"}:
+        print("the program has no recovery: each of these failures ends the job")
+    else:
+        print(space.table().to_text(max_rows=None))
+        print(space.text())
     for name, case in space.smallest().items():
         place = case.places[-1]
         print(f"\n{name}, the smallest of {counts[name]:,}: {' and '.join(case.fail)} ({_from_here(place.line)})")
