@@ -64,7 +64,7 @@ COMMANDS = {
     "failure-space": Made(
         "xsim explore failures -n 8 --quiet --accept 'right: True' --picture picture.png sums.py", seconds=4
     ),
-    "failures": Made("xsim run -n 8 --machine shmem --timeline picture.png --fail rank=3@100us recover.py"),
+    "failures": Made("xsim run -n 8 --machine shmem --timeline picture.png --fail rank=3@80us recover.py"),
     "falanx": _study("falanx", 120),
     "falanx-loss": _study("falanx-loss", 60),
     "falanx-timeline": Made(
