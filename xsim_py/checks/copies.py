@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .monitor import Monitor, MpiCall
 
-_COPYING = ("array", "asarray", "ascontiguousarray", "asfortranarray", "copy", "ravel", "reshape", "require", "squeeze")
+_COPYING = ("asarray", "ascontiguousarray", "asfortranarray", "ravel", "reshape", "require", "squeeze")
 """Functions of numpy whose result may be a copy of the array that they are given."""
 _NUMPY = ("np", "numpy")
 Names = tuple[str, ...]
@@ -105,7 +105,7 @@ def _copied(node: ast.expr) -> Names:
             return ()
         if isinstance(function.value, ast.Name) and function.value.id in _NUMPY:
             return _copied(node.args[0]) if function.attr in _COPYING and node.args else ()
-        return _copied(function.value)
+        return _copied(function.value) if function.attr != "copy" else ()  # who writes that wants one
     if isinstance(node, ast.Attribute):
         inner = _copied(node.value)
         return (*inner, node.attr) if inner else ()
