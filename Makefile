@@ -60,6 +60,8 @@ $(VENV)/installed-%: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 demo: $(VENV)/installed-plot
 	@$(BIN)/xsim compare --machines gige,shmem,torus3d -n 4,16,64,256 --out demo-out apps/heat2d.py
 	@$(BIN)/xsim run -n 8 --fail "rank=3 before its 1st Reduce" --timeline demo-out/recovery.png apps/ft_shrink_barrier.py
+	@echo 'Pictures: demo-out/comparison.png (run times), demo-out/recovery.png (a rank fails, seven go on).'
+	@echo 'Next: $(BIN)/xsim run -n 64 YOUR_PROGRAM.py, and docs/start/first-run.md'
 
 SUITE := .conformance/downloaded
 

@@ -114,6 +114,20 @@ def test_what_cannot_be_drawn_takes_nothing_else_along(tmp_path, monkeypatch, ca
     assert f"--timeline: {why}" in err
 
 
+def test_the_files_of_a_run_are_named_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    files = ["--waits", "w.csv", "--trace", "t.json", "--out", "all", "--timeline", "-"]
+    main(["run", "-n", "2", *files, "-c", "from mpi4py import MPI; MPI.COMM_WORLD.bcast(1)"])
+    assert capsys.readouterr().err.splitlines()[-1] == "xsim: wrote all/, t.json and w.csv"
+    assert {path.name for path in tmp_path.iterdir()} == {"all", "t.json", "w.csv"}
+
+
+def test_quiet_runs_and_runs_without_files_name_none(simulator: FakeSimulator, tmp_path, capsys):
+    main(["run", "-n", "2", "--quiet", "--json", str(tmp_path / "r.json"), "prog.py"])
+    main(["run", "-n", "2", "prog.py"])
+    assert "wrote" not in capsys.readouterr().err
+
+
 def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimulator, capsys, tmp_path):
     simulator.first_process = False
     assert main(["run", "-n", "2", "--json", str(tmp_path / "r.json"), "prog.py"]) == 0

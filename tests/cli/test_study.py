@@ -36,15 +36,17 @@ def test_runs_a_study_and_says_where_the_results_are(capsys):
     assert out.splitlines() == [
         "rounds  virtual time [us]  time_us",
         "------  -----------------  -------",
-        "     1             88.632   28.192",
-        "     2            116.824   56.384",
+        "     1            108.696   28.192",
+        "     2            136.888   56.384",
     ]
     assert err.splitlines() == [
         "xsim: version 0.1.0, study small: 2 runs; in here",
         "xsim: wrote runs.csv, summary.csv, results.json and a.png in here",
     ]
-    assert main(["study", "s.yaml", "--out", "here"]) == 0
-    assert "2 runs, 2 of them done before; in here" in capsys.readouterr().err
+    assert main(["study", "s.yaml", "--out", "here", "--report", "page.html"]) == 0
+    err = capsys.readouterr().err
+    assert "2 runs, 2 of them done before; in here" in err
+    assert err.endswith("xsim: wrote runs.csv, summary.csv, results.json and a.png in here, and page.html\n")
 
 
 def test_quiet_leaves_the_table_and_what_went_wrong(capsys):

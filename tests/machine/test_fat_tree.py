@@ -187,7 +187,7 @@ def test_a_large_tree_needs_no_tables() -> None:
     ("key", "value", "message"),
     [
         ("topology.nodes_per_leaf", None, "a fat tree needs it, or one of shape"),
-        ("machine.nodes", 12, "the size of a fat tree is given by topology.leaves and topology.nodes_per_leaf"),
+        ("machine.nodes", 12, "the size of this fat tree is given by topology.leaves and topology.nodes_per_leaf"),
         ("topology.type", "switch", "only a fattree has leaves, and topology.type is switch"),
         ("topology.shape", "2;4,4;1,4", "the tree is said twice, by shape and by nodes_per_leaf"),
         ("topology.levels", 2, "a tree that is said by nodes_per_leaf has no levels"),
@@ -206,6 +206,21 @@ def test_a_large_tree_needs_no_tables() -> None:
 def test_what_cannot_be_is_refused(key: str, value: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_machine({"topology": TREE, "network": {"latency": "1us"}}, overrides={key: value})
+
+
+@pytest.mark.parametrize(
+    ("form", "keys"),
+    [
+        ({"shape": "2; 4,4; 1,2"}, "topology.shape"),
+        ({"children": [4, 4], "parents": [1, 2]}, "topology.children and topology.parents"),
+        ({"arity": 4, "levels": 2}, "topology.arity and topology.levels"),
+        ({"radix": 8, "levels": 2}, "topology.radix and topology.levels"),
+    ],
+)
+def test_a_number_of_nodes_is_refused_by_the_keys_of_this_tree(form: dict[str, object], keys: str) -> None:
+    source = {"machine": {"nodes": 16}, "topology": {"type": "fattree", **form}, "network": {"latency": "1us"}}
+    with pytest.raises(ConfigError, match=f"machine.nodes: the size of this fat tree is given by {keys}; drop"):
+        load_machine(source)
 
 
 def test_the_hash_sees_the_tree_and_that_of_other_machines_is_what_it_was() -> None:

@@ -30,12 +30,14 @@ def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def run(**changes: Any) -> tuple[StudyResults, list[tuple[int, int, int]]]:
+def run(**changes: Any) -> tuple[StudyResults, list[tuple[int, ...]]]:
     """Run the small study in this process's own threads: processes have their own tests."""
-    told: list[tuple[int, int, int]] = []
+    told: list[tuple[int, ...]] = []
     options = {name: changes.pop(name) for name in ("only", "out", "fresh", "overrides") if name in changes}
     with ThreadPoolExecutor(1) as executor:
-        results = run_study({**STUDY, **changes}, executor=executor, progress=lambda *so: told.append(so), **options)
+        results = run_study(
+            {**STUDY, **changes}, executor=executor, progress=lambda *so: told.append(so[:3]), **options
+        )
     return results, told
 
 
@@ -46,6 +48,17 @@ def test_a_study_runs_and_writes_and_draws():
     assert sorted(path.name for path in Path("small-results").iterdir()) == [
         *("a.png", "results.json", "runs.csv", "runs.jsonl", "summary.csv")
     ]
+
+
+def test_the_largest_runs_begin_first_and_the_work_left_counts_ranks():
+    left: list[float] = []
+    study = {**STUDY, "sweep": {"ranks": [2, 6, 4], "rounds": [1]}, "plots": []}
+    with ThreadPoolExecutor(1) as executor:
+        results = run_study(study, executor=executor, progress=lambda *so: left.append(so[3]))
+    begun = [json.loads(line)["columns"]["ranks"] for line in Path("small-results/runs.jsonl").read_text().splitlines()]
+    assert begun == [6, 4, 2]
+    assert left == pytest.approx([1, 1 / 2, 1 / 6, 0])
+    assert results.runs["ranks"] == [2, 6, 4]  # tables keep the order of the file
 
 
 def test_results_replace_links_in_their_folder_and_do_not_follow_them():
@@ -144,8 +157,8 @@ def test_a_run_that_met_the_wall_limit_is_tried_again_with_a_longer_one(limit: s
     record["outcome"] |= {"ended": "wall limit", "exit_status": 4, "wall_limit_s": 60.0}
     file.write_text(json.dumps(record) + "\n")
     study = {**STUDY, **({} if limit is None else {"wall_limit": limit})}
-    told: list[tuple[int, int, int]] = []
-    run_study(study, only=["ranks=2", "rounds=1"], jobs=1, progress=lambda *so: told.append(so))
+    told: list[tuple[int, ...]] = []
+    run_study(study, only=["ranks=2", "rounds=1"], jobs=1, progress=lambda *so: told.append(so[:3]))
     assert told[0] == ((0, 1, 0) if again else (1, 1, 1))
 
 

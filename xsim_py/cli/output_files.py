@@ -68,6 +68,11 @@ def not_dash(args: Namespace, *options: str) -> dict[str, str | None]:
     return {option: name for option, name in given.items() if name != "-"}
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def write_text(target: str, text: str) -> None:
     """Write a text to a file, or to standard output where that is ``-``."""
     from xsim_py.atomic_files import atomic_file

@@ -43,6 +43,7 @@ class ProgressLine:
         self._began_s = self._since_s = self._said_s = clock()
         self._first: int | None = None
         self._counts = (0, 0, 0)
+        self._left = 1.0
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._tick, daemon=True)
@@ -68,10 +69,14 @@ class ProgressLine:
         self._events, self._since_s = events, now_s
         self.show(f"{format_time(virtual_time_ps)}  {rate:,.0f} events/s  {finished:,} of {ranks:,} ranks finished")
 
-    def count(self, done: int, planned: int, failed: int = 0) -> None:
-        """Show that so many runs are done, of how many, and how many of those that are done are not good."""
+    def count(self, done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
+        """Show how many of the planned runs are done, and how many of these failed.
+
+        `left` is the share of the work from the first call on that is left; without it, all runs are the same work.
+        """
         self._first = done if self._first is None else self._first
         self._counts = (done, planned, failed)
+        self._left = (planned - done) / max(planned - self._first, 1) if left is None else left
         self._show_counts()
 
     def _tick(self) -> None:
@@ -87,9 +92,8 @@ class ProgressLine:
             elapsed_s = self._clock() - self._began_s
             bad = [f"{failed:,} not good"] if failed else []
             parts = [f"{bar}{done:,} of {planned:,} runs", *bad, clock(elapsed_s)]
-            here = done - (self._first or 0)
-            if here and done < planned:
-                parts.append(f"about {clock(elapsed_s / here * (planned - done))} left")
+            if done < planned and self._left < 1:
+                parts.append(f"about {clock(elapsed_s * self._left / (1 - self._left))} left")
             self.show("  ".join(parts))
 
     def show(self, text: str) -> None:

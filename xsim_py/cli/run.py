@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
@@ -25,14 +26,14 @@ from xsim_py.cli.options import (
     simulation_arguments,
 )
 from xsim_py.cli.output_errors import Patient, writing
-from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
+from xsim_py.cli.output_files import check_outputs, listed, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.errors import ConfigError, visible
 from xsim_py.units import format_time, parse_exact_seconds, spans
 
 if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from xsim_py.report import Result
     from xsim_py.report.style import Look
@@ -249,7 +250,7 @@ class _Reporter:
             self._write_trace(result)
         if self._args.links is not None:
             result.tables["links"].to_csv(self._args.links)
-        undrawn: list[str] = []
+        undrawn: dict[str, str] = {}
         if self._args.timeline not in (None, "-"):
             with _later("--timeline", undrawn):
                 result.timeline(self._args.timeline, view=self._view)
@@ -262,6 +263,8 @@ class _Reporter:
         if self._args.report is not None:
             with _later("--report", undrawn):
                 result.to_html(self._args.report)
+        if not self._args.quiet:
+            self._say_where(undrawn)
         # Files first: they are there, too, when standard output takes nothing.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
@@ -271,7 +274,16 @@ class _Reporter:
         if self._args.waits == "-":
             print(result.tables["waits"])
         if undrawn:
-            raise ConfigError("; ".join(undrawn))
+            raise ConfigError("; ".join(f"{option}: {reason}" for option, reason in undrawn.items()))
+
+    def _say_where(self, undrawn: Container[str]) -> None:
+        """Print the names of the files that are written now."""
+        given = {name: vars(self._args)[name] for name in FILES if f"--{name}" not in undrawn}
+        if given["out"] is not None:
+            given["out"] = os.path.join(given["out"], "")
+        names = [name for name in (_recorded(self._args), *given.values()) if name not in (None, "-")]
+        if names:
+            print(f"xsim: wrote {listed(names)}", file=self._stderr, flush=True)
 
     def _look(self) -> Look | None:
         return None if self._view is None else self._view.look
@@ -284,12 +296,12 @@ class _Reporter:
 
 
 @contextmanager
-def _later(option: str, undrawn: list[str]) -> Iterator[None]:
+def _later(option: str, undrawn: dict[str, str]) -> Iterator[None]:
     """Keep the reason why something cannot be drawn until the rest is written, which took an hour's run."""
     try:
         yield
     except ConfigError as error:
-        undrawn.append(f"{option}: {error}")
+        undrawn[option] = str(error)
 
 
 def print_failures(result: Result, file: TextIO) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py import __version__
 from xsim_py.cli.options import add_report_option, add_set_option, check_report, positive, repeated_by
 from xsim_py.cli.output_errors import writing
-from xsim_py.cli.output_files import check_outputs
+from xsim_py.cli.output_files import check_outputs, listed
 from xsim_py.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ def _run(spec: StudySpec, args: Namespace) -> int:
     folder = results_folder(spec, args.out)
     begun = args.quiet
 
-    def progress(done: int, planned: int, failed: int) -> None:
+    def progress(done: int, planned: int, failed: int, left: float) -> None:
         nonlocal begun
         if not begun:
             before = f", {done:,} of them done before" if done else ""
             text = f"xsim: version {__version__}, study {spec.name}: {planned:,} runs{before}; in {folder}"
             print(text, file=sys.stderr)
             begun = True
-        line.count(done, planned, failed)
+        line.count(done, planned, failed, left)
 
     try:
         with writing(folder), ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ") as line:
@@ -144,13 +144,13 @@ def _run(spec: StudySpec, args: Namespace) -> int:
     for text, details in results.problems():
         print(f"xsim: {text}", *details, sep="\n", file=sys.stderr)
     if not args.quiet:
-        _say_where(results, folder)
+        _say_where(results, folder, args.report)
     return 1 if results.failed or results.given_up else 0
 
 
-def _say_where(results: StudyResults, folder: Path) -> None:
-    names = [path.name for path in results.written]
-    print(f"xsim: wrote {', '.join(names[:-1])} and {names[-1]} in {folder}", file=sys.stderr)
+def _say_where(results: StudyResults, folder: Path, page: str | None) -> None:
+    besides = "" if page is None else f", and {page}"
+    print(f"xsim: wrote {listed([path.name for path in results.written])} in {folder}{besides}", file=sys.stderr)
     if results.not_drawn:
         print(f"xsim: no picture: {results.not_drawn}", file=sys.stderr)
     for remark in results.remarks:

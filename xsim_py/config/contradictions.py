@@ -120,11 +120,12 @@ def _fat_tree(spec: MachineSpec) -> Iterator[Contradiction]:
         return
     from xsim_py.config.fat_trees import FORMS, parse_shape, tree_shape  # most machines are no trees
 
-    if spec.machine.nodes is not None:
-        message = "the size of a fat tree is given by topology.leaves and topology.nodes_per_leaf"
-        yield "machine.nodes", message, ("topology.type",)
     forms = [form for form in FORMS if getattr(topology, form[0]) is not None]
     first = FORMS[-1] if not forms else forms[0]
+    if spec.machine.nodes is not None:
+        sizes = ("leaves", *first) if first == FORMS[-1] else first
+        said = " and ".join(f"topology.{key}" for key in sizes)
+        yield "machine.nodes", f"the size of this fat tree is given by {said}; drop machine.nodes", ("topology.type",)
     needed = [key for key in first if key != "levels"]
     for key in needed:
         if getattr(topology, key) is None:

@@ -30,7 +30,7 @@ def run_study(
     only: Sequence[str] = (),
     overrides: Mapping[str, Any] | None = None,
     fresh: bool = False,
-    progress: Callable[[int, int, int], None] | None = None,
+    progress: Callable[[int, int, int, float], None] | None = None,
     executor: Executor | None = None,
 ) -> StudyResults:
     """Run what is missing of a study, and write and draw its results.
@@ -51,7 +51,8 @@ def run_study(
     fresh : bool, optional
         Forget results that are there.
     progress : callable, optional
-        Called with the number of runs that are done, that are planned, and that are not good, at first and after each.
+        Called at first and after each run with the numbers of runs that are done, planned, and not good, and with the
+        share of this call's work that is left, by numbers of ranks.
     executor : concurrent.futures.Executor, optional
         Does the runs in place of worker processes here, such as that of ``mpiexec python -m mpi4py.futures``.
 
@@ -76,6 +77,7 @@ def run_study(
     at_once = runs_at_once(jobs, [run.arguments for run in planned] if spec.command is None else [])
     with Store(folder, fresh=fresh) as store, nullcontext(executor) if executor else mpi_executor(jobs) as executor:
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
+        todo.sort(key=_work, reverse=True)  # a large run that begins last would keep one core busy, and the others idle
         tasks = [_task(spec, run) for run in todo]
         work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, at_once)
         interrupted = False
@@ -141,6 +143,11 @@ def _is_missing(run: PlannedRun, outcome: Outcome | None) -> bool:
     return outcome["ended"] == "wall limit" and before_s is not None and (limit_s is None or limit_s > before_s)
 
 
+def _work(run: PlannedRun) -> int:
+    """Return an estimate of a run's work: its number of ranks."""
+    return int(run.arguments.get("ranks", 1))
+
+
 def _task(spec: StudySpec, run: PlannedRun) -> StudyTask:
     captures = {name: (capture.pattern.pattern, capture.take) for name, capture in spec.capture.items()}
     return StudyTask(run.arguments, captures, str(spec.folder) if spec.run_in == "study" else None, spec.command)
@@ -151,20 +158,22 @@ def _collect(
     todo: Sequence[PlannedRun],
     outcomes: Iterable[tuple[int, Outcome]],
     store: Store,
-    progress: Callable[[int, int, int], None] | None,
+    progress: Callable[[int, int, int, float], None] | None,
 ) -> None:
     """Keep what comes of each run at once, and tell how far it is."""
     missing = {run.key for run in todo}
     rows = Counter(run.key for run in before.planned)
     done = sum(run.key not in missing for run in before.planned)
     failed = sum(run.key not in missing for run in before.failed)
+    whole = left = sum(map(_work, todo))
     if progress is not None:
-        progress(done, len(before.planned), failed)
+        progress(done, len(before.planned), failed, 1.0)
     for number, outcome in outcomes:
         run = todo[number]
         outcome["wall_limit_s"] = run.arguments.get("wall_limit")
         store.add(run.key, run.settings, run.columns, outcome)
         done += rows[run.key]
         failed += 0 if before.is_good(outcome) else rows[run.key]
+        left -= _work(run)
         if progress is not None:
-            progress(done, len(before.planned), failed)
+            progress(done, len(before.planned), failed, left / whole)
