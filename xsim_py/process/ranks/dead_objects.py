@@ -4,8 +4,9 @@ A rank that was killed, or that waits when the run ends, stands in the middle of
 a stack: it unwinds it by an exception, and then runs each ``finally``, each ``except``, each ``__exit__`` and each
 ``__del__``. What is dead must not run, and to keep it for ever costs what its frames refer to. So for a moment
 
-* the bytecode of all functions on these stacks is replaced by instructions that only raise: the exception gets through
-  handlers, and where C code in between has swallowed it, the caller raises again
+* each frame of these stacks has a copy of its code without an exception table: there is no handler to enter
+* the bytecode of the program's functions among them is replaced by instructions that only raise: where C code in
+  between has swallowed the exception, the program raises again. Code of Python's library is not touched; we run it, too
 * types have no finalizers (``__del__``, suspended generators and coroutines, files), but for the simulator's own types
 * weak references have no callbacks, but for those of the weak containers of Python's library.
 
@@ -21,13 +22,15 @@ import dis
 import gc
 import sys
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from greenlet import getcurrent, greenlet
+
+from xsim_py.code_origin import of_program
 
 
 class _DeadGreenlet:
@@ -46,6 +49,9 @@ _kept: list[Any] = []
 _ends_soon = False
 _CODE_BYTES = CodeType.__basicsize__  # the instructions follow the fixed part of a code object
 _ONLY_RAISE = bytes((dis.opmap["RAISE_VARARGS"], 0))
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+_ACTIVATION = 3  # of a frame object, the word that points to what the interpreter knows of it
+_MOST_WORDS_OF_A_FRAME = 6  # in which its code is found
 _CALLBACK = 3  # of a weak reference, as a word of the object
 _MOST_WORDS = 51  # that all type objects have
 _WEAK_CONTAINERS = ("weakref", "_weakrefset")
@@ -101,12 +107,25 @@ def _unwind(dead: list[greenlet], idle: Collection[greenlet]) -> None:
         if id(each) not in others and _is_suspended(each):
             keep_for_ever(each)
     dead = [each for each in dead if id(each) in ours]
-    with _only_raising({id(code): code for each in dead for code in _codes(each)}.values()):
+    bare: dict[CodeType, CodeType] = {}
+    saved: dict[int, bytes] = {}
+    try:
         for each in dead:
+            for frame in _frames(each):
+                code = frame.f_code
+                if of_program(code.co_filename) and (begin := id(code) + _CODE_BYTES) not in saved:
+                    saved[begin] = ctypes.string_at(begin, len(code.co_code))
+                    ctypes.memmove(begin, _ONLY_RAISE * (len(code.co_code) // 2), len(code.co_code))
+                if code not in bare:
+                    bare[code] = code.replace(co_exceptiontable=b"")
+                _put_code(frame, bare[code])
             with suppress(BaseException):
                 each.throw()
             if not each.dead:
                 keep_for_ever(each)
+    finally:
+        for begin, instructions in saved.items():
+            ctypes.memmove(begin, instructions, len(instructions))
 
 
 def _is_suspended(thing: object) -> bool:
@@ -114,26 +133,32 @@ def _is_suspended(thing: object) -> bool:
     return issubclass(type(thing), greenlet) and bool(thing)
 
 
-def _codes(suspended: greenlet) -> Iterator[CodeType]:
+def _frames(suspended: greenlet) -> Iterator[FrameType]:
     frame = suspended.gr_frame
     while frame is not None:
-        yield frame.f_code
+        yield frame
         frame = frame.f_back
 
 
-@contextmanager
-def _only_raising(codes: Iterable[CodeType]) -> Iterator[None]:
-    """Return a context in which these functions do nothing but to raise."""
-    saved = []
-    for code in codes:
-        begin, size = id(code) + _CODE_BYTES, len(code.co_code)
-        saved.append((begin, ctypes.string_at(begin, size)))
-        ctypes.memmove(begin, _ONLY_RAISE * (size // 2), size)
-    try:
-        yield
-    finally:
-        for begin, instructions in saved:
-            ctypes.memmove(begin, instructions, len(instructions))
+def _code_of(frame: FrameType) -> Any:
+    """Return the word in memory that says which code a frame executes; None if it is not where it should be."""
+    activation = ctypes.c_void_p.from_address(id(frame) + _ACTIVATION * _WORD).value
+    if activation is None:
+        return None
+    words = (ctypes.c_void_p * _MOST_WORDS_OF_A_FRAME).from_address(activation)
+    place = next((place for place, word in enumerate(words) if word == id(frame.f_code)), None)
+    return None if place is None else ctypes.c_void_p.from_address(activation + place * _WORD)
+
+
+def _put_code(frame: FrameType, code: CodeType) -> None:
+    """Have a frame execute other code, which ends here like its own but has no handlers.
+
+    The frame owns a reference to its code. That to the old one is not given back: what runs in the frame reads it.
+    """
+    word = _code_of(frame)
+    if word is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+        word.value = id(code)
 
 
 @contextmanager
@@ -187,7 +212,8 @@ def _finalizer_word() -> int | None:
     has_callback = (ctypes.c_void_p * (_CALLBACK + 1)).from_address(id(reference))[_CALLBACK] == id(callback)
     first, second = _words(Without), _words(With)
     places = [index for index in range(40, _MOST_WORDS) if not first[index] and second[index]]
-    return places[0] if has_code and has_callback and len(places) == 1 else None
+    has_frames = _code_of(sys._getframe()) is not None
+    return places[0] if has_code and has_callback and has_frames and len(places) == 1 else None
 
 
 @contextmanager
