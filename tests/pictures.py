@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -55,7 +56,7 @@ COMMANDS = {
     "bag-of-tasks-timeline": Made(
         f"{_UNLIMITED.format(6)} --fail rank=3@1.5ms apps/bag_of_tasks.py --tasks 22 --work 1e-3"
     ),
-    "compare-recovery": Made("xsim compare-recovery -n 64 --out out", "out/timelines-gige-64.png", 3),
+    "compare-recovery": Made("xsim compare-recovery -n 64 --out out", "out/timelines-gige-64.png", 8),
     "compare-recovery-jobs": Made(
         "xsim compare-recovery -n 12 --timeout 1ms --failures none,1,2s --out out apps/lattice_boltzmann.py --steps 64",
         "out/timelines-gige-12.png",
@@ -71,7 +72,7 @@ COMMANDS = {
         "xsim run -n 8 --fail rank=5@400us --fail rank=6@900us --timeline picture.png "
         "apps/falanx.py --fragments 3 --work 50e-6"
     ),
-    "fampi-granularity": _study("fampi-granularity", 60),
+    "fampi-granularity": _study("fampi-granularity", 270),
     "fampi-timeline": Made(
         "xsim run -n 5 --fail 'rank=3 before its 11th Isend' --timeline picture.png apps/fampi.py --recovery forward "
         "--nodes 2 --tolerance 1e-2 --block 2 --work 50e-6 --corrupt 1@1"
@@ -92,11 +93,11 @@ COMMANDS = {
     ),
     "ftco-bcast": Made(f"{_FTCO} bcast"),
     "ftco-data-timeout": Made(f"{_FTCO} reduce --kill 1"),
-    "ftco-fig6": _study("ftco-fig6", 60),
-    "ftco-fig7": _study("ftco-fig7", 60),
+    "ftco-fig6": _study("ftco-fig6", 30),
+    "ftco-fig7": _study("ftco-fig7", 40),
     "ftco-keepalive-timeout": Made(f"{_FTCO} reduce --kill 6"),
     "ftco-reduce": Made(f"{_FTCO} reduce"),
-    "ftco-table1": _study("ftco-table1", 60),
+    "ftco-table1": _study("ftco-table1", 20),
     "lattice-boltzmann-error": _study("lattice-boltzmann-error", 30),
     "lattice-boltzmann-scale": _study("lattice-boltzmann", 180, "lattice-boltzmann-scale"),
     "lattice-boltzmann-timeline": Made(
@@ -128,7 +129,7 @@ COMMANDS = {
         f"{_UNLIMITED.format(8)} --fail 'rank=3 before its 2nd Send' "
         "apps/resilient_pde.py --work 1e-3 --subdomains 2 --samples 6"
     ),
-    "respawn-phases": _study("respawn-phases", 60),
+    "respawn-phases": _study("respawn-phases", 20),
     "schwarz": _study("schwarz", 10),
     "sparse-grid": _study("sparse-grid", 300),
     "sparse-grid-weibull": _study("sparse-grid-weibull", 300),
@@ -143,7 +144,7 @@ COMMANDS = {
 }
 KEPT = ("ftco-fig8", "xsim-fig1", "xsim-fig2", "xsim-fig3")
 """Studies whose rows are kept: `make ftco-figures` and `make xsim-figures` take hours."""
-CHEAP_S = 3
+CHEAP_S = 2
 """The CPU time up to which a picture is made in `make test`."""
 
 
@@ -157,23 +158,31 @@ def is_cheap(name: str) -> bool:
     return name in KEPT or (name in COMMANDS and COMMANDS[name].seconds <= CHEAP_S)
 
 
-def make(name: str, folder: Path) -> Path:
-    """Make a picture in an empty folder, and return its file."""
-    if name in KEPT:
-        return _from_rows(name, folder)
-    made = COMMANDS[name]
-    environment = prepared(folder)
+def together(wanted: Iterable[str]) -> list[list[str]]:
+    """Return the pictures that one command makes, for each command, the quickest first."""
+    of: dict[str, list[str]] = {}
+    for name in sorted(wanted, key=_cost):
+        of.setdefault(COMMANDS[name].command if name in COMMANDS else name, []).append(name)
+    return list(of.values())
+
+
+def make(wanted: Sequence[str], folder: Path) -> dict[str, Path]:
+    """Make the pictures of one command in an empty folder, and return their files."""
+    if wanted[0] in KEPT:
+        return {name: _from_rows(name, folder) for name in wanted}
+    command, environment = COMMANDS[wanted[0]].command, prepared(folder)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        if f"pictures/{name}.png" in text:
+        if any(f"pictures/{name}.png" in text for name in wanted):
             for block in blocks(text):
-                if block.file is not None and f" {block.file}" in made.command:
+                if block.file is not None and f" {block.file}" in command:
                     (folder / block.file).write_text(block.body, encoding="utf-8")
-    done = subprocess.run(["bash", "-c", made.command], cwd=folder, env=environment, capture_output=True, text=True)
-    file = folder / made.file
-    if not file.exists():
-        raise SystemExit(f"{made.command}: makes no {made.file}\n{done.stdout}{done.stderr}")
-    return file
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True)
+    files = {name: folder / COMMANDS[name].file for name in wanted}
+    for file in files.values():
+        if not file.exists():
+            raise SystemExit(f"{command}: makes no {file.relative_to(folder)}\n{done.stdout}{done.stderr}")
+    return files
 
 
 def _from_rows(name: str, folder: Path) -> Path:
@@ -194,17 +203,22 @@ def _from_rows(name: str, folder: Path) -> Path:
     return folder / f"{name}.png"
 
 
-def stale(name: str, *, write: bool = False) -> str | None:
-    """Return what is wrong with a picture that shows something else today, or that never said what it shows."""
+def stale(wanted: Sequence[str], *, write: bool = False) -> list[str]:
+    """Return what is wrong with pictures of one command: each shows something else today, or has no digest."""
+    was = {name: digest_in(PICTURES / f"{name}.png") for name in wanted}
+    never = [_wrong(name, "was never drawn with a digest of what it shows") for name in wanted if was[name] is None]
+    if never and not write:  # to make it would take minutes, and tell nothing
+        return never
     with tempfile.TemporaryDirectory() as told:
         (folder := Path(told) / "page").mkdir()
-        file = make(name, folder)
-        was, now = digest_in(PICTURES / f"{name}.png"), digest_in(file)
-        if was == now:
-            return None
+        others = {name: file for name, file in make(wanted, folder).items() if digest_in(file) != was[name]}
         if write:
-            (PICTURES / f"{name}.png").write_bytes(file.read_bytes())
-    what = "says nothing of what it shows" if was is None else "shows something else today"
+            for name, file in others.items():
+                (PICTURES / f"{name}.png").write_bytes(file.read_bytes())
+    return never + [_wrong(name, "shows something else today") for name in others if was[name] is not None]
+
+
+def _wrong(name: str, what: str) -> str:
     return f"docs/pictures/{name}.png {what}: python -m tests.pictures --write {name}"
 
 
@@ -216,14 +230,16 @@ def main() -> None:
     parser.add_argument("--cheap", action="store_true", help="only those that take few seconds each")
     parser.add_argument("--jobs", type=int, default=1, help="at once")
     options = parser.parse_args()
+    for name in options.names:
+        if name not in COMMANDS and name not in KEPT:
+            parser.error(f"{name}: no command here makes such a picture; known are {', '.join(sorted(COMMANDS))}")
     wanted = options.names or [name for name in names() if name not in DRAWN_BY_A_BROWSER]
-    wanted = sorted((name for name in wanted if is_cheap(name) or not options.cheap), key=_cost)
+    wanted = [name for name in wanted if is_cheap(name) or not options.cheap]
     found = False
     with ThreadPoolExecutor(options.jobs) as pool:
-        for said in pool.map(lambda name: stale(name, write=options.write), wanted):
-            if said is not None:
-                found = True
-                print(said, flush=True)
+        for said in pool.map(lambda names: stale(names, write=options.write), together(wanted)):
+            found = found or bool(said)
+            print(*said, sep="\n", end="\n" if said else "", flush=True)
     sys.exit(found and not options.write)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
+from tests import pictures
 from tests.campaign import CAMPAIGN
 from tests.doc_blocks import PAGES
-from tests.pictures import COMMANDS, DRAWN_BY_A_BROWSER, KEPT, PICTURES, is_cheap, names, stale
+from tests.pictures import COMMANDS, DRAWN_BY_A_BROWSER, KEPT, PICTURES, Made, is_cheap, names, stale, together
 from xsim_py.report.shown import digest_in, digest_of
 from xsim_py.report.style import save
 
@@ -19,10 +20,38 @@ def test_every_picture_is_in_a_page_and_is_known_how_to_be_made():
     assert names() == sorted((*COMMANDS, *KEPT, *DRAWN_BY_A_BROWSER))
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in DRAWN_BY_A_BROWSER])
-def test_a_picture_shows_what_is_drawn_today(name: str):
-    if CAMPAIGN or is_cheap(name):
-        assert stale(name) is None
+@pytest.mark.parametrize("wanted", together(name for name in names() if name not in DRAWN_BY_A_BROWSER), ids="+".join)
+def test_a_picture_shows_what_is_drawn_today(wanted: list[str]):
+    if CAMPAIGN or is_cheap(wanted[0]):
+        assert stale(wanted) == []
+
+
+@pytest.fixture
+def documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of pictures of which one command makes two, old and without a digest, and a file with a line a run."""
+    drawn().savefig(tmp_path / "a.png")
+    drawn().savefig(tmp_path / "b.png")
+    save(drawn(), tmp_path / "today.png")
+    command = f"echo made >> {tmp_path}/runs; for name in a b; do cp {tmp_path}/today.png $name.png; done"
+    monkeypatch.setattr(pictures, "PICTURES", tmp_path)
+    monkeypatch.setattr(pictures, "COMMANDS", {name: Made(command, f"{name}.png") for name in ("a", "b")})
+    (tmp_path / "runs").touch()
+    return tmp_path
+
+
+def test_a_picture_without_a_digest_is_said_to_have_none_and_is_not_made(documented: Path):
+    said = "docs/pictures/{0}.png was never drawn with a digest of what it shows: python -m tests.pictures --write {0}"
+    assert stale(["a", "b"]) == [said.format("a"), said.format("b")]
+    assert (documented / "runs").read_text() == ""
+
+
+def test_one_run_of_a_command_makes_all_its_pictures(documented: Path):
+    assert together(["a", "b"]) == [["a", "b"]]
+    stale(["a", "b"], write=True)
+    assert (documented / "runs").read_text() == "made\n"
+    assert stale(["a", "b"]) == []
+    save(drawn(y=[1, 2, 4]), documented / "b.png")
+    assert stale(["a", "b"]) == ["docs/pictures/b.png shows something else today: python -m tests.pictures --write b"]
 
 
 # ------------------------------------------------------------------------------------------------ what a picture shows
