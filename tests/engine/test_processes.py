@@ -50,7 +50,10 @@ class Host:
     def news(self, shard: Any) -> Any:
         return None
 
-    take_news = look_after = lambda self, number, told: None
+    take_news = look_after = start_anew = lambda self, number, told: None
+
+    def stand_back(self) -> None:
+        """No rank lives here."""
 
     def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Substitute:
         self.deaths.append((number, time_ps, death))

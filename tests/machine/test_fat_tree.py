@@ -226,6 +226,7 @@ def test_a_number_of_nodes_is_refused_by_the_keys_of_this_tree(form: dict[str, o
 def test_the_hash_sees_the_tree_and_that_of_other_machines_is_what_it_was() -> None:
     given = [{}, {"leaves": 2}, {"nodes_per_leaf": 2}, {"spines": 1}, {"cables": "source"}, {"routing": "ecmp"}]
     assert len({config_hash(machine(**changes).spec) for changes in given}) == len(given)
-    plain = config_hash(load_machine({"network": {"latency": "1us"}}))
-    assert plain == "cf4a6902c893face"  # from before there were fat trees
-    assert config_hash(machine().spec) == "dd1b984aeaa5546c"  # from before there were other trees than of two levels
+    plain = {"network": {"latency": "1us"}, "mpi": {"ftco": {"missing": "none"}}}  # the default of then
+    assert config_hash(load_machine(plain)) == "cf4a6902c893face"  # from before there were fat trees
+    two_levels = load_machine(plain | {"topology": TREE})
+    assert config_hash(two_levels) == "dd1b984aeaa5546c"  # from before there were other trees than of two levels

@@ -263,7 +263,7 @@ def test_a_warning_of_what_is_done_for_a_rank_is_one_of_its_own_line(tmp_path: P
         warnings.simplefilter("default")
         launch(tmp_path, text, ranks=4, shards=shards, fail=["rank=1@1s"])  # calls are watched
     shown = sorted((warning.filename, warning.lineno) for warning in caught)
-    assert shown == [(f"{tmp_path}/prog.py", line) for line in (7, 7, 8, 8, 8, 8, 9, 9, 9)]
+    assert shown == [(f"{tmp_path}/prog.py", line) for line in (7, 7, 7, 8, 8, 8, 8, 9, 9, 9)]
 
 
 def test_there_are_no_warnings_of_what_no_rank_does(tmp_path: Path):
