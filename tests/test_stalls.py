@@ -411,6 +411,20 @@ def test_a_rank_that_polls_at_the_limit_says_for_what(tmp_path: Path, shards: in
     assert f"\npolled for, but ended already: {whom}" in report
 
 
+def test_a_rank_that_begins_calls_without_end_is_in_one(tmp_path: Path):
+    text = """
+    import numpy as np
+    one = np.ones(1)
+    win = MPI.Win.Allocate(8, 8, comm=comm)
+    win.Lock_all()
+    while rank:
+        win.Fetch_and_op(one, one.copy(), 0)
+    """
+    report = launch(tmp_path, text, ranks=2, wall_limit=1).result.report
+    assert "prog.py:10 in <module>: win.Fetch_and_op(one, one.copy(), 0)" in report
+    assert "running, in Win.Fetch_and_op" in report
+
+
 def test_a_rank_that_polls_for_one_that_goes_on_is_not_said_to_be_alone(tmp_path: Path):
     report = endless(tmp_path, 1, "if rank < 2:\n    while True: comm.Iprobe()").result.report
     assert "ranks 0-1 at " in report

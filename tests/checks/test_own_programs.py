@@ -40,7 +40,9 @@ UNHARMED = [
 ]
 WITH_DEATHS = ulfm_cases.all_cases()
 SHOWN = [
-    page for page in PAGES if "checks" not in page.parts and any(each.commands for each in blocks(page.read_text()))
+    page
+    for page in PAGES
+    if "checks" not in page.relative_to(ROOT).parts and any(each.commands for each in blocks(page.read_text()))
 ]
 
 

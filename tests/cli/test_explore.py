@@ -66,15 +66,51 @@ def test_the_command_for_a_run_that_polls_for_ever_has_a_limit(
     monkeypatch.setattr(runs, "LEAST_LIMIT_S", 0.2)
     monkeypatch.setattr(runs, "_TIMES_LONGER", 1)
     (tmp_path / "polls.py").write_text(
-        "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nif comm.rank:\n    comm.send(1, dest=0)\n"
-        "while not comm.rank and not comm.iprobe():\n    pass\n"
+        "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nif comm.rank == 2:\n    comm.send(1, dest=1)\n"
+        "elif comm.rank == 1:\n    try:\n        comm.send(comm.recv(source=2), dest=0)\n"
+        "    except MPI.Exception:\n        pass\nelse:\n    while not comm.iprobe(source=1):\n        pass\n"
     )
     program = str(tmp_path / "polls.py")
     few_polls = "--set mpi.poll_time=1ms"
-    assert main(["explore", "failures", "-n", "2", *few_polls.split(), "--quiet", program]) == 5
-    command = f"xsim run -n 2 {few_polls} --wall-limit 0.2s --fail 'rank=1 before its 1st send' {program}"
+    assert main(["explore", "failures", "-n", "3", *few_polls.split(), "--quiet", program]) == 5
+    command = f"xsim run -n 3 {few_polls} --wall-limit 0.2s --fail 'rank=2 before its 1st send' {program}"
     assert f"  repeat it: {command}" in capsys.readouterr().out
     assert main(shlex.split(command)[1:]) == 4
+
+
+def test_a_program_that_polls_is_said_to_be_open(
+    tmp_path: Path, in_this_process: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "polls.py").write_text(
+        "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nif comm.rank:\n    comm.send(1, dest=0)\n"
+        "else:\n    while not comm.iprobe():\n        pass\n    comm.recv()\n"
+    )
+    assert main(["explore", "wildcards", "-n", "2", "--quiet", str(tmp_path / "polls.py")]) == 0
+    first, polls, answer, _ = capsys.readouterr().out.splitlines()
+    assert first == "1 matching, which is all"
+    assert polls.startswith("a rank polls: what Test, Iprobe ... would find sooner or later is not explored")
+    assert answer == "communication-deterministic: perhaps"
+
+
+def test_matchings_need_one_process(race: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "wildcards", "-n", "3", "--isolation", "process", race]) == 2
+    assert "has one shard; drop shards and isolation" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("after", "recovers"),
+    [("", False), ("try:\n    comm.Barrier()\nexcept MPI.Exception:\n    comm.Revoke()\n", True)],
+)
+def test_a_program_without_recovery_is_said_to_have_none(
+    tmp_path: Path, in_this_process: None, capsys: pytest.CaptureFixture[str], after: str, recovers: bool
+) -> None:
+    start = "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\n"
+    (tmp_path / "sum.py").write_text(start + (after or "print(comm.allreduce(1))\n"))
+    main(["explore", "failures", "-n", "2", "--quiet", str(tmp_path / "sum.py")])
+    lines = capsys.readouterr().out.splitlines()
+    said = "the program has no recovery: each failure ends the job, unless no other rank depends on the failed one"
+    assert (said in lines) is not recovers
+    assert any(line.startswith("line ") for line in lines) is recovers
 
 
 def test_schedules_are_written(

@@ -212,6 +212,16 @@ def test_shows_and_removes_a_live_line_on_a_terminal(simulator: FakeSimulator, m
     assert "of 1,024 ranks finished\r\x1b[Kfrom the program\nxsim: finished" in screen.getvalue()
 
 
+def test_the_failure_that_has_ended_the_job_is_in_the_report_only() -> None:
+    failures = [
+        {"rank": rank, "time_s": 0.0, "time_exact_s": "0.000000000005", "cause": "ValueError: bad"} for rank in (1, 2)
+    ]
+    printed = io.StringIO()
+    report = "rank 1 ended the job at 5 ps: ValueError: bad\n    prog.py:3 in <module>"
+    print_failures(SimpleNamespace(failures=failures, tables={}, report=report), printed)
+    assert printed.getvalue() == "xsim: rank 2 failed at 5 ps: ValueError: bad\n"
+
+
 def test_ranks_that_fail_together_are_one_line() -> None:
     together = [(0, 5, "injected: node=1@1ms"), *((rank, 7, "drawn: cabinet 0") for rank in (1, 2, 3, 6))]
     apart = [(rank, 10 + rank, "killed by SIGKILL") for rank in range(10, 19)]

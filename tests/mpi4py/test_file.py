@@ -105,6 +105,19 @@ def test_a_fatal_error_of_a_file_ends_the_job_and_names_it(tmp_path: Path):
     assert "MPI_ERRORS_ARE_FATAL at rank 0 on MPI_FILE_NULL: MPI_ERR_NO_SUCH_FILE" in done.result.report
 
 
+def test_a_missing_file_is_named_by_its_path_as_given(tmp_path: Path):
+    text = f"""
+    for path in ("some/x.bin", "{tmp_path.parent}/y.bin"):
+        try:
+            MPI.File.Open(comm, path, MPI.MODE_RDONLY)
+        except MPI.Exception as error:
+            print(error)
+    """
+    said = "MPI_ERR_NO_SUCH_FILE: no such file ({}: No such file or directory)"
+    found = [said.format(path) for path in ("some/x.bin", tmp_path.parent / "y.bin")]
+    assert lines(run(tmp_path, text)) == found
+
+
 def test_an_error_of_a_request_is_raised_where_the_request_is_completed(tmp_path: Path):
     text = f"""
     import numpy as np

@@ -236,8 +236,8 @@ def _print_failures(space: FailureSpace, args: Namespace) -> None:
             file=sys.stderr,
         )
     print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
-    if {name for name, count in counts.items() if count} == {"aborted"}:
-        print("the program has no recovery: each of these failures ends the job")
+    if not space.recovers and counts["aborted"]:
+        print("the program has no recovery: each failure ends the job, unless no other rank depends on the failed one")
     else:
         print(space.table().to_text(max_rows=None))
         print(space.text())

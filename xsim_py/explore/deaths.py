@@ -125,7 +125,14 @@ def failures(
         found = search.up_to(deaths, lambda last, n: _drawn(_further(last, when, victims), budget, seed, n), progress)
     judged = [_judged(case, case.seen, right, verdict) for case in found if case.seen is not None]
     calls = [Place(call.rank, call.name, call.ordinal, call.place) for call in right.calls]
-    return FailureSpace(judged, calls, ranks=ranks, never_came=search.never_came)
+    recovers = any(_recovers(case.seen, right, each.outcome) for case, each in zip(found, judged, strict=True))
+    return FailureSpace(judged, calls, ranks=ranks, never_came=search.never_came, recovers=recovers)
+
+
+def _recovers(seen: Seen | None, right: Seen, outcome: str) -> bool:
+    """Return True if a run goes on after a failure that matters; one that ends no later has not depended on it."""
+    is_later = seen is not None and seen.virtual_time_ps > right.virtual_time_ps
+    return is_later if outcome == "survived" else outcome != "aborted"
 
 
 def _judged(case: DeathCase, seen: Seen, right: Seen, verdict: Judge) -> JudgedCase:

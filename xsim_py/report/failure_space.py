@@ -59,13 +59,24 @@ class FailureSpace:
         The calls of the run without failures.
     never_came : int
         How many combinations of deaths could not come: one of them kept the other from happening.
+    recovers : bool
+        False if each of the failures ends the job, but for those that delay nothing.
     """
 
-    def __init__(self, cases: Sequence[JudgedCase], calls: Sequence[Place], *, ranks: int, never_came: int = 0) -> None:
+    def __init__(
+        self,
+        cases: Sequence[JudgedCase],
+        calls: Sequence[Place],
+        *,
+        ranks: int,
+        never_came: int = 0,
+        recovers: bool = True,
+    ) -> None:
         self.cases = list(cases)
         self.calls = list(calls)
         self.ranks = ranks
         self.never_came = never_came
+        self.recovers = recovers
 
     def counts(self) -> dict[str, int]:
         """Return how many cases each class has."""

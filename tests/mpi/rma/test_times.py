@@ -115,6 +115,28 @@ def test_puts_in_a_row_wait_for_the_interface_and_for_one_acknowledgement(count:
     assert spent(puts_in_a_row, count, size, machine=FULL)[0] == SEND + (count - 1) * busy + size * NS + 2 * L
 
 
+def unanswered(count: int) -> int:
+    """How long it takes to begin that number of atomic operations without a flush."""
+    from mpi4py import MPI
+
+    win = window()
+    start = now_ps()
+    if MPI.COMM_WORLD.rank == 0:
+        win.Lock(1, assertion=MPI.MODE_NOCHECK)
+        one, result = np.ones(1, "u1"), np.zeros(1, "u1")
+        for _ in range(count):
+            win.Fetch_and_op([one, MPI.UNSIGNED_CHAR], [result, MPI.UNSIGNED_CHAR], 1)
+        start, end = 0, now_ps() - start
+        win.Unlock(1)
+        return end
+    return 0
+
+
+def test_from_a_thousand_unanswered_atomic_operations_on_each_takes_a_look() -> None:
+    assert spent(unanswered, 1000)[0] == 0
+    assert spent(unanswered, 1010, set={"mpi.poll_time": "90ns"})[0] == 10 * 90 * NS
+
+
 def local(size: int) -> tuple[int, int]:
     """When the buffer of a put may be used again, by request and by flush."""
     from mpi4py import MPI
