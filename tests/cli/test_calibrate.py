@@ -97,3 +97,36 @@ def test_a_measurement_is_not_overwritten(capsys: pytest.CaptureFixture[str]) ->
     Path("a.csv").write_text("bytes,seconds\n1,1e-6\n")
     assert main(["calibrate", "a.csv", "-o", "a.csv"]) == 2
     assert "would be overwritten" in capsys.readouterr().err
+
+
+OMB_PY = """
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+if comm.rank == 0:
+    print("# OMB-Py MPI Latency Test\\n# Size (B)        Latency (us)")
+for size in (0, 1, 16, 1024, 65536):
+    start = MPI.Wtime()
+    for turn in (0, 1):
+        if comm.rank == turn:
+            comm.Send(bytearray(size), 1 - turn)
+        else:
+            comm.Recv(bytearray(size), turn)
+    if comm.rank == 0:
+        print(f"{size:<10}{1e6 * (MPI.Wtime() - start) / 2:>18.2f}")
+"""
+
+
+@pytest.mark.parametrize(
+    "benchmark", [["-m", "mpi4py.bench", "pingpong", "-n", "65536", "-s", "0", "-l", "1"], ["-c", OMB_PY]]
+)
+def test_benchmarks_on_virtual_ranks_give_the_machine_again(
+    benchmark: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "-n", "2", "--machine", "gige", "--quiet", *benchmark]) == 0
+    Path("bench.txt").write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["calibrate", "bench.txt", "--out", "again.yaml"]) == 0
+    assert main(["models", "times", "again.yaml", "--bytes", "1,100,30000"]) == 0
+    lines = capsys.readouterr().out.partition("bytes,seconds")
+    times = [float(row["seconds"]) for row in table(lines[1] + lines[2])]
+    assert times == pytest.approx([20e-6 + size / 125e6 for size in (1, 100, 30000)], rel=0.001)

@@ -26,6 +26,7 @@ def read(words: str, **files: str) -> Line:
         "-n 4 --mca btl self,vader --mca pml ob1 -H a:2,b:2 --hostfile h -report-bindings python p.py -n 5",
         "-hosts a,b -f hosts -ppn 2 -n 4 -launcher ssh -bind-to core -genvall python p.py -n 5",
         "-machinefile m -perhost 2 -rr -iface eth0 -np 4 python p.py -n 5",
+        "-npernode 2 --stream-buffering 1 -np 4 python p.py -n 5",
     ],
 )
 def test_what_says_where_processes_run_is_left_out(words: str):

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from tests.clients.rediscovery import BUGS, Shown, bugs, text
+from tests.clients.rediscovery import BUGS, PAGE, Shown, bugs, text
 
 
 def test_every_bug_has_a_program_and_versions_that_are_pinned():
@@ -14,6 +14,11 @@ def test_every_bug_has_a_program_and_versions_that_are_pinned():
             assert re.fullmatch(r"([\w.-]+==[\w.]+)?", side.package + side.sdist), bug.name
         names.add(bug.name)
     assert {each.name for each in bugs(["platypus"])} == {"platypus"} < names
+
+
+def test_the_page_names_every_program():
+    page = PAGE.read_text(encoding="utf-8")
+    assert [program.name for program in BUGS.glob("*.py") if program.name not in page] == []
 
 
 @pytest.mark.parametrize(

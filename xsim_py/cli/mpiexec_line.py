@@ -56,6 +56,7 @@ _ONE_ARGUMENT: Final = """
     launcher-exec bootstrap bootstrap-exec branch-count rmk iface topolib demux order-nodes localhost nameserver usize
     gpus-per-proc prefix path personality tune am display rtos runtime-options tmpdir genvlist envlist
     memory-alloc-kinds preload-files max-restarts ompi-server pmi-connect pset hosts-group
+    stream-buffering
 """
 _TWO_ARGUMENTS: Final = "mca gmca omca pmixmca prtemca"
 _LEFT_OUT: Final = {
