@@ -230,7 +230,7 @@ def test_ranks_that_fail_together_are_one_line() -> None:
         for rank, time_ps, cause in [*together, *apart]
     ]
     printed = io.StringIO()
-    print_failures(SimpleNamespace(failures=failures, tables={}), printed)
+    print_failures(SimpleNamespace(failures=failures, tables={}, report=""), printed)
     lines = printed.getvalue().splitlines()
     assert lines[:2] == [
         "xsim: rank 0 failed at 5 ps: injected: node=1@1ms",
