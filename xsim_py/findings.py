@@ -106,7 +106,8 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         """Return the finding in one line, as compilers write theirs."""
-        return visible(f"{self.file}:{self.line}: {self.category}: {self.text}")
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return visible(f"{place}: {self.category}: {self.text}")
 
     def report(self) -> str:
         """Return all that is known of the finding; every line after the first is indented."""

@@ -9,7 +9,7 @@ import pytest
 
 from xsim_py.errors import ConfigError
 from xsim_py.explore import inputs
-from xsim_py.explore.input_space import InputMistake
+from xsim_py.explore.input_space import InputMistake, Inputs
 
 START = "import sys\nfrom mpi4py import MPI\ncomm = MPI.COMM_WORLD\nn = int(sys.argv[1])\n"
 
@@ -61,3 +61,45 @@ def test_a_loop_without_an_end_waits_for_ever(tmp_path: Path) -> None:
 def test_a_name_has_to_stand_in_an_argument(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=re.escape("no argument of the program has {m} in it")):
         explored(tmp_path, "", values={"m": [1]})
+
+
+def compared(tmp_path: Path, body: str, same: str = r"sum (\d+)", ranks: tuple[int, ...] = (2, 1, 3)) -> Inputs:
+    program = tmp_path / "program.py"
+    program.write_text(START + body)
+    return inputs(program, ranks=ranks, args=["{n}"], values={"n": [4, 5]}, same=same, jobs=0)
+
+
+def test_a_result_that_has_to_be_the_same_is_compared_between_numbers_of_ranks(tmp_path: Path) -> None:
+    total = "total = comm.allreduce(sum(range(comm.rank * (n // comm.size), (comm.rank + 1) * (n // comm.size))))\n"
+    found = compared(tmp_path, f"{total}print('sum', total, 'of', comm.size)\n")
+    assert found.mistakes == ()
+    assert found.difference is not None
+    assert [(case.ranks, result) for case, result in found.difference.results] == [
+        (1, ("6",)),
+        (2, ("6",)),
+        (3, ("3",)),
+    ]
+    assert [str(case) for case in found.difference.smallest] == ["1 rank, n=4", "3 ranks, n=4"]
+    (finding,) = found.findings
+    assert str(finding).endswith("program.py: InputHazard: 3 ranks, n=4 print another result than 1 rank, n=4")
+    assert finding.details == ("'6' with 1 rank, n=4; 2 ranks, n=4", "'3' with 3 ranks, n=4")
+
+
+def test_the_same_result_is_no_finding_and_other_values_may_have_another(tmp_path: Path) -> None:
+    assert compared(tmp_path, "print('sum', n, 'of', comm.size)\n").findings == ()
+    assert compared(tmp_path, "if comm.size == 3: sys.exit(4)\nprint('sum', n)\n").findings == ()
+
+
+def test_a_line_that_is_missing_is_a_difference(tmp_path: Path) -> None:
+    found = compared(tmp_path, "if comm.size < 3: print('sum', n)\n", same="sum")
+    assert found.findings[0].details[1] == "no such line with 3 ranks, n=4"
+
+
+def test_results_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    for same, ranks, said in [
+        ("(", (1, 2), "same: '(' is not a regular expression"),
+        ("x", (2,), "same: results of several numbers of ranks are compared"),
+        ("x", (1, 2), "same: 'x' is found in no line of the output"),
+    ]:
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            compared(tmp_path, "", same, ranks)

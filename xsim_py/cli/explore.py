@@ -169,6 +169,11 @@ def _add_inputs(ways: Any) -> list[Action]:
     return [
         *options,
         parser.add_argument(
+            "--same",
+            metavar="REGEX",
+            help="what matches in the output, or its first group, has to be the same for all numbers of ranks",
+        ),
+        parser.add_argument(
             "--with",
             action="append",
             type=reader(_values),
@@ -432,25 +437,26 @@ def explore_inputs(args: Namespace) -> int:
         found = inputs(
             **_arguments(args),
             values=dict(args.values),
+            same=args.same,
             jobs=args.jobs,
             folder="." if args.here else None,
             progress=line.count,
         )
     if args.json is not None:
-        told = [{**each.finding()._asdict(), "what": each.what, "inputs": each.inputs} for each in found.mistakes]
+        told = [{**each.finding()._asdict(), "what": each.what, "inputs": each.inputs} for each in found.found]
         write_text(args.json, json.dumps({"inputs": found.inputs, "findings": told}, indent=2) + "\n")
     if args.json != "-":
         _print_inputs(found, args)
-    return FOUND if found.mistakes else 0
+    return FOUND if found.found else 0
 
 
 def _print_inputs(found: Inputs, args: Namespace) -> None:
     if not args.quiet:
         print(f"xsim: version {__version__}, seed {args.seed}: {len(found.inputs):,} inputs", file=sys.stderr)
-    for each in found.mistakes:
+    for each in found.found:
         print(_from_here(each.finding().report()))
-        first = each.inputs[0]
-        print(f"    repeat it: {_command(args, ['-n', str(first.ranks), '--check'], first.args)}")
+        for case in each.smallest:
+            print(f"    repeat it: {_command(args, ['-n', str(case.ranks), '--check'], case.args)}")
 
 
 # ---------------------------------------------------------------------------------------------- what all ways share
@@ -477,7 +483,7 @@ def _check_outputs(args: Namespace, *pictures: str) -> None:
 
 _OWN: Final = (
     "-j", "--jobs", "--json", "--deaths", "--accept", "--budget", "--picture", "--resume", "--failures", "--out",
-    "--runs", "--latency", "--bandwidth", "--nodes", "--sigma", "--with"
+    "--runs", "--latency", "--bandwidth", "--nodes", "--sigma", "--with", "--same"
 )  # fmt: skip
 _RANKS: Final = ("-n", "-np", "--ranks")
 _OWN_FLAGS: Final = ("--here", "--quiet")

@@ -77,6 +77,49 @@ class InputMistake(NamedTuple):
         yield "with", self.inputs
         yield "not with", self.others
 
+    @property
+    def smallest(self) -> tuple[Input, ...]:
+        """The inputs of the runs to repeat."""
+        return self.inputs[:1]
+
+
+class InputDifference(NamedTuple):
+    """Results that differ between numbers of ranks, for the first of the values with which they do.
+
+    Attributes
+    ----------
+    file : str
+        The program.
+    results : tuple of (Input, tuple of str)
+        Each of the inputs, from the smallest number of ranks on, and its result: the different texts that matched.
+    """
+
+    file: str
+    results: tuple[tuple[Input, tuple[str, ...]], ...]
+    what: str = "difference"
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The inputs whose results are compared."""
+        return tuple(case for case, _ in self.results)
+
+    @property
+    def smallest(self) -> tuple[Input, Input]:
+        """The first of the inputs, and the first one with another result."""
+        case, result = self.results[0]
+        return case, next(other for other, found in self.results if found != result)
+
+    def finding(self) -> Finding:
+        """Return it as an InputHazard of the whole program."""
+        cases: dict[tuple[str, ...], list[Input]] = {}
+        for case, result in self.results:
+            cases.setdefault(result, []).append(case)
+        first, second = self.smallest
+        details = [f"{_quoted(result)} with {_some(which)}" for result, which in cases.items()]
+        return Finding(
+            INPUT_HAZARD, self.file, 0, f"{second} print another result than {first}", details=tuple(details)
+        )
+
 
 class Inputs(NamedTuple):
     """The runs of a program with all inputs."""
@@ -84,11 +127,18 @@ class Inputs(NamedTuple):
     inputs: tuple[Input, ...]
     mistakes: tuple[InputMistake, ...]
     """By file and line."""
+    difference: InputDifference | None = None
+    """Between the results of numbers of ranks, where they have to be the same."""
+
+    @property
+    def found(self) -> tuple[InputMistake | InputDifference, ...]:
+        """The mistakes, and the difference."""
+        return (*self.mistakes, *filter(None, [self.difference]))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The mistakes as findings."""
-        return tuple(sorted((each.finding() for each in self.mistakes), key=by_place))
+        """All that was found, as findings."""
+        return tuple(sorted((each.finding() for each in self.found), key=by_place))
 
 
 def inputs(
@@ -97,6 +147,7 @@ def inputs(
     ranks: Sequence[int],
     args: Sequence[str] = (),
     values: Mapping[str, Sequence[Any]] | None = None,
+    same: str | None = None,
     jobs: int | None = None,
     folder: str | None = None,
     progress: Progress | None = None,
@@ -115,6 +166,9 @@ def inputs(
         The arguments; ``{NAME}`` in one of them stands for each value of that name.
     values : mapping of str to sequence, optional
         The values of each name.
+    same : str, optional
+        A regular expression; what it finds in lines of the output (its first group, if it has one) has to be the same
+        for all numbers of ranks, with the same values.
     jobs : int, optional
         How many runs at once; default: as many as there are cores. 0: one after the other, in this process.
     folder, progress
@@ -123,8 +177,10 @@ def inputs(
     Raises
     ------
     ConfigError
-        A name stands in no argument, or a run refuses its input.
+        A name stands in no argument, a run refuses its input, or `same` is no regular expression, is found in no line,
+        or has one number of ranks only.
     """
+    pattern = _pattern(same, ranks)
     values = values or {}
     for name in values:
         if not any(f"{{{name}}}" in word for word in args):
@@ -135,14 +191,54 @@ def inputs(
     if arguments["wall_limit"] is None and not callable(program):
         arguments["wall_limit"] = LIMIT_S
     came: dict[int, list[_Mistake]] = {}
+    results: dict[Input, tuple[str, ...]] = {}
     with Runner(program, jobs) as runner:
         for case in cases:
             runner.submit(RunTask({**arguments, "ranks": case.ranks, "args": list(case.args)}, folder=folder))
         for number, seen in runner.results():
             came[number] = list(_mistakes(seen))
+            if pattern is not None and seen.ended == "finished" and not seen.exit_status:
+                results[cases[number]] = _matched(pattern, seen)
             if progress is not None:
                 progress(len(came), len(cases), sum(map(bool, came.values())))
-    return Inputs(tuple(cases), tuple(_sorted_out(cases, came)))
+    mistakes = tuple(_sorted_out(cases, came))
+    if pattern is not None and not (mistakes or any(results.values())):
+        raise ConfigError(f"same: {same!r} is found in no line of the output")
+    return Inputs(tuple(cases), mistakes, _difference(_named(program, kind), results))
+
+
+def _pattern(same: str | None, ranks: Sequence[int]) -> re.Pattern[str] | None:
+    if same is None:
+        return None
+    if len(set(ranks)) < 2:
+        raise ConfigError("same: results of several numbers of ranks are compared; give at least two")
+    try:
+        return re.compile(same)
+    except re.error as error:
+        raise ConfigError(f"same: {same!r} is not a regular expression: {error}") from None
+
+
+def _matched(pattern: re.Pattern[str], seen: Seen) -> tuple[str, ...]:
+    """Return the different texts that a pattern finds in the output, however many ranks print them."""
+    found = (match for text in seen.texts for match in pattern.finditer(text))
+    return tuple(sorted({(match[1] or "") if pattern.groups else match[0] for match in found}))
+
+
+def _difference(file: str, results: Mapping[Input, tuple[str, ...]]) -> InputDifference | None:
+    alike: dict[tuple[tuple[str, str], ...], list[Input]] = {}
+    for case in sorted(results, key=lambda case: case.ranks):
+        alike.setdefault(case.values, []).append(case)
+    for cases in alike.values():
+        if len({results[case] for case in cases}) > 1:
+            return InputDifference(file, tuple((case, results[case]) for case in cases))
+    return None
+
+
+def _named(program: Any, kind: str | None) -> str:
+    """Return what a finding of a whole program names."""
+    if callable(program):
+        return str(getattr(program, "__name__", program))
+    return {"code": "-c", "module": f"-m {program}"}.get(kind or "", "") or shown(str(program), os.getcwd())
 
 
 def _sorted_out(cases: Sequence[Input], came: Mapping[int, Iterable[_Mistake]]) -> Iterator[InputMistake]:
@@ -190,6 +286,11 @@ def _mistakes(seen: Seen) -> Iterator[_Mistake]:
 
 def _at(match: re.Match[str] | None) -> tuple[str, int]:
     return ("", 0) if match is None else (match[1], int(match[2]))
+
+
+def _quoted(result: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(result) - most:,} more" if len(result) > most else ""
+    return ", ".join(map(repr, result[:most])) + more or "no such line"
 
 
 def _some(cases: Sequence[Input], most: int = 4) -> str:
