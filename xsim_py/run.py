@@ -96,7 +96,7 @@ def simulate(
     collectives : str, or sequence of str
         Algorithms of collective operations, as the machine's ``mpi.collectives`` may name them: ``tuned``, ``ftco``.
         And how they are simulated, with the same result: ``messages``, one message after the other; ``arrays``, for all
-        ranks at once where that is possible; ``auto``, where it is faster, too (the default).
+        ranks at once where there is a formula for that; ``auto``, where it is faster, too (the default).
     fail : str, or sequence of str
         Processes that die, besides those that the machine's section ``failures`` names: ``"rank=5@1.2ms"``,
         ``"rank=3 before its 2nd Allreduce"``, ``"exponential:node,mtbf=6.7h"``.

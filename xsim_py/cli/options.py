@@ -256,8 +256,8 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             metavar=_choice(COLLECTIVES),
             help="algorithms of collective operations: as Open MPI's tuned module chooses them, or FTCO, which outlives"
             " failures (default: what the machine says); and how they are simulated, with the same result: message by"
-            " message, for all ranks at once wherever that is possible, or where it is faster (auto, the default); may"
-            " be repeated",
+            " message, for all ranks at once wherever there is a formula for that, or where it is faster (auto, the"
+            " default); other algorithms go message by message in any case; may be repeated",
         ),
         add_fail_option(parser),
         add(

@@ -343,11 +343,7 @@ def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *a
             return algorithm(ch)
         if len(plain) == 1:
             return algorithm(ch, plain[0])
-        if len(plain) == 2:
-            return algorithm(ch, plain[0], plain[1])
-        if len(plain) == 3:
-            return algorithm(ch, plain[0], plain[1], plain[2])
-        return algorithm(ch, *plain)
+        return algorithm(ch, plain[0], plain[1])
     except errors.Exception as error:
         error.__traceback__ = None  # while a program handles it, it would keep the frames below alive in each rank
         raise

@@ -237,10 +237,7 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
     algorithm = algorithm_for(ch, "bcast", size_bytes, role=role, target=target)
 
     def body() -> None:
-        if algorithm in forms.SOME_NEED_ALL:
-            taken = perform(ch, forms.FROM_ROOT, algorithm, data, root, size_bytes)
-        else:
-            taken = algorithm(ch, data, root, size_bytes)
+        taken = algorithm(ch, data, root, size_bytes)
         if target is not None:
             target.unpack(taken)
 
@@ -371,10 +368,7 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
     algorithm = algorithm_for(ch, "reduce", size_bytes, fold.commutative, unit_bytes=unit, role=role, target=vector)
 
     def body() -> None:
-        if algorithm in forms.SOME_NEED_ALL:
-            taken = perform(ch, forms.TO_ROOT, algorithm, data, fold, root)
-        else:
-            taken = algorithm(ch, data, fold, root)
+        taken = algorithm(ch, data, fold, root)
         if target is not None:
             target.unpack(taken)
 
@@ -400,10 +394,7 @@ def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: A
     ch.algorithm = algorithm = pick(comm, operation, len(data), fold.commutative)
 
     def body() -> None:
-        if algorithm in forms.SOME_NEED_ALL:
-            taken = perform(ch, forms.VECTOR, algorithm, data, fold)
-        else:
-            taken = algorithm(ch, data, fold)
+        taken = algorithm(ch, data, fold)
         if taken is not None:  # rank 0 of an exscan gets nothing
             target.unpack(taken)
 
@@ -478,4 +469,4 @@ def _reduce_scatter(
         return size_bytes, lambda: target.unpack(inter.reduce_scatter(ch, whole, fold, sizes)), ch  # type: ignore[arg-type]
     wanted = len(parts[0]) if operation == "reduce_scatter_block" else size_bytes
     algorithm = algorithm_for(ch, operation, wanted, fold.commutative, target=target)
-    return size_bytes, lambda: target.unpack(perform(ch, forms.PARTS_TO_FOLD, algorithm, parts, fold)), ch
+    return size_bytes, lambda: target.unpack(algorithm(ch, parts, fold)), ch

@@ -5,22 +5,16 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from xsim_py.mpi.collectives import bcast, reduce, scan
-from xsim_py.mpi.collectives.channel import join
-
 
 class Form:
     """The form of an algorithm that is called with a channel only: a barrier.
 
     Attributes
     ----------
-    many_results : bool
-        Whether each rank gets a block from each.
     varies : bool
         Whether ranks say by what they contribute which messages there are.
     """
 
-    many_results = False
     varies = False
 
     def key(self, args: Any) -> Any:
@@ -43,14 +37,6 @@ class Form:
         """Return the reduction operation, if there is one."""
         return None
 
-    def sizes(self, key: Any, ranks: int) -> list[int]:
-        """Return how many bytes each rank puts in."""
-        return [0] * ranks
-
-    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
-        """Return the arguments with symbols in the place of bytes."""
-        return ()
-
 
 class Vector(Form):
     """``(data, fold)``, of the same length everywhere."""
@@ -69,49 +55,9 @@ class Vector(Form):
     def fold(self, args: Any) -> Any:
         return args[1]
 
-    def sizes(self, key: Any, ranks: int) -> list[int]:
-        return [key[0]] * ranks
-
-    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
-        return recording.contribution(rank), fold
-
-
-class FromRoot(Form):
-    """``(data, root, size_bytes)``; data is None but at the root."""
-
-    def key(self, args: Any) -> Any:
-        return args[1:]
-
-    def contribution(self, args: Any) -> bytes:
-        return args[0] or b""
-
-    def sizes(self, key: Any, ranks: int) -> list[int]:
-        return [key[1] if rank == key[0] else 0 for rank in range(ranks)]
-
-    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
-        return recording.contribution(rank) if rank == key[0] else None, *key
-
-
-class ToRoot(Vector):
-    """``(data, fold, root)``, of the same length everywhere."""
-
-    def key(self, args: Any) -> Any:
-        return (len(args[0]), args[2]), args[1]
-
-    def given(self, args: Any) -> tuple[Any, bytes]:
-        return self.key(args), args[0]
-
-    def sizes(self, key: Any, ranks: int) -> list[int]:
-        return [key[0][0]] * ranks
-
-    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
-        return recording.contribution(rank), fold, key[0][1]
-
 
 class Blocks(Form):
     """``(data, sizes)``: a block of everybody, of known sizes."""
-
-    many_results = True
 
     def key(self, args: Any) -> Any:
         return args[1] if type(args[1]) is tuple else tuple(args[1])
@@ -120,17 +66,9 @@ class Blocks(Form):
         data: bytes = args[0]
         return data
 
-    def sizes(self, key: Any, ranks: int) -> list[int]:
-        return list(key)
-
-    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
-        return recording.contribution(rank), key
-
 
 class Parts(Form):
     """``(parts,)``: a block for everybody, all of one size, as `EqualBlocks`."""
-
-    many_results = True
 
     def key(self, args: Any) -> Any:
         return args[0].block_bytes
@@ -141,12 +79,6 @@ class Parts(Form):
 
     def plain(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (args[0].listed(),)
-
-    def sizes(self, key: Any, ranks: int) -> list[int]:
-        return [key * ranks] * ranks
-
-    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
-        return (recording.blocks(rank, [key] * recording.size),)
 
 
 class UnequalParts(Form):
@@ -216,39 +148,6 @@ class _Objects(Form):
         return args[2]
 
 
-class PartsToFold(Form):
-    """``(parts, fold)`` of a Reduce_scatter: a block for each rank, and how to combine them; the sizes are alike."""
-
-    def key(self, args: Any) -> Any:
-        return tuple(map(len, args[0])), args[1]
-
-    def contribution(self, args: Any) -> bytes:
-        return join(args[0])
-
-    def fold(self, args: Any) -> Any:
-        return args[1]
-
-    def sizes(self, key: Any, ranks: int) -> list[int]:
-        return [sum(key[0])] * ranks
-
-    def symbols(self, key: Any, recording: Any, rank: int, fold: Any) -> tuple[Any, ...]:
-        return recording.blocks(rank, key[0]), fold
-
-
-BARRIER, VECTOR, BLOCKS, PARTS, PARTS_TO_FOLD = Form(), Vector(), Blocks(), Parts(), PartsToFold()
-FROM_ROOT, TO_ROOT, UNEQUAL_PARTS = FromRoot(), ToRoot(), UnequalParts()
+BARRIER, VECTOR, BLOCKS, PARTS, UNEQUAL_PARTS = Form(), Vector(), Blocks(), Parts(), UnequalParts()
 PACKED, PACKED_PARTS, OBJECTS = Packed(), PackedParts(), _Objects()
 OBJECTS_TO_SCAN = {exclusive: _Objects() for exclusive in (False, True)}
-SOME_NEED_ALL = frozenset(
-    (
-        bcast.scatter_allgather,
-        bcast.scatter_allgather_ring,
-        reduce.rabenseifner,
-        scan.exscan_recursive_doubling,
-        scan.scan_recursive_doubling,
-    )
-)
-"""The rooted operations and scans in which every rank needs all others, on some numbers of ranks and of bytes.
-
-Each of these calls asks by itself: a function for all would be a frame more at each rank that waits, of 500 bytes.
-"""

@@ -49,7 +49,6 @@ _LATEST_PS = 1 << 60
 _MOST_KEPT = 256
 # An Alltoallv whose ranks expect other than they get is undone when all have come, and so done twice.
 _MOST_MISSED = 3
-_OFTEN = 2  # to find out what an algorithm does costs as much as doing it a few times
 
 
 class Meetings(WayBack):
@@ -84,7 +83,7 @@ class Meetings(WayBack):
         self.always = always
         self.deaths: dict[int, int] = {}
         self.counted: set[Communicator] = set()
-        self._found: dict[Any, Pending | int | None] = {}  # by context and signature
+        self._found: dict[Any, Pending | None] = {}  # by context and signature
         self._missed: dict[Any, int] = {}
         self._sound: dict[int, int] = {}  # of a communicator, how many were dead when no member was; -1: one is
         shard = fabric.shard
@@ -222,19 +221,16 @@ class Meetings(WayBack):
     ) -> Pending | None:
         """Return how to compute a call on arrays; None where it is to go message by message."""
         key = ch.cid, signature
-        found = self._found.get(key, 0)
-        if isinstance(found, int):  # how often it has been done message by message
+        if key not in self._found:
             from .select import bind  # what few runs need is loaded when it is needed
 
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
                 self._missed.clear()
-            often = self.always or found >= _OFTEN
             members = call.members
             local = None if members is None else members.local
-            pending = bind(ch, form, signature[0], args, often=often, always=self.always, local=local)
-            found = self._found[key] = found + 1 if pending is None and not often else pending
-        return None if isinstance(found, int) else found
+            self._found[key] = bind(ch, form, signature[0], args, always=self.always, local=local)
+        return self._found[key]
 
     def _complete(self, call: Meeting, me: int) -> bool:
         """Go on as all ranks of this shard have come, `me` as the last one; return whether that has to wait, too."""

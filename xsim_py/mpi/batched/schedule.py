@@ -4,8 +4,7 @@ A schedule is a list of *stages*, one after the other: nothing is under way betw
 and *steps* in an order in which whatever a step depends on comes before it. What is said here holds for all ranks at
 once; what it means for the time of each is in `timing`, and nowhere else.
 
-There are three sources of schedules: formulas (`formulas`), trees (`trees`), and algorithms that have been run on
-symbols (`recording`, `compiling`).
+There are two sources of schedules: formulas (`formulas`) and trees (`trees`).
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 ALL = slice(None)
-# A bit for each pair of ranks is needed: so many columns of that table at a time keep it small.
-_BATCH = 1 << 12
 # Ranks with few messages are put apart from those with many when a common matrix would be mostly empty.
 _MOST_PADDING = 4
 
@@ -57,34 +54,6 @@ class Step(NamedTuple):
     ranks: Any
     messages: Any
     real: Any = None
-
-
-class Exchanges:
-    """The exchanges of ranks, each of which has at most one message under way that it sends, and one that it takes.
-
-    In each exchange a rank sends a message, takes one, or both at once, and waits until that is over. Those of one rank
-    stand together, in order.
-
-    Attributes
-    ----------
-    rank : array
-        Whose each of them is.
-    sent, received : array
-        Its messages; -1: none.
-    sends, takes : array of bool
-        Whether there are such.
-    sent_in, taken_in : array
-        For each message the exchange in which it is sent, and taken.
-    """
-
-    def __init__(self, rank: Numbers, sent: Numbers, received: Numbers) -> None:
-        self.rank = rank
-        self.sent = sent
-        self.received = received
-        self.sends, self.takes = sent >= 0, received >= 0
-        self.sent_in, self.taken_in = np.flatnonzero(self.sends), np.flatnonzero(self.takes)
-        self.sent_in[sent[self.sends]] = np.flatnonzero(self.sends)
-        self.taken_in[received[self.takes]] = np.flatnonzero(self.takes)
 
 
 class Stage:
@@ -132,11 +101,11 @@ class Stage:
             Step(StepKind.LEAVE, senders, ALL),
         )
 
-    def exchanges(self) -> Exchanges:
-        """Return the same as exchanges."""
+    def exchanges(self) -> tuple[Numbers, Numbers]:
+        """Return for each rank the message that it sends, and the one that it takes; -1: none."""
         sent, received = np.full((2, self.size), -1)
         sent[self.source] = received[self.dest] = np.arange(len(self))
-        return Exchanges(np.arange(self.size), sent, received)
+        return sent, received
 
 
 class ListedStage(Stage):
@@ -150,16 +119,10 @@ class ListedStage(Stage):
         self.may_be_rendezvous = False
         self.padded = any(step.real is not None for step in steps)
         self._steps = steps
-        self.listed: Exchanges | None = None
 
     def steps(self) -> Sequence[Step]:
         """Return the steps, in order."""
         return self._steps
-
-    def exchanges(self) -> Exchanges:
-        """Return the same as exchanges."""
-        assert self.listed is not None
-        return self.listed
 
 
 class Draft:
@@ -306,8 +269,6 @@ class Listed(CollectiveSchedule):
         How many groups of steps there are: with few messages in each arrays do not pay.
     """
 
-    early = False
-    """True if there are receives that are posted some steps before they are waited for."""
     shape: Any = None
 
     def __init__(self, stage: ListedStage, content: Any, payloads: Numbers, depth: int) -> None:
@@ -346,27 +307,3 @@ class Listed(CollectiveSchedule):
         """Return what a message contains."""
         data: bytes = self.content.payload(memory, int(self.payloads[number]))
         return data
-
-
-def all_need_all(stage: Stage) -> bool:
-    """Return whether each rank has heard of all others, by its messages and those before them, when its last one comes.
-
-    Only then nobody leaves before the last rank has entered.
-    """
-    size = stage.size
-    return all(_all_need(stage, range(start, min(start + _BATCH, size))) for start in range(0, size, _BATCH))
-
-
-def _all_need(stage: Stage, some: range) -> bool:
-    """Return whether each rank has heard of some of the others."""
-    heard = np.zeros((stage.size, (len(some) + 7) // 8), np.uint8)  # of each rank a bit for each of them
-    heard[some.start : some.stop] = np.packbits(np.eye(len(some), dtype=bool), axis=1)
-    carried = np.zeros((len(stage) + 1, heard.shape[1]), np.uint8)
-    for step in stage.steps():
-        if step.kind is StepKind.SEND:
-            carried[step.messages] = heard[step.ranks]
-            carried[-1] = 0
-        elif step.kind is StepKind.TAKE:
-            there = carried[step.messages]
-            heard[step.ranks] |= np.bitwise_or.reduce(there, axis=0) if there.ndim == 3 else there
-    return bool(np.unpackbits(heard, axis=1, count=len(some)).all())

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives import allreduce
 from xsim_py.mpi.collectives.channel import EqualBlocks, equal_sizes
-from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.op import foldable
 
 from .batch import Batch, Pending
-from .compiling import compiled
 from .costs import MessageCosts
 from .forms import BLOCKS, OBJECTS, OBJECTS_TO_SCAN, PACKED, PACKED_PARTS, PARTS
 from .formulas import EXCHANGES, Gather, formula
 from .pending import MOST_MESSAGES, ObjectReduction, ObjectScan, PickleExchange, PickleGather, VariedExchange
-from .recording import SymbolicFold, record
-from .schedule import CollectiveSchedule, Listed, all_need_all
+from .schedule import CollectiveSchedule
 from .trees import tree
 
 if TYPE_CHECKING:
@@ -29,11 +25,9 @@ if TYPE_CHECKING:
 
 # All bytes of a call lie in one array, beside what the ranks have.
 _MOST_BYTES = 1 << 28
-_MOST_LISTS = 256  # ranks that each have as many results
 _MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
 _HEAD_BYTES = 8
 _RINGS = (allreduce.ring, allreduce.segmented_ring)
-_KNOWN = frozenset(algorithm for algorithms in REGISTRY.values() for algorithm in algorithms.values())
 
 
 def bind(
@@ -42,7 +36,6 @@ def bind(
     algorithm: Callable[..., Any],
     args: tuple[Any, ...],
     *,
-    often: bool,
     always: bool,
     local: Any,
 ) -> Pending | None:
@@ -50,18 +43,15 @@ def bind(
 
     Parameters
     ----------
-    often : bool
-        Whether the call is made so often that it pays to find out what its algorithm does; else only the algorithms
-        are taken of which that is known (`formulas`, `trees`).
     always : bool
         Whether to compute it also where that is slower.
     local : array of bool or None
         Which of the ranks live in this shard; None: all.
     """
     if form.varies:
-        return _pending(ch, form, algorithm, args, often, always, local)
+        return _pending(ch, form, algorithm, args, always, local)
     size, fold = ch.size, form.fold(args)
-    if getattr(algorithm, "func", algorithm) not in _KNOWN or (fold is not None and not foldable(fold)):
+    if fold is not None and not foldable(fold):
         return None
     unit = 0 if fold is None else fold.unit_bytes
     key = form.key(args)
@@ -74,11 +64,7 @@ def bind(
         far = varied or not ch.comm.fabric.equally_far
         return None if far and schedule.messages > _MOST_COSTS else _batch(ch, schedule, local)
     listed = tree(algorithm, size, shape)
-    if listed is None and often and (always or not form.many_results or size <= _MOST_LISTS):
-        listed = _compiled(algorithm, size, form, shape, unit)
     if listed is None or listed.content.total_bytes > _MOST_BYTES:
-        return None
-    if listed.early and ch.comm.fabric.trace is not None:  # when such a receive is posted is not known
         return None
     return _batch(ch, listed, local) if always or listed.messages >= 8 * listed.depth else None
 
@@ -94,7 +80,6 @@ def _pending(
     form: Form,
     algorithm: Callable[..., Any],
     args: tuple[Any, ...],
-    often: bool,
     always: bool,
     local: Any,
 ) -> Pending | None:
@@ -111,7 +96,7 @@ def _pending(
     if form not in (PACKED, PACKED_PARTS):
         fits = algorithm in EXCHANGES and size * size <= MOST_MESSAGES
         return VariedExchange(ch, local, algorithm) if fits else None
-    options: Any = {"often": often, "always": always, "local": local}
+    options: Any = {"always": always, "local": local}
     if form is PACKED:
         given = b"", equal_sizes(_HEAD_BYTES, size)
         first = bind(ch, BLOCKS, pick(comm, "allgather", _HEAD_BYTES), given, **options)
@@ -119,17 +104,3 @@ def _pending(
     blocks = EqualBlocks(b"", _HEAD_BYTES, size)
     first = bind(ch, PARTS, pick(comm, "alltoall", _HEAD_BYTES), (blocks,), **options)
     return PickleExchange(ch, local, first) if isinstance(first, Batch) else None
-
-
-@lru_cache(maxsize=64)
-def _compiled(algorithm: Callable[..., Any], size: int, form: Form, key: Any, unit_bytes: int) -> Listed | None:
-    """Return the schedule of an algorithm on so many ranks; None also where a rank may leave before others enter."""
-    fold = SymbolicFold(unit_bytes, True)
-    whole = (key, fold) if unit_bytes else key
-    recording = record(
-        size,
-        form.sizes(whole, size),
-        lambda ch, recording: algorithm(ch, *form.symbols(whole, recording, ch.rank, fold)),
-    )
-    schedule = None if recording is None else compiled(recording)
-    return schedule if schedule is not None and all_need_all(schedule.stage) else None

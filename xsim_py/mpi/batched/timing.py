@@ -176,22 +176,19 @@ class _Ranks:
         self, stage: Stage, costs: Costs, first: Numbers, taken: Numbers
     ) -> tuple[Numbers, RendezvousMoments]:
         """Return the key of each message, and what has become of those above the threshold."""
-        x = stage.exchanges()
+        sent, received = stage.exchanges()
         rendezvous, answer = np.broadcast_to(costs.rendezvous, len(stage)), taken + costs.answer_ps
-        requesting, answering = rendezvous[x.sent] & x.sends, rendezvous[x.received] & x.takes
-        used = x.sends + 2 * requesting + answering
-        so_far = np.cumsum(used) - used
-        begins = np.flatnonzero(np.diff(x.rank, prepend=-1))
-        so_far -= np.repeat(so_far[begins], np.diff(np.append(begins, len(used))))
-        key = self.key[x.rank] + so_far + x.sends  # of each exchange, when it has begun
-        np.add.at(self.key, x.rank, used)
-        own: Numbers = key[x.sent_in]
-        request, answered = first[x.received], answer[x.sent]
-        earlier = own[x.received] <= key[x.taken_in[x.sent]]
+        sends = sent >= 0
+        requesting, answering = rendezvous[sent] & sends, rendezvous[received] & (received >= 0)
+        key = self.key + sends  # of each rank, when it has sent
+        self.key = key + 2 * requesting + answering
+        own: Numbers = key[stage.source]
+        request, answered = first[received], answer[sent]
+        earlier = own[received] <= key[stage.dest[sent]]
         hears_first = (request < answered) | ((request == answered) & earlier)
         data_key = key + 1 + (answering & hears_first)
         answer_key = key + 1 + 2 * (requesting & ~hears_first)
-        return own, RendezvousMoments(answer, answer_key[x.taken_in], data_key[x.sent_in])
+        return own, RendezvousMoments(answer, answer_key[stage.dest], data_key[stage.source])
 
     def _happens(self, ranks: Numbers, when: Numbers, key: Numbers) -> None:
         """Keep the time and the key of each one's last event: something comes, or has left."""

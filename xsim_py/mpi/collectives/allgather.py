@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xsim_py.mpi.collectives import bcast as bcasts
 from xsim_py.mpi.collectives import gather as gathers
-from xsim_py.mpi.collectives.channel import Bcast, Channel, Gather, blocks_of, join
+from xsim_py.mpi.collectives.channel import Bcast, Channel, Gather, blocks_of
 
 
 def linear(
@@ -21,7 +21,7 @@ def linear(
     `choose` puts in the gather and the broadcast that it would choose by themselves.
     """
     blocks = gather(ch, data, 0)
-    whole = None if blocks is None else join(blocks)
+    whole = None if blocks is None else b"".join(blocks)
     return blocks_of(bcast(ch, whole, 0, sum(sizes)), sizes)
 
 

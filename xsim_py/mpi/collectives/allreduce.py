@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from xsim_py.mpi.collectives import bcast as bcasts
 from xsim_py.mpi.collectives import reduce as reduces
-from xsim_py.mpi.collectives.channel import Bcast, Channel, Fold, Reduce, block_sizes, cut, floor_power, join
+from xsim_py.mpi.collectives.channel import Bcast, Channel, Fold, Reduce, block_sizes, cut, floor_power
 from xsim_py.mpi.collectives.halving import fold_in, halve, real_rank, virtual_rank
 from xsim_py.mpi.collectives.reduce_scatter import ring_from
 
@@ -70,7 +70,7 @@ def _ring_collect(ch: Channel, block: bytes) -> bytes:
     for step in range(size - 1):
         block = ch.sendrecv(right, block, left)
         blocks[rank - step] = block  # a negative index is the ring's wrap-around
-    return join(blocks)
+    return b"".join(blocks)
 
 
 def _ring(ch: Channel, data: bytes, fold: Fold, phases: int) -> bytes:
@@ -80,7 +80,7 @@ def _ring(ch: Channel, data: bytes, fold: Fold, phases: int) -> bytes:
     blocks = cut(data, block_sizes(len(data), unit_bytes=unit, blocks=size))
     parts = [cut(block, block_sizes(len(block), unit_bytes=unit, blocks=phases)) for block in blocks]
     done = [ring_from(ch, [part[phase] for part in parts], fold, rank) for phase in range(phases)]
-    return _ring_collect(ch, join(done))
+    return _ring_collect(ch, b"".join(done))
 
 
 def ring(ch: Channel, data: bytes, fold: Fold) -> bytes:

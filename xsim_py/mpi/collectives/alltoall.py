@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xsim_py.mpi.collectives.channel import Channel, cut, join
+from xsim_py.mpi.collectives.channel import Channel, cut
 
 BATCH_RANKS = 32
 
@@ -83,7 +83,7 @@ def bruck(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = Non
     while distance < size:
         moved = [index for index in range(size) if index & distance]
         theirs = ch.sendrecv(
-            (rank + distance) % size, join([blocks[index] for index in moved]), (rank - distance) % size
+            (rank + distance) % size, b"".join([blocks[index] for index in moved]), (rank - distance) % size
         )
         for index, block in zip(moved, cut(theirs, [block_bytes] * len(moved)), strict=True):
             blocks[index] = block

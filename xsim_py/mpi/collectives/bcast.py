@@ -10,7 +10,7 @@ tree reaches rank v after bits(v) o + ones(v) l, hence k (o + l) for p = 2**k.
 from __future__ import annotations
 
 from xsim_py.mpi.collectives import trees
-from xsim_py.mpi.collectives.channel import Bytes, Channel, join, send_all
+from xsim_py.mpi.collectives.channel import Bytes, Channel, send_all
 
 PIPELINE_SEGMENT_BYTES = 1 << 16
 
@@ -62,7 +62,7 @@ def pipeline(
         assert segment is not None
         send_all(ch, children, segment)
         segments.append(segment)
-    return join(segments)
+    return b"".join(segments)
 
 
 def binary_tree(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
@@ -207,4 +207,4 @@ def scatter_allgather_ring(ch: Channel, data: Bytes, root: int, size_bytes: int)
     for step in range(1, size):
         block = ch.sendrecv(right, block, left)
         blocks[me - step] = block  # a negative index is the ring's wrap-around
-    return join(blocks)
+    return b"".join(blocks)

@@ -174,16 +174,6 @@ def receive_all(ch: Channel, sources: Sequence[int]) -> list[bytes]:
     return cast("list[bytes]", ch.wait([ch.irecv(source) for source in sources]))
 
 
-def join(parts: Sequence[bytes]) -> bytes:
-    """All `parts` as one."""
-    try:
-        return b"".join(parts)
-    except TypeError:  # symbols that stand for bytes, see `mpi.batched.recording`
-        symbol = next(part for part in parts if not isinstance(part, bytes))
-        joined: bytes = symbol.join(parts)
-        return joined
-
-
 def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
     """Cut `data` into consecutive pieces of the given sizes in bytes."""
     ends = list(accumulate(sizes, initial=0))

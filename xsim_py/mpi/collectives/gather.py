@@ -8,7 +8,7 @@ for p ranks that enter together; k = floor(log2 p). `linear` takes blocks of any
 from __future__ import annotations
 
 from xsim_py.mpi.collectives import trees
-from xsim_py.mpi.collectives.channel import Channel, cut, join, receive_all
+from xsim_py.mpi.collectives.channel import Channel, cut, receive_all
 
 
 def linear(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
@@ -23,7 +23,7 @@ def binomial(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
     """Up the in-order binomial tree, runs of blocks growing: k l, p-1 messages. Open MPI 2."""
     size = ch.size
     parent, children = trees.in_order_binomial(ch.rank, size, root)
-    run = join([data, *receive_all(ch, children)])
+    run = b"".join([data, *receive_all(ch, children)])
     if parent >= 0:
         ch.send(parent, run)
         return None

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from xsim_py.mpi.collectives import reduce as reduces
 from xsim_py.mpi.collectives import scatter as scatters
 from xsim_py.mpi.collectives.bcast import stranded_peers
-from xsim_py.mpi.collectives.channel import Channel, Fold, Reduce, Scatter, cut, floor_power, join
+from xsim_py.mpi.collectives.channel import Channel, Fold, Reduce, Scatter, cut, floor_power
 
 
 def nonoverlapping(
@@ -29,7 +29,7 @@ def nonoverlapping(
 
     `choose` puts in the reduction and the scatter that it would choose by themselves.
     """
-    whole = reduce(ch, join(parts), fold, 0)
+    whole = reduce(ch, b"".join(parts), fold, 0)
     return scatter(ch, None if whole is None else cut(whole, map(len, parts)), 0)
 
 
@@ -62,7 +62,7 @@ def _fold_in(ch: Channel, parts: Sequence[bytes], fold: Fold, extra: int) -> lis
     """
     rank = ch.rank
     if rank < 2 * extra:
-        whole = join(parts)
+        whole = b"".join(parts)
         if rank & 1:
             parts = cut(fold(ch.recv(rank - 1), whole), map(len, parts))
         else:
@@ -79,8 +79,8 @@ def _halve(ch: Channel, groups: Sequence[bytes], fold: Fold, peer: int, upper: b
     """Exchange halves of the groups with `peer`; the upper of the two ranks keeps the upper half: l."""
     half = len(groups) // 2
     kept, given = (groups[half:], groups[:half]) if upper else (groups[:half], groups[half:])
-    theirs = ch.sendrecv(peer, join(given), peer)
-    mine = join(kept)
+    theirs = ch.sendrecv(peer, b"".join(given), peer)
+    mine = b"".join(kept)
     return cut(fold(theirs, mine) if upper else fold(mine, theirs), map(len, kept))
 
 
@@ -155,7 +155,7 @@ def recursive_doubling(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes
         mine, other = rank & -mask, peer & -mask  # first ranks of the two subtrees
         theirs = None
         if peer < size:
-            theirs = ch.sendrecv(peer, join(parts[:mine] + parts[mine + mask :]), peer)
+            theirs = ch.sendrecv(peer, b"".join(parts[:mine] + parts[mine + mask :]), peer)
         for sends, stranded in stranded_peers(rank, mask, size):
             if not sends:
                 theirs = ch.recv(stranded)
@@ -163,7 +163,7 @@ def recursive_doubling(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes
                 ch.send(stranded, theirs)
         if theirs is not None:
             kept = parts[:other] + parts[other + mask :]
-            own = join(kept)
+            own = b"".join(kept)
             folded = cut(fold(own, theirs) if mine < other else fold(theirs, own), map(len, kept))
             parts = folded[:other] + parts[other : other + mask] + folded[other:]
         mask <<= 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xsim_py.mpi.collectives import trees
-from xsim_py.mpi.collectives.channel import Channel, join
+from xsim_py.mpi.collectives.channel import Channel
 
 
 def linear(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
@@ -40,7 +40,7 @@ def binomial(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
     parent, children = trees.in_order_binomial(ch.rank, size, root)
     if parent < 0:
         assert parts is not None
-        run = join([*parts[root:], *parts[:root]])
+        run = b"".join([*parts[root:], *parts[:root]])
         blocks = size
     else:
         run = ch.recv(parent)

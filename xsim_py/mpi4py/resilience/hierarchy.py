@@ -223,10 +223,7 @@ def _hand_out(comm: Communicator, name: str, data: bytes | None, root: int, size
 
     def body(ch: Any) -> Any:
         algorithm = plans.algorithm_for(ch, "bcast", size_bytes)
-        if algorithm in forms.SOME_NEED_ALL:
-            taken = perform(ch, forms.FROM_ROOT, algorithm, data, root, size_bytes)
-        else:
-            taken = algorithm(ch, data, root, size_bytes)
+        taken = algorithm(ch, data, root, size_bytes)
         return data if taken is None else taken
 
     found: bytes = _recorded(
@@ -240,8 +237,6 @@ def _collect(comm: Communicator, name: str, data: bytes, fold: Any, said: str, r
 
     def body(ch: Any) -> bytes | None:
         algorithm = plans.algorithm_for(ch, "reduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
-        if algorithm in forms.SOME_NEED_ALL:
-            return perform(ch, forms.TO_ROOT, algorithm, data, fold, root)  # type: ignore[no-any-return]
         return algorithm(ch, data, fold, root)  # type: ignore[no-any-return]
 
     found: bytes | None = _recorded(comm, note(name, plans.root_of(comm, root), len(data), said), body, len(data))
