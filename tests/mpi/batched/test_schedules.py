@@ -13,6 +13,7 @@ from xsim_py import simulate
 from xsim_py.mpi.batched.batch import Batch
 from xsim_py.mpi.batched.formulas import formula
 from xsim_py.mpi.batched.meeting import Meeting
+from xsim_py.mpi.batched.meetings import Meetings
 from xsim_py.mpi.batched.timing import Costs, Times
 from xsim_py.mpi.batched.trees import _PARENTS, ArrayTree, tree
 from xsim_py.mpi.checksum import crc32
@@ -164,6 +165,36 @@ def test_trees_of_all_ranks_are_those_of_each(shape, size):
     assert [(parent, tuple(children.tolist())) for parent, children in found] == [
         shape(rank, size, 0) for rank in range(size)
     ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm", "call", "computed"),
+    [
+        ("barrier", "bruck", "Barrier()", True),
+        ("barrier", "double_ring", "Barrier()", False),
+        ("allreduce", "nonoverlapping", "Allreduce(one, other)", True),
+        ("allreduce", "ring", "Allreduce(one, other)", False),
+        ("allgatherv", "ring", "Allgatherv(one[:1], other)", True),
+        ("allgatherv", "linear", "Allgatherv(one[:1], other)", False),
+        ("reduce_scatter_block", "ring", "Reduce_scatter_block(one, other[:1])", False),
+        ("bcast", "scatter_allgather", "Bcast(one)", False),
+        ("scan", "recursive_doubling", "Scan(one, other)", False),
+    ],
+)
+def test_algorithms_without_a_formula_go_message_by_message(operation, algorithm, call, computed, monkeypatch):
+    done = []
+    finish = Meetings.finish
+    monkeypatch.setattr(Meetings, "finish", lambda it, call: (done.append(call.note.name), finish(it, call)))
+    code = f"""if True:
+        import numpy
+        from mpi4py import MPI
+        one, other = numpy.ones(8), numpy.zeros(8)
+        for _ in range(4):
+            MPI.COMM_WORLD.{call}
+    """
+    machine = {"network": {"latency": "1us"}, "mpi": {"collectives": {operation: algorithm}}}
+    simulate(code, kind="code", ranks=8, machine=machine, collectives="arrays")
+    assert len(done) == (4 if computed else 0), done
 
 
 @pytest.mark.parametrize("shards", [1, 2])
