@@ -336,3 +336,18 @@ def test_objects_of_packages_are_not_asked_for_their_attributes():
     tables = list(shared_state._tables(package))
     object.__setattr__(touchy, "kept", 2)
     assert [name for table in tables for name, _, _ in table.changes()] == ["package.touchy"]
+
+
+@pytest.mark.parametrize(
+    ("most", "said"), [(10, "changed at "), (1, "as 3 lines of private packages were not searched")]
+)
+def test_where_the_search_stops_at_its_limit_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, said: str
+):
+    monkeypatch.setattr(writing_lines, "_MOST_LINES", most)
+    helper = tmp_path / "site-packages" / "helper.py"
+    helper.parent.mkdir()
+    helper.write_text("from mpi4py import MPI\n\ndef late(pkg):\n    pkg.settings['rank'] = 1\n")
+    (warning,) = run(tmp_path, "import helper; comm.Barrier(); helper.late(pkg)").result.warnings
+    name = "common_to_all.settings" if most == 10 else "perhaps 1 more names of packages"
+    assert warning.startswith(f"shared by ranks: {name}, {said}")

@@ -456,6 +456,7 @@ class _Sharing:
         lines = ProgramLines(dict.fromkeys(code.co_filename for code in self.codes.values()), is_stopped)
         found: dict[str, Any] = {}
         perhaps: dict[str, Flag] = {}
+        unsure = 0
         for name, change in changes.items():
             module, last = change.table.module, name.rpartition(".")[2]
             owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
@@ -465,11 +466,16 @@ class _Sharing:
                 found[name] = line or line_in_package(last, str(getattr(module, "__file__", "")))
                 if line is None and not change.ranks:
                     perhaps[name] = Flag(module.__name__, last, change.now)
+            else:
+                unsure += line is None and change.matters(by_program=True)
         settled = flags(perhaps, [] if is_stopped() else _files())
         said = {}
         for name in found.keys() - settled:
             place = "" if found[name] is None else f"{shown(found[name][0], self._start)}:{found[name][1]}"
             said[name] = self._sentence(name, changes[name].ranks, place)
+        if unsure and lines.unread:
+            why = f"as {lines.unread:,} lines of private packages were not searched; use --isolation process"
+            said[f"perhaps {unsure:,} more names of packages"] = why
         return said
 
     def _sentence(self, name: str, ranks: list[int], place: str) -> str:

@@ -42,15 +42,21 @@ class ProgramLines:
         The program's own, and then those of private packages, of which the first `_MOST_LINES` lines are read.
     is_stopped : callable
         Tells whether the run is to end.
+
+    Attributes
+    ----------
+    unread : int
+        How many lines of private packages are left unread.
     """
 
     def __init__(self, files: Iterable[str], is_stopped: Callable[[], bool]) -> None:
         self._whole: dict[str, Line] = {}
         self._attributes: dict[tuple[str, str], Line] = {}
-        left = _MOST_LINES
+        left, self.unread = _MOST_LINES, 0
         for file in sorted(files, key=of_program, reverse=True):
             lines = linecache.getlines(file)
             if not of_program(file):
+                self.unread += max(len(lines) - left, 0)
                 lines = lines[:left]
                 left -= len(lines)
             if is_stopped():
