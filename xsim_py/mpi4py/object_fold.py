@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from xsim_py.mpi.batched.pending import senders_up
+from xsim_py.mpi.collectives.trees import senders_up
 
 from .op import INSTANCES, Op
 from .pickling import dump, is_usual

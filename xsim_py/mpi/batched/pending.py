@@ -18,6 +18,7 @@ from xsim_py.mpi.calls import pick
 from xsim_py.mpi.collectives import allgather, alltoall
 from xsim_py.mpi.collectives.channel import SharedBlocks
 from xsim_py.mpi.collectives.substitutes import final
+from xsim_py.mpi.collectives.trees import senders_up
 
 from .batch import Batch
 from .costs import MessageCosts
@@ -264,19 +265,6 @@ class ObjectReduction(_Pending):
         broadcasts = tuple(pick(self._comm, "bcast", size_bytes) for size_bytes in (_HEAD_BYTES, len(pickles[-1])))
         known = _up_and_down(self._size, broadcasts)
         return None if known is None else self._batch(known.of(_Announced(pickles, self._size), broadcasts))
-
-
-def senders_up(size: int) -> Iterator[tuple[int, int]]:
-    """Give the rounds of a reduction of objects: how far below each sender its receiver is, and the sender.
-
-    As in mpi4py all ranks take part in all rounds, also those that have sent already.
-    """
-    distance = 1
-    while distance < size:
-        for rank in range(distance, size):
-            if rank & distance:
-                yield distance, rank
-        distance <<= 1
 
 
 class _Announced:

@@ -10,6 +10,7 @@ a tree of `height` h takes h latencies, because sending to many children costs a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -120,3 +121,16 @@ def in_order_binary(rank: int, size: int) -> Tree:
             return parent, children
         parent = top
         low, top = (middle, top - 1) if rank >= middle else (low, middle - 1)
+
+
+def senders_up(size: int) -> Iterator[tuple[int, int]]:
+    """Give the rounds of a reduction of objects: how far below each sender its receiver is, and the sender.
+
+    As in mpi4py all ranks take part in all rounds, also those that have sent already.
+    """
+    distance = 1
+    while distance < size:
+        for rank in range(distance, size):
+            if rank & distance:
+                yield distance, rank
+        distance <<= 1
