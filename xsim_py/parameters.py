@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xsim_py.code_origin import package_name
 from xsim_py.errors import ConfigError, close_match
-from xsim_py.findings import Checks, chosen
 from xsim_py.input_files import is_file
 from xsim_py.units import PS_PER_S, parse_time_ps
 
 if TYPE_CHECKING:
+    from xsim_py.findings import Checks
     from xsim_py.schedules import MatchSchedule
 
 ALGORITHMS: Final = ("tuned", "ftco")
@@ -228,6 +228,10 @@ def _flag(value: Any) -> bool:
 
 def _check(value: Any) -> Checks | None:
     """Return what is reported of the program's use of MPI; None if it is not checked."""
+    if value is False:
+        return None
+    from xsim_py.findings import Checks, chosen  # most runs are not checked, and should start quickly
+
     if isinstance(value, Checks):
         return value
     if isinstance(value, str | list | tuple):
