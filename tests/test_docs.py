@@ -141,7 +141,10 @@ def add_to(add_parser) -> argparse.ArgumentParser:
 def test_the_reference_has_every_option_and_no_other(command: str, add_parser):
     cells = [cell for row in rows(DOCS / "reference" / "cli.md", f"xsim {command}") for cell in row]
     written = {
-        word for cell in cells for code in re.findall(r"`([^`]*)`", cell) for word in re.findall(r"^-[\w=,.\[\]-]+", code)
+        word
+        for cell in cells
+        for code in re.findall(r"`([^`]*)`", cell)
+        for word in re.findall(r"^-[\w=,.\[\]-]+", code)
     }
     assert written | {"-h", "--help"} == options_of(add_parser)
 
