@@ -119,7 +119,7 @@ def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any
         if operation is not None:
             return operation
         now = _numbers(comm)
-        counted = set() if comm.fabric.meetings is None else comm.fabric.meetings.counted
+        counted = comm.fabric.order.counted
         counted.add(comm)
         _set_numbers(comm, first)
         try:

@@ -445,9 +445,10 @@ def test_who_has_left_before_another_dies_has_answered_and_sent(monkeypatch: pyt
     assert len(gone) == 4
 
 
+@pytest.mark.parametrize("rank", [0, 2])
 @pytest.mark.parametrize("shards", [1, 2, 3])
-def test_a_persistent_collective_that_does_not_fit_the_others(shards: int) -> None:
-    check([Step("odd", 1)], MACHINES["plain"], 4, shards=shards)  # each start counted the rank once more
+def test_a_persistent_collective_that_does_not_fit_the_others(rank: int, shards: int) -> None:
+    check([Step("odd", 1, rank=rank)], MACHINES["plain"], 4, shards=shards)  # each start counted the rank once more
 
 
 @pytest.mark.parametrize("shards", [1, 2])

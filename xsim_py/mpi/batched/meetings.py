@@ -73,8 +73,6 @@ class Meetings(WayBack):
         Whether all calls that come go message by message: something has been put off, and is to find nobody waiting.
     deaths : dict
         When ranks are to die, by their numbers: those that are known in all shards.
-    counted : set
-        The communicators on which a rank begins something that it has begun before: it starts a persistent collective.
     """
 
     def __init__(self, fabric: Fabric, *, always: bool) -> None:
@@ -82,7 +80,6 @@ class Meetings(WayBack):
         self.least_ranks = 2 if always else _LEAST_RANKS
         self.always = always
         self.deaths: dict[int, int] = {}
-        self.counted: set[Communicator] = set()
         self._found: dict[Any, Pending | None] = {}  # by context and signature
         self._missed: dict[Any, int] = {}
         self._sound: dict[int, int] = {}  # of a communicator, how many were dead when no member was; -1: one is
@@ -94,7 +91,7 @@ class Meetings(WayBack):
 
     def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting | None:
         """Return the meeting of a collective that a rank begins; ranks in different ones find out by messages."""
-        if self.counted and comm in self.counted:
+        if comm in self.fabric.order.counted:
             return None
         call = self.calls.get(where)
         if call is None:

@@ -71,9 +71,16 @@ class Opened:
 
 
 class CallOrder:
-    """The calls that ranks of one shard have begun; see the module."""
+    """The calls that ranks of one shard have begun; see the module.
+
+    Attributes
+    ----------
+    counted : set
+        The communicators on which a rank begins something that it has begun before: it starts a persistent collective.
+    """
 
     def __init__(self, fabric: Fabric) -> None:
+        self.counted: set[Any] = set()
         self._fabric = fabric
         self._open: dict[tuple[int, int], Opened] = {}
         self._last: deque[tuple[tuple[int, int], Opened]] = deque(maxlen=_MOST_KEPT)
@@ -82,6 +89,8 @@ class CallOrder:
 
     def begin(self, comm: Any, number: int, note: Any) -> None:
         """Note that the running rank begins a call."""
+        if comm in self.counted:
+            return
         where = comm.cid, number
         first = self._open.get(where)
         if first is None:
