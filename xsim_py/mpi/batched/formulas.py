@@ -78,10 +78,34 @@ class Rounds(CollectiveSchedule):
 
 
 class Doubling(Rounds):
-    """Recursive doubling on a power of two: in round k with rank xor 2**k. Without content."""
+    """Recursive doubling: in round k with rank xor 2**k. Without content.
+
+    The ranks beyond a power of two report to a partner first, which answers last.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._power = floor_power(size)
+        super().__init__(size)
+
+    def _rounds(self) -> int:
+        return self._power.bit_length() - 1
 
     def dest(self, turn: int) -> Numbers:
-        return self.ranks ^ (1 << turn)
+        return self.ranks[: self._power] ^ (1 << turn)
+
+    def stages(self) -> Iterator[Stage]:
+        ranks, beyond = self.ranks[: self._power], self.ranks[self._power :]
+        partners = ranks[: len(beyond)]
+        if len(beyond):
+            yield Stage(self.size, beyond, partners, 0)
+        for turn in range(self.rounds):
+            yield Stage(self.size, ranks, self.dest(turn), self.size_bytes(turn))
+        if len(beyond):
+            yield Stage(self.size, partners, beyond, 0)
+
+    @property
+    def messages(self) -> int:
+        return self.rounds * self._power + 2 * (self.size - self._power)
 
 
 class DoublingFold(Rounds):
@@ -527,7 +551,7 @@ _GATHERS: dict[Any, type[Gather]] = {
     allgather.neighbor: NeighborGather,
 }
 _FOLDS = {allreduce.recursive_doubling: DoublingFold, allreduce.rabenseifner: Rabenseifner}
-_BARRIERS = {barrier.bruck: Rounds, barrier.recursive_doubling: Doubling}
+_BARRIERS: dict[Any, Callable[[int], Rounds]] = {barrier.bruck: Rounds, barrier.recursive_doubling: Doubling}
 EXCHANGES: dict[Any, type[Exchange]] = {
     alltoall.pairwise: Exchange,
     alltoall.linear: LinearExchange,
@@ -563,7 +587,7 @@ def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: in
     if algorithm in _GATHERS:
         return gather(algorithm, shape)
     if algorithm in _BARRIERS:
-        return _BARRIERS[algorithm](size) if power or algorithm is barrier.bruck else None
+        return _BARRIERS[algorithm](size)
     if algorithm in _FOLDS:
         whole = algorithm is allreduce.recursive_doubling or (power and shape and not shape % (size * unit_bytes))
         return _FOLDS[algorithm](size, shape) if whole else None
