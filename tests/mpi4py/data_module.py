@@ -6,14 +6,14 @@ import sys
 from types import ModuleType
 
 from xsim_py.mpi import constants, errors
-from xsim_py.mpi4py import datatype, memory, op, pickling
+from xsim_py.mpi4py import comm, datatype, memory, op, pickling
 
 
 def simulated() -> ModuleType:
     module = ModuleType("mpi4py.MPI")
     names = {name: value for name, value in vars(constants).items() if name.isupper()}
     names |= datatype.INSTANCES | op.INSTANCES | {name: getattr(memory, name) for name in memory.__all__}
-    names |= {"Datatype": datatype.Datatype, "Op": op.Op, "Exception": errors.Exception, "COMM_SELF": None}
+    names |= {"Datatype": datatype.Datatype, "Op": op.Op, "Exception": errors.Exception, "COMM_SELF": comm.COMM_SELF}
     names |= {"Pickle": pickling.Pickle, "pickle": pickling.pickle, "_datatype_create": datatype._datatype_create}
     vars(module).update(names)
     for face in (datatype.Datatype, op.Op):

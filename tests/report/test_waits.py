@@ -80,7 +80,7 @@ def test_a_send_that_is_answered_waits_for_a_late_receiver(name, size_bytes, sha
 
 
 @pytest.mark.parametrize("collectives", ["messages", "arrays"])
-@pytest.mark.parametrize("name", ["Barrier", "allreduce"])
+@pytest.mark.parametrize("name", ["Barrier", "Allreduce"])
 def test_all_wait_for_the_last_one_in_a_collective(name, collectives):
     def program():
         from mpi4py import MPI
@@ -88,7 +88,7 @@ def test_all_wait_for_the_last_one_in_a_collective(name, collectives):
         comm = MPI.COMM_WORLD
         if comm.rank == 2:
             time.sleep(LATE_S)
-        getattr(comm, name)(*([] if name == "Barrier" else [1]))
+        getattr(comm, name)(*([] if name == "Barrier" else [bytes(8), bytearray(8)]))
 
     rows = table(program, collectives=[collectives])
     assert [row["imbalance"] for row in rows] == [LATE_PS, LATE_PS, 0, LATE_PS]
@@ -102,7 +102,7 @@ def test_all_wait_for_the_last_one_in_a_collective(name, collectives):
         ("bcast", 3, [0, 0, 0, 0]),
         ("gather", 3, [1, 0, 0, 0]),
         ("gather", 0, [0, 0, 0, 0]),
-        ("scan", 1, [0, 0, 1, 1]),
+        ("Scan", 1, [0, 0, 1, 1]),
     ],
 )
 def test_a_rooted_collective_waits_for_those_that_it_needs(call, late, expected):
@@ -112,7 +112,7 @@ def test_a_rooted_collective_waits_for_those_that_it_needs(call, late, expected)
         comm = MPI.COMM_WORLD
         if comm.rank == late:
             time.sleep(LATE_S)
-        getattr(comm, call)(1)
+        getattr(comm, call)(*([bytes(8), bytearray(8)] if call == "Scan" else [1]))
 
     assert [row["imbalance"] for row in table(program)] == [LATE_PS * share for share in expected]
 

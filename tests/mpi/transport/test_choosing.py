@@ -208,5 +208,5 @@ def test_a_line_that_is_no_choice_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_watched_has_one_shard() -> None:
-    with pytest.raises(ConfigError, match="leave out shards"):
+    with pytest.raises(ConfigError, match="drop shards"):
         run(collects, schedule=MatchSchedule({}, watch=True), shards=2)

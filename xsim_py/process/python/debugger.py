@@ -50,7 +50,10 @@ def _inside_simulator(frame: FrameType | None) -> bool:
     while frame is not None:
         if _of_simulator(frame):
             return True
-        if not is_installed(frame.f_code.co_filename):
+        # What `collections.namedtuple` writes is Python's library, too.
+        if not (
+            is_installed(frame.f_code.co_filename) or frame.f_globals.get("__name__", "").startswith("namedtuple_")
+        ):
             return False
         frame = frame.f_back
     return False

@@ -159,7 +159,9 @@ def show_mpi(name: str) -> ModuleType | None:
     if not own and not own.gone and rank is not None:
         rank.modules = None
         rank.bare = rank.main is not None and rank.private_state is None
-    return _real[name]
+    module = _real[name]
+    getattr(module.__spec__, "_initializing", None)  # as Python asks at each import: MPI takes its options then
+    return module
 
 
 def _changing(name: str) -> Rank | None:
