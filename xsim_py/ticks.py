@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import signal
+from functools import cache
 from typing import Final
 
 _MONOTONIC: Final = 1  # the clock's number
@@ -17,6 +18,11 @@ class _TimerTimes(ctypes.Structure):
     """Seconds and nanoseconds between signals, and until the first one (``struct itimerspec``)."""
 
     _fields_ = [(name, ctypes.c_long) for name in ("every_s", "every_ns", "first_s", "first_ns")]
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 class Ticks:
@@ -29,7 +35,7 @@ class Ticks:
     """
 
     def __init__(self, every_s: float) -> None:
-        self._library = ctypes.CDLL(None, use_errno=True)
+        self._library = _c_library()
         self._timer = ctypes.c_void_p()
         create = getattr(self._library, "timer_create", None)  # macOS has none
         self._is_posix = create is not None and create(_MONOTONIC, None, ctypes.byref(self._timer)) == 0

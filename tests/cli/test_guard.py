@@ -22,7 +22,7 @@ FOR_EVER = "if rank == 1: sum(itertools.repeat(0))"
 KEEP = "output that was not written yet is lost (--isolation process keeps it, and the other ranks)"
 CASES = {
     "a call that does not come back": (
-        ["--wall-limit", "300ms"],
+        ["--wall-limit", "1s"],
         FOR_EVER,
         4,
         "the wall limit was reached, and rank 1",

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from xsim_py import vitals
@@ -85,6 +86,11 @@ def watched(
         signal.signal(signal.SIGINT, before[1])
 
 
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
 @contextmanager
 def c_exit_watched(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int], NoReturn]) -> Iterator[None]:
     """Write what was printed, and say who it was, where compiled code calls ``exit``, such as Fortran's STOP.
@@ -102,7 +108,7 @@ def c_exit_watched(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int
     leave : callable
         Called with the exit status; ends the run in all its processes.
     """
-    libc = ctypes.CDLL(None)
+    libc = _libc()
     # Others may not be able to take it back, and Python is no longer there when its own exit comes to it.
     if threading.current_thread() is not threading.main_thread() or not hasattr(libc, "gnu_get_libc_version"):
         yield
