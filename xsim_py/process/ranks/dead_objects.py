@@ -11,7 +11,8 @@ a stack: it unwinds it by an exception, and then runs each ``finally``, each ``e
 * weak references have no callbacks, but for those of the weak containers of Python's library.
 
 Then each greenlet is thrown an exception, and the collector takes what is in cycles; all is put back after that.
-What cannot be freed so stays for ever: greenlets that a program has made itself, and all on an interpreter whose
+What cannot be freed so stays for ever: greenlets that a program has made itself, those whose functions are watched by a
+tracer or coverage on Python 3.12 and later, and all on an interpreter whose
 objects are laid out in another way than this file knows (CPython 3.11 to 3.13).
 """
 
@@ -52,6 +53,7 @@ _ONLY_RAISE = bytes((dis.opmap["RAISE_VARARGS"], 0))
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _ACTIVATION = 3  # of a frame object, the word that points to what the interpreter knows of it
 _MOST_WORDS_OF_A_FRAME = 6  # in which its code is found
+_INSTRUMENTED = frozenset(code for name, code in dis.opmap.items() if name.startswith("INSTRUMENTED_"))
 _CALLBACK = 3  # of a weak reference, as a word of the object
 _MOST_WORDS = 51  # that all type objects have
 _WEAK_CONTAINERS = ("weakref", "_weakrefset")
@@ -106,7 +108,10 @@ def _unwind(dead: list[greenlet], idle: Collection[greenlet]) -> None:
     for each in gc.get_objects():
         if id(each) not in others and _is_suspended(each):
             keep_for_ever(each)
-    dead = [each for each in dead if id(each) in ours]
+    watched = [each for each in dead if id(each) not in ours or any(_is_watched(f.f_code) for f in _frames(each))]
+    for each in watched:
+        keep_for_ever(each)
+        dead.remove(each)
     bare: dict[CodeType, CodeType] = {}
     saved: dict[int, bytes] = {}
     try:
@@ -138,6 +143,15 @@ def _frames(suspended: greenlet) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def _is_watched(code: CodeType) -> bool:
+    """Return whether a tracer, profiler or coverage has instructions of its own in a code (Python 3.12 and later)."""
+    if not _INSTRUMENTED:
+        return False
+    instructions = ctypes.string_at(id(code) + _CODE_BYTES, len(code.co_code))
+    pairs = zip(code.co_code[::2], instructions[::2], strict=True)
+    return any(plain and found in _INSTRUMENTED for plain, found in pairs)  # a cache is 0 as long as it is plain
 
 
 def _code_of(frame: FrameType) -> Any:
