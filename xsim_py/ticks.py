@@ -21,7 +21,8 @@ class _TimerTimes(ctypes.Structure):
 
 
 @cache
-def _c_library() -> ctypes.CDLL:
+def c_library() -> ctypes.CDLL:
+    """Return the C library that this process has loaded; what ctypes makes of it is large, and made once."""
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -35,7 +36,7 @@ class Ticks:
     """
 
     def __init__(self, every_s: float) -> None:
-        self._library = _c_library()
+        self._library = c_library()
         self._timer = ctypes.c_void_p()
         create = getattr(self._library, "timer_create", None)  # macOS has none
         self._is_posix = create is not None and create(_MONOTONIC, None, ctypes.byref(self._timer)) == 0

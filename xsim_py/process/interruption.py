@@ -10,14 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from xsim_py import vitals
 from xsim_py.engine import UNBOUNDED_PS
 from xsim_py.process.output.collector import finish_lines
 from xsim_py.process.ranks import current
-from xsim_py.ticks import Ticks
+from xsim_py.ticks import Ticks, c_library
 from xsim_py.units import format_time
 from xsim_py.vitals import TICK_S
 
@@ -86,11 +85,6 @@ def watched(
         signal.signal(signal.SIGINT, before[1])
 
 
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
-
-
 @contextmanager
 def c_exit_watched(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int], NoReturn]) -> Iterator[None]:
     """Write what was printed, and say who it was, where compiled code calls ``exit``, such as Fortran's STOP.
@@ -108,7 +102,7 @@ def c_exit_watched(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int
     leave : callable
         Called with the exit status; ends the run in all its processes.
     """
-    libc = _libc()
+    libc = c_library()
     # Others may not be able to take it back, and Python is no longer there when its own exit comes to it.
     if threading.current_thread() is not threading.main_thread() or not hasattr(libc, "gnu_get_libc_version"):
         yield

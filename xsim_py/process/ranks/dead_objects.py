@@ -12,8 +12,8 @@ a stack: it unwinds it by an exception, and then runs each ``finally``, each ``e
 
 Then each greenlet is thrown an exception, and the collector takes what is in cycles; all is put back after that.
 What cannot be freed so stays for ever: greenlets that a program has made itself, those whose functions are watched by a
-tracer or coverage on Python 3.12 and later, and all on an interpreter whose
-objects are laid out in another way than this file knows (CPython 3.11 to 3.13).
+tracer or coverage on Python 3.12 and later, and all on an interpreter whose objects are laid out in another way than
+this file knows (CPython 3.11 to 3.13).
 """
 
 from __future__ import annotations
@@ -112,18 +112,18 @@ def _unwind(dead: list[greenlet], idle: Collection[greenlet]) -> None:
     for each in watched:
         keep_for_ever(each)
         dead.remove(each)
-    bare: dict[CodeType, CodeType] = {}
+    bare: dict[int, CodeType] = {}
     saved: dict[int, bytes] = {}
     try:
         for each in dead:
             for frame in _frames(each):
                 code = frame.f_code
+                if id(code) not in bare:  # a copy of what it was before the next lines
+                    bare[id(code)] = code.replace(co_exceptiontable=b"")
                 if of_program(code.co_filename) and (begin := id(code) + _CODE_BYTES) not in saved:
                     saved[begin] = ctypes.string_at(begin, len(code.co_code))
                     ctypes.memmove(begin, _ONLY_RAISE * (len(code.co_code) // 2), len(code.co_code))
-                if code not in bare:
-                    bare[code] = code.replace(co_exceptiontable=b"")
-                _put_code(frame, bare[code])
+                _put_code(frame, bare[id(code)])
             with suppress(BaseException):
                 each.throw()
             if not each.dead:
