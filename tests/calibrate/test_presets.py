@@ -63,7 +63,7 @@ def test_near_nodes_take_what_was_measured_and_far_ones_the_links_more(
         (
             "fattree648",
             [
-                "fat tree of 36 x 18 nodes, 18 spines; ranks a node: 16",
+                "fat tree of 36 x 18 nodes, 18 spines; 16 ranks per node",
                 f"648 nodes and 54 switches, diameter 4, mean distance {(17 * 2 + 630 * 4) / 647:.4f}",
                 f"bisection bandwidth {324 * 54.5 / 1000:.2f} Tbps",
             ],

@@ -51,7 +51,7 @@ def test_check_says_what_a_description_means(capsys: pytest.CaptureFixture[str])
     configuration = config_hash(load_machine("torus3d", overrides={"network.per_hop": "100ns"}))
     assert capsys.readouterr().out == (
         f"torus3d: good; configuration {configuration}\n"
-        "  8x8x8 torus, not twisted; ranks a node: 1, placed block\n"
+        "  8x8x8 torus, not twisted; 1 rank per node, block placement\n"
         "  network:   latency 7 us + 100 ns a hop, bandwidth 8.8 Gbps, rendezvous above 128 KiB\n"
         "  same node: latency 800.8 ns, bandwidth 10.63 Gbps, rendezvous above 128 KiB\n"
         "  512 nodes, diameter 12, mean distance 6.0117\n"

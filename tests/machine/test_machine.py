@@ -24,7 +24,7 @@ def test_a_machine_without_a_size_grows_with_its_ranks() -> None:
     assert machine("gige", ranks=7).nodes == 7
     assert machine("gige", ranks=7, machine__cores_per_node=4).nodes == 2
     assert (machine("shmem", ranks=7).nodes, machine("shmem", ranks=7).cores_per_node) == (1, 7)
-    assert str(machine("torus3d", ranks=1000)) == "10x10x10 torus, not twisted; ranks a node: 1, placed block"
+    assert str(machine("torus3d", ranks=1000)) == "10x10x10 torus, not twisted; 1 rank per node, block placement"
     twisted = machine("torus3d", ranks=128, topology__twist="half")
     assert str(twisted.topology) == "8x4x4 torus, twisted: y shifts x by 4, z shifts x by 4"
 

@@ -173,7 +173,7 @@ class Doors(Topology):
     def __str__(self) -> str:
         counts = ((self._nics, "NIC", "NICs"), (self._sockets, "shared memory", "shared memories"))
         words = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
-        return f"{self.inner} with {' and '.join(words)} a node"
+        return f"{self.inner} with {' and '.join(words)} per node"
 
 
 def _door(vertex: int, kind: int, number: int) -> Wire:

@@ -225,4 +225,6 @@ class Machine:
         return groups
 
     def __str__(self) -> str:
-        return f"{self.topology}; ranks a node: {self.cores_per_node}, placed {self.spec.machine.placement}"
+        machine, cores = self.spec.machine, self.cores_per_node
+        placement = machine.placement.replace("_", "-") if machine.rank_file is None else "rank-file"
+        return f"{self.topology}; {cores} rank{'s' if cores > 1 else ''} per node, {placement} placement"
