@@ -1,4 +1,4 @@
-"""Nothing hangs: a program that cannot go on, or does not end, gives a roll-call and its exit status."""
+"""Nothing hangs: a program that cannot go on, or does not end, gives a deadlock report and its exit status."""
 
 import os
 import re

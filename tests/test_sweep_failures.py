@@ -79,7 +79,7 @@ LOST = {"lost": True, "ended": "aborted", "status": 1, "results": frozenset()}
         ({1, 2}, LOST | {"results": frozenset({"6"})}, ""),
         ({1, 2}, LOST | {"results": frozenset({"7"})}, "{'7'} in place of {'6'}"),
         ({1, 3}, LOST | {"results": frozenset({"6"})}, "aborted: "),
-        ({1}, {"ended": "stalled", "said": "roll-call"}, "stalled: roll-call"),
+        ({1}, {"ended": "stalled", "said": "deadlock report"}, "stalled: deadlock report"),
         ({1}, {"results": frozenset({"7"})}, "{'7'} in place of {'6'}"),
         ({1}, {"results": frozenset()}, "set() in place of {'6'}"),
         ({1}, {}, ""),

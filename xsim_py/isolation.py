@@ -93,7 +93,7 @@ class _Absent:
         self.place = place
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """One line for the deadlock report."""
         return self._said
 
 

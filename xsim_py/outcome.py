@@ -1,4 +1,4 @@
-"""From what the shards are left with to the `Result`: totals, tables, warnings, and the deadlock report (roll-call)."""
+"""From what the shards are left with to the `Result`: totals, tables, warnings, and the deadlock report."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_workers_find_the_options_of_their_interpreter(tmp_path: Path):
     assert done.lines == [f"{(here[0] + 1, here[1] + 2, True, here[3])} {here}"]
 
 
-def test_a_task_that_never_ends_is_in_the_roll_call(tmp_path: Path):
+def test_a_task_that_never_ends_is_in_the_deadlock_report(tmp_path: Path):
     done = launch(
         tmp_path,
         """

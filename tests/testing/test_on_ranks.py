@@ -42,7 +42,7 @@ def test_what_fixtures_raise_in_ranks_is_an_error_at_setup_or_teardown(failing: 
     assert "assert 2 == 5" in failing.of("test_raises_and_is_torn_down")
 
 
-def test_a_rank_raises_while_others_wait_and_the_roll_call_says_where(failing: Session):
+def test_a_rank_raises_while_others_wait_and_the_deadlock_report_says_where(failing: Session):
     said = failing.of("test_one_raises")
     assert ">           assert number == 5\nE           assert 1 == 5" in said
     assert "raised on rank 1 of 4" in said
@@ -63,7 +63,7 @@ def test_different_exceptions_are_all_said(failing: Session):
     assert "assert 2 == 5" in said
 
 
-def test_a_deadlock_is_a_failure_with_a_roll_call(failing: Session):
+def test_a_deadlock_is_a_failure_with_a_deadlock_report(failing: Session):
     assert "cycle: rank 0 waits for rank 1 waits for rank 2 waits for rank 0" in failing.of("test_deadlock")
     assert "collective mismatch on MPI_COMM_WORLD" in failing.of("test_mismatch")
 

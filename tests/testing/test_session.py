@@ -34,7 +34,7 @@ def test_a_failure_says_on_which_ranks(failing: Session):
     assert failing.of("test_all_fail_alike").count("assert comm.size == 3") == 1
 
 
-def test_who_waits_for_a_rank_that_has_failed_is_in_the_roll_call(failing: Session):
+def test_who_waits_for_a_rank_that_has_failed_is_in_the_deadlock_report(failing: Session):
     said = failing.of("test_one_raises_while_others_wait")
     assert 'raise ValueError("alone")' in said
     assert "on ranks 0-1, 3 of 4 ---" in said
@@ -216,14 +216,14 @@ def test_where_a_rank_has_not_been_set_up_the_others_have_not_passed():
 
 def test_what_others_have_failed_with_after_the_setup_of_one_is_in_its_report():
     alone = [report("setup", "failed", "error"), report("teardown", "passed")]
-    waits = [report("setup", "passed"), report("call", "failed", "roll-call")]
+    waits = [report("setup", "passed"), report("call", "failed", "deadlock report")]
     made = merged({0: waits, 1: alone, 2: waits}, 3)
     assert [(each.when, each.outcome) for each in made] == [("setup", "failed"), ("teardown", "passed")]
     assert made[0].longrepr == "rank 1 of 3: error"
-    assert made[0].sections == [("on ranks 0, 2 of 3", "roll-call")]
+    assert made[0].sections == [("on ranks 0, 2 of 3", "deadlock report")]
 
 
-def test_who_waits_for_a_rank_whose_fixture_has_raised_is_in_the_roll_call(tmp_path: Path):
+def test_who_waits_for_a_rank_whose_fixture_has_raised_is_in_the_deadlock_report(tmp_path: Path):
     (tmp_path / "test_it.py").write_text(FIXTURES)
     session = run(tmp_path, "--xsim-session", "3")
     said = session.of("ERROR at setup of test_raises")
@@ -258,7 +258,7 @@ def test_it():
 """
 
 
-def test_a_finding_of_a_stall_stands_below_the_roll_call(tmp_path: Path):
+def test_a_finding_of_a_stall_stands_below_the_deadlock_report(tmp_path: Path):
     (tmp_path / "test_it.py").write_text(STALLS)
     session = run(tmp_path, "--xsim-session", "2", "--xsim-check")
     assert "test_it.py:5: ParameterMatching: Comm.recv waits for tag 4" in session.of("test_it")

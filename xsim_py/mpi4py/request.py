@@ -38,7 +38,7 @@ class AnyOf:
         self.operations = operations
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """One line for the deadlock report."""
         first = self.operations[0].describe()
         more = len(self.operations) - 1
         return f"one of {more + 1} requests; the first: {first}" if more else first

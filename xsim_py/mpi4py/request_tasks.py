@@ -217,7 +217,7 @@ class GeneralizedOperation(Operation):
         self.result: Any = None
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """One line for the deadlock report."""
         return "a generalized request, for this rank to call Grequest.Complete"
 
     def outcome(self, status: Status | None) -> Any:

@@ -253,7 +253,7 @@ def stop_mismatch(message: str, reason: Any) -> NoReturn:
     Parameters
     ----------
     reason : object
-        What the roll-call says of the rank: anything with ``describe()``.
+        What the deadlock report says of the rank: anything with ``describe()``.
     """
     fiber = current.running()
     fiber.sync()

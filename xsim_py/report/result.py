@@ -45,7 +45,7 @@ class Result:
     tables : iterable of Table, or mapping of str to Table, optional
         What there is to count, such as ``ranks``, ``pairs`` (messages per pair and size class), ``collectives``.
     report : str, optional
-        The deadlock report (roll-call) of a run that stalled or was stopped, or why it was aborted: who waits for what.
+        The deadlock report of a run that stalled or was stopped, or why it was aborted: who waits for what.
     warnings : iterable of str, optional
         One sentence each, such as a message that nobody received.
     machine, program : str, optional

@@ -29,7 +29,7 @@ class _Holding(Parked):
         self.place = f"after {test}"
 
     def describe(self) -> str:
-        """Return one line for the roll-call."""
+        """Return one line for the deadlock report."""
         return "it has failed there, and waits for the others"
 
 

@@ -6,11 +6,11 @@ have a test are done with it, this session is told of it as if it had run it its
 
 A rank that has failed in a test waits until the others have left that test: on a real MPI it would go on, and its next
 calls would meet the wrong ones of the others. If then nobody can go on any more, or the job comes to an early end in
-another way, the test in which that happened has failed on those ranks, with the roll-call; and the tests that are left
+another way, the test in which that happened has failed on those ranks, with the deadlock report; and the tests that are left
 are run by ranks that are started anew.
+another way, the test in which that happened has failed on those ranks, with the deadlock report; and the tests that are
+left are run by ranks that are started anew.
 
-A suite may give a test another name on each rank, as ``test_it[Rank 3]``. It is known then by the place of its code:
-whoever is in it under another name is waited for, and all its names are told of together.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def _one_of(reports: dict[int, Any], ranks: int) -> Any:
     groups: dict[str, list[int]] = {}
     for rank, each in failed.items():
         groups.setdefault(alike(str(each.longrepr)), []).append(rank)
-    # What was raised stands before a roll-call, which is a text; and in a setup before what was raised later elsewhere.
+    # An exception comes before a deadlock report, which is a text, and in a setup before later exceptions of others.
     keys = {
         rank: (isinstance(each.longrepr, str), getattr(each, "when", "") == "call") for rank, each in failed.items()
     }

@@ -76,7 +76,7 @@ def unmet(port: str) -> None:
     MPI.COMM_WORLD.Accept(MPI.Open_port() + port)
 
 
-def test_who_is_never_met_is_in_the_roll_call() -> None:
+def test_who_is_never_met_is_in_the_deadlock_report() -> None:
     result = simulate(unmet, ranks=2, args=[":9"])
     assert result.ended == "stalled"
     assert "Intracomm.Accept: a Connect at xsim-port:0:0:9" in result.report
@@ -197,7 +197,7 @@ def lonely() -> None:
         server.accept()
 
 
-def test_a_socket_on_which_nothing_comes_stalls_with_a_roll_call() -> None:
+def test_a_socket_on_which_nothing_comes_stalls_with_a_deadlock_report() -> None:
     result = simulate(lonely, ranks=1)
     assert result.ended == "stalled"
     assert "socket.accept: another rank to do its part" in result.report

@@ -48,7 +48,7 @@ print(os.eventfd_read(event), now())
     assert sorted(done.lines) == sorted(2 * lines)
 
 
-def test_a_pipe_to_which_nobody_writes_is_in_the_roll_call(tmp_path: Path):
+def test_a_pipe_to_which_nobody_writes_is_in_the_deadlock_report(tmp_path: Path):
     done = launch(tmp_path, "import os\nreader, writer = os.pipe()\nos.read(reader, 1)\n")
     assert done.result.ended == "stalled"
     assert "rank 0 at 0 s: waits for something to be written into the pipe of descriptor" in done.result.report

@@ -376,7 +376,7 @@ def test_what_each_rank_has_moved_is_counted(tmp_path: Path):
     assert table.rows()[1] == (1, 4, 5000, 5000, (4 * LATENCY_PS + 10_000 * PS_PER_BYTE) / 1e12)
 
 
-def test_a_roll_call_says_who_waits_for_the_storage(tmp_path: Path):
+def test_a_deadlock_report_says_who_waits_for_the_storage(tmp_path: Path):
     result = on_storage(
         tmp_path,
         """

@@ -33,7 +33,7 @@ def test_other_ranks_wait_for_a_shared_module(tmp_path: Path, what: str, shards:
 
 
 @pytest.mark.usefixtures("_nothing_stays")
-def test_the_roll_call_says_who_imports_it(tmp_path: Path):
+def test_the_deadlock_report_says_who_imports_it(tmp_path: Path):
     done = slow(tmp_path, "import zz_slow", init="import threading\nlock = threading.Lock()\nwith lock: lock.acquire()")
     assert done.result.ended == "stalled"
     assert "rank 0 to import zz_slow" in done.result.report

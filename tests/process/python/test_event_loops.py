@@ -82,7 +82,7 @@ print(now())
     assert done.lines == ["set 1.0", "['asyncio_0', 'asyncio_1'] 3.0", "5.0"]
 
 
-def test_a_loop_that_waits_for_nothing_is_in_the_roll_call(tmp_path: Path):
+def test_a_loop_that_waits_for_nothing_is_in_the_deadlock_report(tmp_path: Path):
     done = launch(tmp_path, HEAD + "async def main():\n    await asyncio.Event().wait()\nasyncio.run(main())")
     assert (done.result.ended, done.result.exit_status) == ("stalled", 3)
     assert "rank 0 at 0 s: the event loop of asyncio, for a timer, a socket or another thread" in done.result.report

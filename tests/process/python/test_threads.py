@@ -357,7 +357,7 @@ def test_a_dead_rank_s_threads_are_dead_too(tmp_path: Path):
 
 
 @SHARDS
-def test_threads_that_wait_for_each_other_are_in_the_roll_call(tmp_path: Path, shards: int):
+def test_threads_that_wait_for_each_other_are_in_the_deadlock_report(tmp_path: Path, shards: int):
     done = run(
         tmp_path,
         """

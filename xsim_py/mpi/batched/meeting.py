@@ -168,5 +168,5 @@ class Meeting:
         return [place for place in places if self.fibers[place] is None]
 
     def describe(self) -> str:
-        """Return one line for the roll-call."""
+        """Return one line for the deadlock report."""
         return f"{self.note} on {self.comm.shown.label()}"

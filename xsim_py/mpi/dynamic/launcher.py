@@ -141,7 +141,7 @@ class _Waiting:
         self.answer: Any = None
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """One line for the deadlock report."""
         return self.awaited
 
 
@@ -203,7 +203,7 @@ class Launcher(LibraryPart):
         return {"asked": self._asked, "told": self._told, "born": self._born, "gone": self._gone}
 
     def ask(self, what: str, argument: Any, awaited: str) -> Any:
-        """Have the running fiber ask something and wait for the answer; the roll-call says what is `awaited`."""
+        """Have the running fiber ask something and wait for the answer; the deadlock report says what is `awaited`."""
         fiber = current.running()
         fiber.sync()
         rank, shard = fiber.rank, self.shard

@@ -96,7 +96,7 @@ class FtcoCall(Operation):
         self.session = session
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """One line for the deadlock report."""
         return f"{self.note} on {self.comm.shown.label()}, until all have come or are known to be dead"
 
     def finish(self, error: Exception | None = None) -> None:

@@ -26,7 +26,7 @@ class WindowWait(Send):
     whom : callable
         The ranks in the window that it waits for.
     what : str
-        What they have to do, for the roll-call.
+        What they have to do, for the deadlock report.
     """
 
     __slots__ = ("ready", "what", "whom", "window")
@@ -41,7 +41,7 @@ class WindowWait(Send):
         self.whom = whom
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """One line for the deadlock report."""
         places = sorted(map(self.comm.named, self.whom()))
         who = f"rank{'s' * (len(places) > 1)} {', '.join(map(str, places[:8]))}{', ...' * (len(places) > 8)}"
         return f"{self.name} on {self.comm.shown.label()}: {self.what} {who}"
@@ -70,5 +70,5 @@ class Departure(Operation):
         self.time_ps = time_ps
 
     def describe(self) -> str:
-        """One line for the roll-call."""
+        """One line for the deadlock report."""
         return f"{self.name}: the data to leave"

@@ -16,7 +16,7 @@ GRANTED, REFUSED, DEADLOCK, WAITS = "granted", "refused", "deadlock", "waits"
 
 
 _TOLD = 4
-"""So many who wait hear of it when another has got the lock, for what a roll-call says; all would be too many."""
+"""So many who wait hear of it when another has got the lock, for what a deadlock report says; all would be too many."""
 
 
 class LockRequest(NamedTuple):

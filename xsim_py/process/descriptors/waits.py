@@ -83,7 +83,7 @@ def until(
     timeout_s : float or None
         In seconds of virtual time.
     what : str
-        What the roll-call says of it.
+        What the deadlock report says of it.
     really : callable, optional
         Gives what waits on the wall clock, so many seconds, where only reality can bring it now; else None.
     """

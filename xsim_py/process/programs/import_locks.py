@@ -40,7 +40,7 @@ class _Making:
         self.failed = False
 
     def described(self, _: Rank) -> str:
-        """Return the words of the roll-call for a fiber that waits for this module."""
+        """Return the words of the deadlock report for a fiber that waits for this module."""
         return f"rank {self.fiber.rank.number} to import {self.key[1]}"
 
     def end(self, *, failed: bool) -> None:

@@ -112,7 +112,7 @@ class _AnyLock:
             held.free_ps = fiber.clock_ps if fiber is not None else 0
 
     def described(self, rank: Rank) -> str:
-        """Return the words of the roll-call for a fiber that waits for this lock."""
+        """Return the words of the deadlock report for a fiber that waits for this lock."""
         from .threads import name_of
 
         held = self._in(rank)
@@ -219,7 +219,7 @@ class Notice(Lock):
         return _real(_real_lock()) if waits_for_real_thread(1) else super().__new__(cls)
 
     def described(self, rank: Rank) -> str:
-        """Return the words of the roll-call for a fiber that waits for this lock."""
+        """Return the words of the deadlock report for a fiber that waits for this lock."""
         return "another thread to notify or set what it waits for"
 
 

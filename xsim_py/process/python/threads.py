@@ -75,7 +75,7 @@ class ThreadHandle:
         return self.done
 
     def described(self, _: Rank) -> str:
-        """Return the words of the roll-call for a fiber that waits for the end of this thread."""
+        """Return the words of the deadlock report for a fiber that waits for the end of this thread."""
         return f"the end of thread {self.thread.name}"
 
     def finish(self) -> None:
@@ -138,7 +138,7 @@ def others(rank: Rank) -> dict[Fiber, ThreadHandle]:
 
 
 def name_of(fiber: Fiber) -> str:
-    """Return the name of the thread that a fiber is, as the roll-call prints it."""
+    """Return the name of the thread that a fiber is, as the deadlock report prints it."""
     name: str = _object(_threads(fiber.rank).of(fiber)).name
     return name
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Parked:
-    """The reason why a fiber waits, which the roll-call prints. Most kinds live in `mpi`, where they are understood."""
+    """The reason why a fiber waits, as the deadlock report prints it. Most kinds live in `mpi`."""
 
     __slots__ = ()
 
@@ -110,7 +110,7 @@ class Fiber:
         current.fiber = None
 
     def park(self, reason: Any) -> None:
-        """Give control back to the simulator until `resume`; the reason is what a roll-call shows."""
+        """Give control back to the simulator until `resume`; the reason is what a deadlock report shows."""
         self.waiting = reason
         if _roaming:
             before, self.greenlet = self.greenlet, getcurrent()
