@@ -110,7 +110,7 @@ def _told(row: dict[str, Any], answers: list[bool | str], warnings: list[str]) -
 
 def table(columns: dict[str, list[str]]) -> str:
     """Return the table for the page, with one column for each way."""
-    lines = [f"| | {' | '.join(WAYS[way] for way in columns)} |", f"| --- |{' --- |' * len(columns)}"]
+    lines = [f"| state | {' | '.join(WAYS[way] for way in columns)} |", f"| --- |{' --- |' * len(columns)}"]
     lines += [f"| {' | '.join(cells)} |" for cells in _cells(columns)]
     return "\n".join(lines) + "\n"
 
