@@ -90,7 +90,7 @@ def test_hops_count_in_layers_of_nodes_as_elsewhere() -> None:
         ({"layers": [{"nodes": 2, "latency": "1us"}]}, r"layers\[0\].name: missing"),
         ({"nic": {"both_ways": 0.4}}, "less than 0.5 would be slower than half duplex"),
         ({"nic": {"both_ways": 0.9, "duplex": "half"}}, "leave it out: a half-duplex NIC has half"),
-        ({"nic": {"message_rate": "many"}}, "not a number of messages a second"),
+        ({"nic": {"message_rate": "many"}}, "not a number of messages per second"),
         ({"machine": {"cores_per_node": 8, "sockets_per_node": 2, "nics_per_node": 2}}, "the section nic is missing"),
         ({"same_node": None, "memory": {"bandwidth": "1GB/s"}}, "missing: same_node"),
     ],

@@ -16,14 +16,14 @@ from xsim_py.units import round_half_up
 
 def _own(kind: kinds.Kind, *, key: str = "") -> Any:
     """Make the field of a figure that is the section's where a segment leaves it out."""
-    return option(kind, "As in the section itself, for these sizes.", shown="the section's", key=key)
+    return option(kind, "As in the section, for these sizes.", shown="the section's", key=key)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentSpec:
     """One entry of ``segments``: the figures of messages from one size up to the next entry's."""
 
-    from_bytes: int = option(kinds.SIZE, "The smallest message that has these figures.", default=0, required=True)
+    from_bytes: int = option(kinds.SIZE, "Smallest message size of the segment.", default=0, required=True)
     latency_ps: int | None = _own(kinds.COST)
     ps_per_byte: Fraction | None = _own(kinds.BANDWIDTH, key="bandwidth")
     send_overhead_ps: int | None = _own(kinds.COST)
@@ -37,7 +37,7 @@ class SegmentSpec:
 class ScaleSpec:
     """Section ``network.scale``: factors for all values of a layer, also those of its segments."""
 
-    latency: float = option(up_to(1000), "Factor of the latencies, also that of each hop.", default=1.0, shown="1")
+    latency: float = option(up_to(1000), "Factor of the latencies, including per_hop.", default=1.0, shown="1")
     bandwidth: float = option(up_to(1000), "Factor of the bandwidths.", default=1.0, shown="1")
     overhead: float = option(up_to(1000), "Factor of the overheads and gaps.", default=1.0, shown="1")
 
@@ -56,47 +56,41 @@ class LayerSpec:
 
     latency_ps: int = option(
         kinds.COST,
-        "Time from the end of the injection to the arrival, before any hops. Needed where no segment begins at 0B, and "
-        "there are no times.",
+        "Time from the end of the injection to the arrival, without hops. Required unless a segment begins at 0B "
+        "or there are times.",
         default=0,
         shown="that of the segment from 0B",
     )
     ps_per_byte: Fraction = option(
         kinds.BANDWIDTH,
-        "How fast a rank injects bytes: 1Gbps, 1.25GB/s, or a time per byte such as 6ns/B.",
+        "Injection bandwidth of a rank: 1Gbps, 1.25GB/s, or a time per byte such as 6ns/B.",
         default=Fraction(0),
         shown="unlimited",
         key="bandwidth",
     )
-    send_overhead_ps: int = option(
-        kinds.COST, "Time of the sender's processor for a message (LogP's o).", default=0, shown="0s"
-    )
-    recv_overhead_ps: int = option(kinds.COST, "Time of the receiver's processor for a message.", default=0, shown="0s")
+    send_overhead_ps: int = option(kinds.COST, "Sender CPU time per message (LogP's o).", default=0, shown="0s")
+    recv_overhead_ps: int = option(kinds.COST, "Receiver CPU time per message.", default=0, shown="0s")
     send_overhead_ps_per_byte: Fraction = option(
         kinds.TIME_PER_BYTE,
-        "Time of the sender's processor for each byte (LogGOPS' O).",
+        "Sender CPU time per byte (LogGOPS' O).",
         default=Fraction(0),
         shown="0s/B",
         key="send_overhead_per_byte",
     )
     recv_overhead_ps_per_byte: Fraction = option(
         kinds.TIME_PER_BYTE,
-        "Time of the receiver's processor for each byte.",
+        "Receiver CPU time per byte.",
         default=Fraction(0),
         shown="0s/B",
         key="recv_overhead_per_byte",
     )
-    gap_ps: int = option(
-        kinds.COST, "Least time from one message of a rank to its next (LogP's g).", default=0, shown="0s"
-    )
+    gap_ps: int = option(kinds.COST, "Minimum time between messages of a rank (LogP's g).", default=0, shown="0s")
     eager_threshold_bytes: int | None = option(
         kinds.SIZE_OR_UNLIMITED,
-        "Largest message that is sent without asking; a larger one waits for its receive (rendezvous).",
+        "Largest eager message; larger ones wait for their receive (rendezvous).",
         shown="unlimited",
     )
-    header_bytes: int | None = option(
-        kinds.SIZE, "What each message has on the wire besides its own bytes.", shown="0B"
-    )
+    header_bytes: int | None = option(kinds.SIZE, "Bytes on the wire per message in addition to its data.", shown="0B")
     count_first_byte: bool = option(
         kinds.BOOLEAN,
         "false: the injection of n bytes takes the time of n-1 bytes, as in LogGP.",
@@ -105,12 +99,12 @@ class LayerSpec:
     )
     segments: tuple[SegmentSpec, ...] | None = option(
         ListOf(Section(SegmentSpec), "a list of {from: 8KiB, latency: 2us, bandwidth: 5GB/s}"),
-        "Other figures for messages from some sizes on, in ascending order.",
+        "Different parameters from a message size on, in ascending order.",
         shown="none",
     )
     times: Path | None = option(
         kinds.FILE,
-        "Measured one-way times by size, in place of a bandwidth: a CSV file with columns bytes and seconds (or "
+        "Measured one-way times by size, instead of a bandwidth: a CSV file with columns bytes and seconds (or "
         "median_s); relative to this file.",
         shown="none",
     )
@@ -145,14 +139,14 @@ def _scaled(values: Any, scale: ScaleSpec) -> Any:
 class PlacedLayerSpec(LayerSpec):
     """One entry of ``layers``: what a message costs between ranks that are near each other."""
 
-    name: str = option(kinds.NAME, "What it is called, such as core, socket or cabinet.", default="", required=True)
+    name: str = option(kinds.NAME, "Name, such as core, socket or cabinet.", default="", required=True)
     cores: int | None = option(
         integer(1, 2**31 - 1),
-        "How many cores of a node, one after the other, make one of these.",
-        shown="of a socket its part of the cores of a node",
+        "Number of consecutive cores of a node per unit.",
+        shown="for a socket, its share of the cores of a node",
     )
     nodes: int | None = option(
-        integer(1, 2**31 - 1), "How many nodes, one after the other, make one of these, if it is more than a node."
+        integer(1, 2**31 - 1), "Number of consecutive nodes per unit, for a unit larger than a node."
     )
 
 
@@ -161,24 +155,24 @@ class NicSpec:
     """Section ``nic``: the network interfaces of a node, which its ranks share."""
 
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "Of each, one way.", shown="that of network", key="bandwidth"
+        kinds.BANDWIDTH, "Bandwidth of each, per direction.", shown="that of network", key="bandwidth"
     )
-    latency_ps: int = option(kinds.COST, "What each of the two on the way adds.", default=0, shown="0s")
+    latency_ps: int = option(kinds.COST, "Latency added by each of the two NICs of a message.", default=0, shown="0s")
     message_ps: int = option(
         kinds.MESSAGE_RATE,
-        "How many messages it takes or gives in a second at most.",
+        "Maximum rate of messages sent and received.",
         default=0,
         shown="unlimited",
         key="message_rate",
     )
     duplex: str = option(
         choice("full", "half"),
-        "full: as fast in both directions at a time; half: both share the bandwidth.",
+        "full: both directions at full bandwidth; half: both share it.",
         default="full",
     )
     both_ways: float = option(
         up_to(1),
-        "Which part of its bandwidth a full-duplex one has in each direction while both are busy, 0.5 to 1.",
+        "Fraction of the bandwidth of a full-duplex NIC in each direction while both are busy, 0.5 to 1.",
         default=1.0,
         shown="1",
     )
@@ -190,12 +184,12 @@ class MemorySpec:
 
     ps_per_byte: Fraction = option(
         kinds.BANDWIDTH,
-        "How fast messages go through it, all together.",
+        "Total bandwidth of messages through it.",
         default=Fraction(0),
         required=True,
         key="bandwidth",
     )
-    latency_ps: int = option(kinds.COST, "What it adds to the latency.", default=0, shown="0s")
+    latency_ps: int = option(kinds.COST, "Added latency.", default=0, shown="0s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,37 +197,37 @@ class NoiseSpec:
     """Section ``network.noise``: what is added to messages between nodes by chance, by lognormal laws."""
 
     latency: float | None = option(
-        up_to(1000), "Median of what is added to the latency of each message, as a part of it.", shown="none"
+        up_to(1000), "Median addition to the latency of each message, as a fraction of it.", shown="none"
     )
     bandwidth: float | None = option(
-        up_to(1000), "Median of what is added to the time of its bytes on the wire, as a part of it.", shown="none"
+        up_to(1000), "Median addition to the time of its bytes on the wire, as a fraction of it.", shown="none"
     )
     nodes: float | None = option(
         up_to(1000),
-        "Median of what is added to both for all messages of a node, as a part of them; drawn once for each.",
+        "Median addition to both for all messages of a node, as a fraction of them; drawn once per node.",
         shown="none",
     )
-    sigma: float = option(up_to(10), "Standard deviation of the logarithm of what is added.", default=0.5, shown="0.5")
+    sigma: float = option(up_to(10), "Standard deviation of the logarithm of the addition.", default=0.5, shown="0.5")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeNoiseSpec:
     """Section ``compute.noise``: what is added to computing by chance, as a part of what it takes."""
 
-    work: float | None = option(
-        up_to(1000), "Median of what is added to each piece of computing, as a part of it.", shown="none"
-    )
+    work: float | None = option(up_to(1000), "Median addition to each compute time, as a fraction of it.", shown="none")
     ranks: float | None = option(
-        up_to(1000), "Median of what is added to all that a rank computes; drawn once for each.", shown="none"
+        up_to(1000), "Median addition to all compute times of a rank; drawn once per rank.", shown="none"
     )
     nodes: float | None = option(
-        up_to(1000), "Median of what is added to all that the ranks of a node compute; drawn once.", shown="none"
+        up_to(1000), "Median addition to all compute times of the ranks of a node; drawn once per node.", shown="none"
     )
     law: str = option(
-        choice("lognormal", "exponential"), "The law of what is added; both have the median.", default="lognormal"
+        choice("lognormal", "exponential"),
+        "Distribution of the addition; both have the given median.",
+        default="lognormal",
     )
     sigma: float = option(
-        up_to(10), "Standard deviation of the logarithm of what is added, where it is lognormal.", default=0.5,
+        up_to(10), "Standard deviation of the logarithm of the addition, for lognormal.", default=0.5,
         shown="0.5",
     )  # fmt: skip
 
@@ -245,14 +239,14 @@ class NetworkSpec(LayerSpec):
     per_hop_ps: int = option(kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
     model: str = option(
         choice("loggp"),
-        "How the cost of a message follows from its size; loggp: overheads, gap, bandwidth and latency are constants.",
+        "Cost model; loggp: constant overheads, gap, bandwidth and latency.",
         default="loggp",
     )
     contention: str = option(
         choice("none", "links", "flows"),
-        "links: messages that meet on a link of the network wait for each other. flows: they share it max-min fairly.",
+        "links: messages queue for a link; flows: they share it max-min fairly.",
         default="none",
     )
     noise: NoiseSpec | None = option(
-        Section(NoiseSpec), "What is added to messages by chance, drawn by the seed.", shown="none"
+        Section(NoiseSpec), "Random additions to messages, drawn by the seed.", shown="none"
     )

@@ -19,11 +19,9 @@ _MOST = 2**31 - 1
 class TwistSpec:
     """One entry of ``topology.twist``: who goes around one dimension comes out shifted in another."""
 
-    wrap: int = option(kinds.DIMENSION, "The dimension whose wrap-around links are twisted.", default=0, required=True)
-    shift: int = option(kinds.DIMENSION, "The dimension in which they are shifted.", default=0, required=True)
-    by: int = option(
-        integer(1, _MOST), "By how many nodes, in the direction of growing numbers.", default=1, required=True
-    )
+    wrap: int = option(kinds.DIMENSION, "Dimension whose wrap-around links are twisted.", default=0, required=True)
+    shift: int = option(kinds.DIMENSION, "Dimension in which they are shifted.", default=0, required=True)
+    by: int = option(integer(1, _MOST), "Number of nodes, in ascending direction.", default=1, required=True)
 
 
 TOPOLOGY_KEYS = {
@@ -70,11 +68,9 @@ class LinkSpec:
     """One entry of ``topology.links``: the figures of one layer of links."""
 
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "Of a link, one way.", shown="that of network", key="bandwidth"
+        kinds.BANDWIDTH, "Bandwidth of a link, per direction.", shown="that of network", key="bandwidth"
     )
-    latency_ps: int | None = option(
-        kinds.COST, "What a link adds to the latency.", shown="network.per_hop; within a switch 0s"
-    )
+    latency_ps: int | None = option(kinds.COST, "Latency added by a link.", shown="network.per_hop; within a switch 0s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +80,14 @@ class EdgeSpec:
     ends: tuple[str, ...] = option(
         ListOf(kinds.NAME, "two names", least=2, most=2), "The two vertices.", default=(), required=True
     )
-    parallel: int = option(integer(1, 2**16), "How many links there are side by side.", default=1, shown="1")
+    parallel: int = option(integer(1, 2**16), "Number of parallel links.", default=1, shown="1")
     ps_per_byte: Fraction | None = option(
-        kinds.BANDWIDTH, "Of each, one way.", shown="that of network", key="bandwidth"
+        kinds.BANDWIDTH, "Bandwidth of each, per direction.", shown="that of network", key="bandwidth"
     )
-    latency_ps: int | None = option(kinds.COST, "What it adds to the latency.", shown="network.per_hop")
+    latency_ps: int | None = option(kinds.COST, "Added latency.", shown="network.per_hop")
 
 
-_COUNTS = ListOf(integer(1, _MOST), "a list of numbers, one a level or dimension", most=8)
+_COUNTS = ListOf(integer(1, _MOST), "a list of numbers, one per level or dimension", most=8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,14 +96,14 @@ class TopologySpec:
 
     type: str = option(
         choice(*TOPOLOGY_KEYS),
-        "One node, a switch (two hops between any two nodes), an n-D torus, a fat tree, a dragonfly, Cray's dragonfly "
-        "(cascade), a HyperX, or any graph of your own.",
+        "One node, a switch (two hops between any two nodes), an n-D torus, a fat tree, a dragonfly, Cray's "
+        "dragonfly (cascade), a HyperX, or a custom graph.",
         default="switch",
     )
     dims: tuple[int, ...] | None = option(
         ListOf(integer(1, _MOST), "the lengths of one to six dimensions, such as [8, 8, 8]", least=1, most=6),
-        "Lengths of the torus in x, y, z, w, v, u; rank 1's node is rank 0's neighbour in x. Of a HyperX, which needs "
-        "them, its routers along each dimension.",
+        "Lengths of the torus in x, y, z, w, v, u; the node of rank 1 is the neighbour in x of the node of rank 0. "
+        "Required for a HyperX: its routers per dimension.",
         shown="the smallest 3-D torus that holds the ranks and is at most twice as long as wide",
     )
     twist: str | tuple[TwistSpec, ...] = option(
@@ -116,25 +112,25 @@ class TopologySpec:
             ListOf(Section(TwistSpec), "a list of {wrap: y, shift: x, by: 4}"),
             "none, half, or a list of {wrap: y, shift: x, by: 4}",
         ),
-        "Twist of the torus. half: going around any other dimension shifts x by half its length, which is the "
+        "Twist of the torus. half: the wrap-around of any other dimension shifts x by half its length. That is the "
         "rectangular (2a x a) and the prismatic doubly (2a x a x a) twisted torus.",
         default="none",
     )
     ties: str | None = option(
         choice("up", "simgrid"),
-        "Which of two equally long ways around a ring: the one upwards, or by SimGrid's rule.",
+        "Choice between two equally long routes around a ring: upwards, or by SimGrid's rule.",
         shown="up",
     )
     leaves: int | None = option(
-        integer(1, _MOST), "Leaf switches of a fat tree of two levels.", shown="as many as the ranks need"
+        integer(1, _MOST), "Leaf switches of a fat tree of two levels.", shown="the number that the ranks need"
     )
     nodes_per_leaf: int | None = option(
         integer(1, _MOST), "Nodes on each leaf of a fat tree of two levels; consecutive nodes are on one leaf."
     )
     spines: int | None = option(
         integer(1, _MOST),
-        "Switches above the leaves, each with a link to every leaf. A message to node n crosses spine n modulo spines.",
-        shown="as many as nodes_per_leaf",
+        "Switches above the leaves, each linked to every leaf. A message to node n crosses spine n modulo spines.",
+        shown="nodes_per_leaf",
     )
     shape: str | None = option(
         kinds.TEXT,
@@ -142,15 +138,14 @@ class TopologySpec:
         "groups,links; chassis,links; blades,links; nodes, such as 4,1;2,1;4,1;2.",
     )
     children: tuple[int, ...] | None = option(
-        _COUNTS, "Children of a switch of the fat tree, level by level from below: first the nodes on each."
+        _COUNTS, "Children per switch of the fat tree, by level from below; first the nodes per leaf."
     )
     parents: tuple[int, ...] | None = option(
-        _COUNTS, "Parents of a node of the fat tree, then of a switch of each level but the topmost."
+        _COUNTS, "Parents per node of the fat tree, then per switch of each level except the top."
     )
     parallel: tuple[int, ...] | None = option(
         _COUNTS,
-        "Links side by side: those of a fat tree's child and parent, level by level, or along each dimension of a "
-        "HyperX.",
+        "Parallel links: between child and parent of a fat tree, by level, or along each dimension of a HyperX.",
         shown="1 everywhere",
     )
     arity: int | None = option(
@@ -159,75 +154,77 @@ class TopologySpec:
     )
     radix: int | None = option(
         integer(4, _MOST),
-        "A fat tree of switches with so many ports, half of which lead up; at the top all lead down.",
+        "A fat tree of switches with this number of ports, half of them upwards; at the top all downwards.",
     )
     levels: int | None = option(
-        integer(1, 8), "Levels of switches of such a fat tree.", shown="as many as the ranks need"
+        integer(1, 8), "Levels of switches of such a fat tree.", shown="the number that the ranks need"
     )
     taper: float | None = option(
         kinds.POSITIVE,
-        "How many times fewer switches the topmost level of a fat tree has than it would have with full bandwidth.",
+        "Reduction of the number of switches at the top of a fat tree, relative to full bandwidth.",
         shown="1",
     )
     cables: str | None = option(
         choice("destination", "source"),
-        "What chooses one of several links side by side: the node that a message is for, or the one that it is from "
-        "(in a fat tree on the way down, SimGrid's rule).",
+        "Choice between parallel links: by the destination node, or by the source node (in a fat tree on the way "
+        "down, SimGrid's rule).",
         shown="destination",
     )
     hosts_per_router: int | None = option(
         integer(1, _MOST),
-        "Nodes on each router of a dragonfly (p), of a cascade or of a HyperX.",
-        shown="dragonfly: balanced, or as many as the ranks need; HyperX: as many as the ranks need; cascade: 1",
+        "Nodes per router of a dragonfly (p), a cascade or a HyperX.",
+        shown="dragonfly: balanced, or the number that the ranks need; HyperX: the number that the ranks need; "
+        "cascade: 1",
     )
     routers_per_group: int | None = option(
-        integer(1, _MOST), "Routers in a group of a dragonfly (a).", shown="twice hosts_per_router"
+        integer(1, _MOST), "Routers per group of a dragonfly (a).", shown="twice hosts_per_router"
     )
     global_links_per_router: int | None = option(
         integer(1, _MOST),
-        "Links of each router of a dragonfly to other groups (h).",
-        shown="as many as hosts_per_router",
+        "Links per router of a dragonfly to other groups (h).",
+        shown="hosts_per_router",
     )
     groups: int | None = option(
-        integer(1, _MOST), "Groups of a dragonfly or cascade.", shown="dragonfly: as many as the links reach"
+        integer(1, _MOST), "Groups of a dragonfly or cascade.", shown="dragonfly: the number that the links reach"
     )
     links_between_groups: int | None = option(
         integer(1, 2**16),
-        "Links between each two groups of a dragonfly; in a cascade, by how much their bandwidth is multiplied.",
+        "Links between each two groups of a dragonfly; for a cascade, a factor of their bandwidth.",
         shown="1",
     )
     wiring: str | None = option(
         choice("relative", "absolute"),
-        "Port j of group i of a dragonfly leads to group i + 1 + j, or to group j (leaving itself out).",
+        "Port j of group i of a dragonfly leads to group i + 1 + j (relative), or to group j without itself "
+        "(absolute).",
         shown="relative",
     )
-    chassis: int | None = option(integer(1, _MOST), "Chassis in a group of a cascade.", shown="1")
+    chassis: int | None = option(integer(1, _MOST), "Chassis per group of a cascade.", shown="1")
     links_between_chassis: int | None = option(
-        integer(1, 2**16), "By how much the bandwidth of black links (between chassis) is multiplied.", shown="1"
+        integer(1, 2**16), "Bandwidth factor of black links (between chassis).", shown="1"
     )
-    blades: int | None = option(integer(1, _MOST), "Blades in a chassis of a cascade, each with a router.")
+    blades: int | None = option(integer(1, _MOST), "Blades per chassis of a cascade, each with a router.")
     links_in_chassis: int | None = option(
-        integer(1, 2**16), "By how much the bandwidth of green links (in a chassis) is multiplied.", shown="1"
+        integer(1, 2**16), "Bandwidth factor of green links (in a chassis).", shown="1"
     )
     routing: str | None = option(
         choice(*dict.fromkeys(word for words in ROUTINGS.values() for word in words)),
-        "Which way messages take; valiant: over a group or router that is drawn; ecmp: one of the shortest, drawn. "
-        "Draws are by the seed, for each pair of nodes.",
+        "Routes of messages. valiant: over a random group or router; ecmp: a random shortest route. Draws are by "
+        "the seed, for each pair of nodes.",
         shown="dmodk on a fat tree, dimension_order on a torus and a HyperX, minimal elsewhere",
     )
     duplex: str | None = option(
         choice("full", "half"),
-        "half: what a node sends and what it receives share one link, that to its switch.",
+        "half: a node sends and receives over one link to its switch.",
         shown="full",
     )
     links: Mapping[str, LinkSpec] | None = option(
         SectionsOf(_LAYERS, Section(LinkSpec), "a section such as {host: {bandwidth: 10GB/s, latency: 100ns}}"),
-        "Bandwidth and latency by layer of links; every: of those without an entry; backbone: gives a switch one, "
-        "which all messages share.",
+        "Bandwidth and latency by layer of links. every: links without an entry; backbone: adds to a switch a "
+        "backbone that all messages share.",
         shown="none",
     )
     file: Path | None = option(
-        kinds.FILE, "The graph: GraphML, or a text file with one edge (two names) on a line; relative to this file."
+        kinds.FILE, "The graph: GraphML, or a text file with one edge (two names) per line; relative to this file."
     )
     edges: tuple[tuple[str, str] | EdgeSpec, ...] | None = option(
         ListOf(
@@ -238,11 +235,11 @@ class TopologySpec:
             ),
             "a list of edges such as [[a, b], [b, c]]",
         ),
-        "The graph itself, in place of a file.",
+        "The graph, instead of a file.",
     )
     hosts: str = option(
         kinds.TEXT,
-        "Pattern of the names of those vertices that are nodes and not only switches, such as n*. Nodes are numbered "
-        "in the natural order of their names (n2 before n10).",
+        "Pattern of the names of vertices that are nodes, not only switches, such as n*. Nodes are numbered in the "
+        "natural order of their names (n2 before n10).",
         default="*",
     )

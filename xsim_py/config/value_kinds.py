@@ -149,7 +149,7 @@ def _gap_ps(value: object) -> int:
     if isinstance(value, str):
         found = _RATE.fullmatch(value)
         if found is None:
-            raise ValueError(f"{value!r} is not a number of messages a second; write for example 150e6 or 150M/s")
+            raise ValueError(f"{value!r} is not a number of messages per second; write for example 150e6 or 150M/s")
         value = float(found[1]) * 1000.0 ** _PREFIXES.index(found[2])
     return units.parse_cost_ps(1 / _positive(value))
 
@@ -198,7 +198,7 @@ FLOPS: Final = Scalar(
 MESSAGE_RATE: Final = Scalar(
     _gap_ps,
     {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_RATE.pattern}$"}]},
-    "messages a second, such as 150e6 or 150M/s",
+    "messages per second, such as 150e6 or 150M/s",
 )
 TIME: Final = Scalar(units.parse_time_ps, _quantity(units.TIME_PATTERN), "a time")
 COST: Final = Scalar(units.parse_cost_ps, _quantity(units.TIME_PATTERN), "a time up to a day")

@@ -74,10 +74,10 @@ class CaptureSpec:
         default=re.compile("()"),
         required=True,
     )
-    unit: str = option(TEXT, "The value's unit, for tables and plots.", shown="what the name ends with: s in total_s")
+    unit: str = option(TEXT, "The value's unit, for tables and plots.", shown="the suffix of the name: s in total_s")
     take: str = option(
         choice("last", "first", "min", "max", "mean", "sum", "count"),
-        "Which value, or what of all values, when several lines match.",
+        "Value taken, or computed, from several matching lines.",
         default="last",
     )
 
@@ -104,29 +104,30 @@ class _Capture:
 class PlotSpec:
     """One entry of ``plots``: a picture of means over repetitions, with standard errors."""
 
-    file: str = option(TEXT, "Name of the picture: .png, .svg or .pdf.", default="plot.png", required=True)
-    title: str = option(TEXT, "Stands over the picture.", shown="the study's name")
-    x: str = option(_COLUMN, "The column along the x axis.", default="", required=True)
+    file: str = option(TEXT, "File name of the figure: .png, .svg or .pdf.", default="plot.png", required=True)
+    title: str = option(TEXT, "Title of the figure.", shown="the study's name")
+    x: str = option(_COLUMN, "Column of the x axis.", default="", required=True)
     y: tuple[str, ...] = option(
-        _COLUMNS, "The column along the y axis; each of several has lines of its own.", default=(), required=True
+        _COLUMNS, "Column of the y axis; several give several lines.", default=(), required=True
     )
     series: tuple[str, ...] | None = option(
         _COLUMNS,
-        "Variables with a line for each value: the first gives the colour, the others dashes and marker.",
-        shown="all variables but that of the x axis",
+        "Variables with one line per value: the first sets the colour, the others dashes and markers.",
+        shown="all variables except that of the x axis",
     )
     only: tuple[Condition, ...] = option(
-        ListOf(CONDITION, "a list of conditions"), "Conditions on the runs that are drawn.", default=()
+        ListOf(CONDITION, "a list of conditions"), "Conditions on the plotted runs.", default=()
     )
     show: str = option(
         choice("value", "speedup", "efficiency", "weak efficiency"),
-        "The figure itself; or what it says as a time over numbers of ranks, against the fewest of each line.",
+        "The value, or speed-up or efficiency derived from it as a time, relative to the smallest rank count of "
+        "each line.",
         default="value",
     )
     x_scale: str = option(_SCALES, "Scale of the x axis.", default="linear")
     y_scale: str = option(_SCALES, "Scale of the y axis.", default="linear")
-    x_label: str | None = option(TEXT, "Name of the x axis; its unit is added.", shown="the column")
-    y_label: str | None = option(TEXT, "Name of the y axis; its unit is added.", shown="the columns")
+    x_label: str | None = option(TEXT, "Label of the x axis; its unit is added.", shown="the column")
+    y_label: str | None = option(TEXT, "Label of the y axis; its unit is added.", shown="the columns")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +136,13 @@ class AcceptSpec:
 
     ended: tuple[str, ...] = option(
         TextOrList(choice(*ENDINGS), "one ending, or a list of them"),
-        "How a good run ends: finished, aborted, stalled or wall limit.",
+        "Its status: finished, aborted, stalled or wall limit.",
         default=("finished",),
         shown="finished",
     )
     exit_status: tuple[int, ...] = option(
         TextOrList(integer(0, 255), "one exit status, or a list of them"),
-        "With which exit status.",
+        "Its exit status.",
         default=(0,),
         shown="0",
     )
@@ -153,63 +154,59 @@ class PublishedSpec:
 
     file: str = option(
         TEXT,
-        "A CSV file beside the study: columns of the runs, and for each combination the published means.",
+        "A CSV file next to the study: columns of the runs, and for each combination the published means.",
         default="",
         required=True,
     )
-    label: str = option(TEXT, "Whose they are.", default="published")
+    label: str = option(TEXT, "Name of the source.", default="published")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Described):
     """A whole study, checked."""
 
-    name: str = option(
-        TEXT, "A short name; the results' folder is called after it.", default="", shown="the file's name"
-    )
+    name: str = option(TEXT, "A short name, also of the results directory.", default="", shown="the file's name")
     description: str = option(TEXT, "One line about it.", default="")
     source: str = option(TEXT, "Where the experiment comes from.", default="")
     command: str | None = option(
         choice(*COMMANDS),
-        "Another command of xsim to run, in place of a program on a machine: ftco, the formal model of FTCO, or "
-        "compare-recovery, a program under one way to recover.",
+        "A different xsim command instead of a program on a machine: ftco, the formal model of FTCO, or "
+        "compare-recovery, a program under one recovery scheme.",
         shown="run, a program",
     )
     command_options: Mapping[str, Given] = option(
         Named(Templated(ANY), "options of the command such as {nodes: 1024, tree: 'knomial:auto'}"),
-        "Options of that command, by their names on its command line; they may be swept over and be templates.",
+        "Options of that command, by their names on the command line; they may be swept over and be templates.",
         default=dict,
         key="options",
     )
     program: Given | None = option(
         Templated(TEXT),
-        "The program: a file beside the study or one of those that come with xsim_py (apps/ring.py), a module's name "
-        "or Python text, as kind says.",
+        "The program: a file next to the study or included in xsim_py (apps/ring.py), a module name, or Python "
+        "code, depending on kind.",
     )
-    kind: Given | None = option(Templated(choice("script", "module", "code")), "What the program is.", shown="script")
+    kind: Given | None = option(Templated(choice("script", "module", "code")), "Kind of program.", shown="script")
     args: Given | None = option(TemplatedList(ANY, "a list of words such as [--steps, 10]"), "The program's arguments.")
     ranks: Given | None = option(Templated(integer(1, _MOST)), "Number of virtual ranks.")
-    machine: Given | None = option(Templated(TEXT), "A preset, or a YAML file beside the study.", shown="gige")
+    machine: Given | None = option(Templated(TEXT), "A preset, or a YAML file next to the study.", shown="gige")
     overrides: Mapping[str, Given] = option(
-        Named(MachineEntry(), "entries of the machine such as {network.latency: 5us}"),
-        "Entries of the machine that are changed, by their dotted path.",
+        Named(MachineEntry(), "keys of the machine such as {network.latency: 5us}"),
+        "Changed keys of the machine, by their dotted path.",
         default=dict,
         key="set",
     )
     seed: Given | None = option(
-        Templated(integer(0, 2**63 - 1)), "Seed of the first repetition; the next has one more.", shown="0"
+        Templated(integer(0, 2**63 - 1)), "Seed of the first repetition; each further one adds 1.", shown="0"
     )
     shards: Given | None = option(Templated(integer(1, _MOST)), "Shards of a run.", shown="1")
-    isolation: Given | None = option(Templated(ISOLATION), "How the ranks of a run are kept apart.", shown="greenlets")
-    compute: Given | None = option(Templated(COMPUTE), "What computing costs.", shown="what the machine says")
+    isolation: Given | None = option(Templated(ISOLATION), "Isolation of the ranks.", shown="greenlets")
+    compute: Given | None = option(Templated(COMPUTE), "Cost of computation.", shown="that of the machine")
     fail: Given | None = option(
         TemplatedList(TEXT, "a list of failures such as ['rank=5@1.2ms']"),
-        "Failures, besides those that the machine names.",
+        "Failures, in addition to those of the machine.",
     )
-    ft: Given | None = option(
-        Templated(kinds.BOOLEAN), "Whether the job survives the death of a process.", shown="as for xsim run"
-    )
-    restart: Given | None = option(Templated(TEXT), "Start an aborted job again: on-abort[,max=N,delay=TIME].")
+    ft: Given | None = option(Templated(kinds.BOOLEAN), "The job survives process failures.", shown="as for xsim run")
+    restart: Given | None = option(Templated(TEXT), "Restart of an aborted job: on-abort[,max=N,delay=TIME].")
     private: Given | None = option(
         TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
         "Packages of which each rank has its own modules, as for xsim run.",
@@ -218,37 +215,35 @@ class StudySpec(Described):
         TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
         "Packages that all ranks share, as for xsim run.",
     )
-    wall_limit_ps: Given | None = option(
-        Templated(kinds.TIME), "End a run after so long on your wall clock.", shown="no limit"
-    )
+    wall_limit_ps: Given | None = option(Templated(kinds.TIME), "Wall-clock limit of a run.", shown="no limit")
     sweep: Mapping[str, tuple[Swept, ...]] = option(
         Named(Values(), "variables and their values such as {ranks: [4, 8]}"),
-        "The variables: every combination of their values is run. A variable named as an option is that option, one "
-        "named as an entry of the machine (network.latency) is that entry, and all can stand in templates: {ranks}.",
+        "The variables; every combination of their values is run. The name of an option sets that option, and that "
+        "of a machine key (network.latency) that key; all may be used in templates: {ranks}.",
         default=dict,
     )
     only: tuple[Condition, ...] = option(
-        ListOf(CONDITION, "a list of conditions"), "Leave out combinations that break a condition.", default=()
+        ListOf(CONDITION, "a list of conditions"), "Exclude combinations that violate a condition.", default=()
     )
-    repetitions: int = option(integer(1, 10**6), "Runs of each combination, each with another seed.", default=1)
+    repetitions: int = option(integer(1, 10**6), "Runs per combination, each with a different seed.", default=1)
     run_in: str = option(
         choice("scratch", "study"),
-        "Where a run takes place: in an empty folder of its own that goes when it ends, or in the study's folder.",
+        "Directory of a run: an empty temporary one, or that of the study.",
         default="scratch",
     )
-    accept: AcceptSpec = option(Section(AcceptSpec), "Which runs are good.", default=AcceptSpec)
+    accept: AcceptSpec = option(Section(AcceptSpec), "Criteria of a successful run.", default=AcceptSpec)
     capture: Mapping[str, CaptureSpec] = option(
         Named(_Capture(), "names and regular expressions such as {time_us: 'time: ([0-9.]+) us'}"),
-        "Values that the program prints, by the name of their column.",
+        "Values in the output of the program, by column name.",
         default=dict,
     )
     table: tuple[str, ...] | None = option(
-        _COLUMNS, "Columns whose means are printed.", shown="virtual_time_s, and whatever is captured"
+        _COLUMNS, "Columns of the printed table of means.", shown="virtual_time_s and all captured values"
     )
     published: PublishedSpec | None = option(
         Section(PublishedSpec), "Published means, in the table and in every plot of the same columns.", shown="none"
     )
-    plots: tuple[PlotSpec, ...] = option(ListOf(Section(PlotSpec), "a list of plots", least=0), "Pictures.", default=())
+    plots: tuple[PlotSpec, ...] = option(ListOf(Section(PlotSpec), "a list of plots", least=0), "Figures.", default=())
     folder: Path = Path()
     """Of the study's file."""
 

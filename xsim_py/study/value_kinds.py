@@ -60,7 +60,7 @@ ISOLATION: Final = Scalar(
 COMPUTE: Final = Scalar(
     _compute,
     {"type": "string", "not": {"pattern": f"^{RECORD}"}},
-    "none, measured, or a file of recorded times beside the study",
+    "none, measured, or a file of recorded times next to the study",
 )
 PLAIN: Final = OneOf(ANY, ListOf(ANY, "a list of values", least=0), "a value, or a list of some")
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
