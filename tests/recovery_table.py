@@ -49,71 +49,70 @@ class Row(NamedTuple):
 
 ROWS = {
     "bag_of_tasks": Row(
-        "Notification only: a master gives the tasks of the dead to others, and repairs nothing.",
-        "nothing; all of it with the master",
+        "Notification only: a master reassigns the tasks of failed ranks, and repairs nothing.",
+        "none; everything with the master",
     ),
     "falanx": Row(
-        "A resource manager gives the tasks of failed workers to others and makes up new workers; data have copies.",
-        "nothing, until all copies of one die; all of it with the master",
+        "A resource manager reassigns the tasks of failed workers and re-creates workers; data are replicated.",
+        "none, unless all copies of an item are lost; everything with the master",
     ),
     "propagate": Row(
-        "Propagation only: who finds a failure wakes all others by a revocation, and they go on over the hole.",
-        "nothing",
+        "Propagation only: a rank that detects a failure wakes all others by a revocation; they continue with a gap.",
+        "none",
     ),
     "fampi": Row(
-        "Work is done in transactions, which end with an agreement on all errors; after it all go forward with fewer"
-        " ranks, or backward with new ones.",
-        "backward: nothing; forward: the dead rank's part, interpolated and iterated away",
+        "Transactions that end with an agreement on all errors; then all continue forward with fewer ranks, or roll"
+        " back with new ones.",
+        "backward: none; forward: the failed rank's part, interpolated and iterated away",
     ),
     "ft_replace": Row(
-        "Who dies is replaced, and all go back to checkpoints in their neighbours' memory.",
-        "nothing, until a rank and its right neighbour die together",
+        "Failed ranks are replaced, and all roll back to checkpoints in their neighbours' memory.",
+        "none, unless a rank and its right neighbour fail together",
         page="failures-and-ulfm.md",
     ),
     "simplemd": Row(
-        "Survivors share the work out anew, and go back to checkpoints on disk or in their neighbours' memory; or the"
-        " job is started again.",
-        "nothing; `buddy`: until a rank and its right neighbour die together",
+        "Survivors redistribute the work, and roll back to checkpoints on disk or in their neighbours' memory; or the"
+        " job is restarted.",
+        "none; `buddy`: unless a rank and its right neighbour fail together",
         args=("{apps}/simplemd.in",),
         page="checkpoint-restart.md",
     ),
     "ft_mlmc": Row(
-        "Who is left goes on, with the samples that are left; nothing is repaired, and nothing done again.",
-        "samples: the error is larger",
+        "The survivors continue with the remaining samples; no repair, no repeated work.",
+        "samples: the error grows",
     ),
     "wang_landau": Row(
-        "The window in which a process dies replaces it and goes back to checkpoints; other windows go on.",
-        "nothing, until a process and the next one of its window die together",
+        "The window of the failed process replaces it and rolls back to checkpoints; other windows continue.",
+        "none, unless a process and the next one of its window fail together",
     ),
     "sparse_grid": Row(
-        "Sparse grids: lost ones are copied from replicas, done without by another combination, or read from disk.",
-        "`rc`, `cr`: nothing; `ac`: accuracy",
+        "Lost sparse grids are copied from replicas, avoided by another combination, or read from disk.",
+        "`rc`, `cr`: none; `ac`: accuracy",
     ),
     "lattice_boltzmann": Row(
-        "Lost parts of a smooth flow are averages of what flows around them, or copies.",
-        "`average`: the flow in the lost rows; `buddy`: nothing, until neighbours die together",
+        "Lost parts of a smooth flow are averaged from their surroundings, or restored from copies.",
+        "`average`: the flow in the lost rows; `buddy`: none, unless neighbours fail together",
     ),
     "schwarz": Row(
-        "An asynchronous iteration: a substitute starts afresh, and nobody goes back.",
+        "Asynchronous iteration: a substitute starts from scratch, without rollback.",
         "the substitute's iterations",
     ),
     "repartition": Row(
-        "The weight of the dead is 0: the others divide the work anew, and nobody goes back.",
-        "the dead rank's values, which are iterated for once more",
+        "Failed ranks get weight 0: the others repartition the work, without rollback.",
+        "the failed rank's values, recovered by further iterations",
     ),
     "ft_qr": Row(
-        "Sums of columns go through a factorisation, and give back what is lost.",
-        "nothing, until two die together; `buddy`: until neighbours do",
+        "Column checksums pass through a factorisation, and restore lost blocks.",
+        "none, unless two ranks fail together; `buddy`: unless neighbours do",
     ),
     "ft_cg": Row(
-        "An iterative solver goes on from what is left: the lost part is interpolated from its neighbours; or rolls"
-        " back; or begins again.",
-        "`li`, `lossy`: the lost part's last digits; `rollback`: nothing, until neighbours die together; `restart`:"
-        " all iterations",
+        "An iterative solver interpolates the lost part from its neighbours and continues; or rolls back; or restarts.",
+        "`li`, `lossy`: the last digits of the lost part; `rollback`: none, unless neighbours fail together;"
+        " `restart`: all iterations",
     ),
     "resilient_pde": Row(
-        "Clients sample subdomains, and servers put boundaries together from the samples that are left.",
-        "samples; all of it with a server",
+        "Clients sample subdomains, and servers assemble boundaries from the remaining samples.",
+        "samples; everything with a server",
     ),
 }
 
@@ -217,7 +216,7 @@ def rows() -> dict[str, list[str]]:
 
 def table() -> str:
     """Measure, and return the table."""
-    head = ("program", "pattern", "data lost", "without a failure", "time lost", "of it in repair", "lines")
+    head = ("program", "pattern", "data lost", "time without failure", "time lost", "of which repair", "lines of code")
     lines = ["| " + " | ".join(head) + " |", "| --- | --- | --- | --- | --- | --- | ---: |"]
     for name in names():
         row = ROWS[name]
