@@ -7,6 +7,7 @@ text output               what the Python block above it printed
 yaml                      a whole machine description, which must be good
 yaml study                a whole study, which must be good
 python file=NAME          put into the page's folder under that name, for the blocks below; so is any other kind
+console long, python long as above, for work of seconds: run by `make campaign` and --write only
 anything else             left alone: ``sh`` is for commands that need a network or a while
 ========================  =============================================================================================
 
@@ -128,7 +129,7 @@ def comparable(text: str) -> list[str]:
     return text.splitlines()
 
 
-def rerun(page: Path, folder: Path, *, checked: bool = False) -> str:
+def rerun(page: Path, folder: Path, *, checked: bool = False, long: bool = True) -> str:
     """Return the text of a page with every transcript as it comes out now.
 
     Parameters
@@ -139,11 +140,13 @@ def rerun(page: Path, folder: Path, *, checked: bool = False) -> str:
         Where to run: an empty folder.
     checked
         Run what `xsim run` runs with its checks; see `findings`.
+    long
+        Run what takes long, too.
     """
     text = page.read_text(encoding="utf-8")
     environment = prepared(folder, checked=checked)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    printed = ""
+    printed: str | None = ""
     pieces, done = [], 0
     for block in blocks(text):
         body = block.body
@@ -151,11 +154,13 @@ def rerun(page: Path, folder: Path, *, checked: bool = False) -> str:
             (folder / block.file).write_text(body, encoding="utf-8")
         if block.language == "yaml":
             _check_yaml(block, folder)
+        elif block.language in ("console", "python") and "long" in block.kind.split() and not long:
+            printed = None
         elif block.language == "console" and not ("mpiexec" in body and not MPIEXEC.exists()):
             body = "".join(_transcript(block.commands, folder, environment))
         elif block.language == "python" and block.file is None:
             printed = _execute(block, folder, namespace)
-        elif block.kind.strip() == "text output":
+        elif block.kind.strip() == "text output" and printed is not None:
             body = printed
         pieces += [text[done : block.span[0]], body]
         done = block.span[1]

@@ -7,11 +7,13 @@ import sys
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.cases import ROOT, Case, all_cases, largest_cases
 from tests.real_mpi import MPIEXEC, mpiexec
 from tests.simulated import digest_of
 
 CASES = largest_cases(all_cases())
+SHARDS = (1, 2, 3, 7) if CAMPAIGN else (1, 3, 7)
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +27,8 @@ def digests() -> dict[str, str]:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_digest_depends_neither_on_shards_nor_on_the_process(case: Case, digests: dict[str, str]):
-    found = {shards: digest_of(case, shards=shards) for shards in (1, 2, 3, 7)}
-    assert found == dict.fromkeys((1, 2, 3, 7), digests[str(case)])
+    found = {shards: digest_of(case, shards=shards) for shards in SHARDS}
+    assert found == dict.fromkeys(SHARDS, digests[str(case)])
 
 
 def test_the_hashes_in_a_digest_are_those_of_every_version_of_python():
@@ -37,6 +39,9 @@ def test_the_hashes_in_a_digest_are_those_of_every_version_of_python():
 if MPIEXEC.exists():
 
     def test_two_real_mpi_ranks_give_the_same_digests(digests: dict[str, str]):
-        done = mpiexec(2, "-m", "tests.simulated")
+        names = {case.path.stem for case in (CASES if CAMPAIGN else CASES[::4])}
+        done = mpiexec(2, "-m", "tests.simulated", *sorted(names))
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout) == digests
+        found = json.loads(done.stdout)
+        assert len(found) >= len(names)
+        assert found == {name: digests[name] for name in found}

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.cases import ROOT
 from tests.isolated import Program, seen
 from xsim_py import simulate
 
 RANKS = 7
-WAYS: list[dict[str, Any]] = [*({"shards": shards} for shards in (1, 2, 3, 7)), {"isolation": "process"}]
+SHARDS = (1, 2, 3, 7) if CAMPAIGN else (1, 3)
+WAYS: list[dict[str, Any]] = [*({"shards": shards} for shards in SHARDS), {"isolation": "process"}]
 APPS = ROOT / "apps"
 CROWDED = {"machine.nodes": 2, "machine.cores_per_node": 2, "machine.oversubscribe": True}
 SPEEDS = [{"nodes": 1, "speed": 0.5}, {"ranks": "2, 5-6", "speed": 3}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from pickle import dumps
@@ -233,7 +234,7 @@ def _once(
             drop_unclaimed()
     if asked.schedule is not None and not asked.schedule.watch:  # of somebody who has written it, perhaps
         _refuse_impossible(asked.schedule, result)
-    result.take_origin(machine=job.spec.told)
+    result.take_origin(machine=deepcopy(job.spec.told))  # the machine is kept for the next run
     return result
 
 

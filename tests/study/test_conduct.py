@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -189,8 +190,8 @@ def test_repetitions_of_a_program_that_draws_have_a_mean_and_an_error():
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
     (tmp_path / "slow.py").write_text(
-        "import sys\nfrom pathlib import Path\nfirst = Path(sys.argv[2])\n"
-        "while sys.argv[1] == '2' and not first.exists(): pass\n"
+        "import sys, time\nfrom pathlib import Path\nfirst = Path(sys.argv[2])\n"
+        "while sys.argv[1] == '2' and not first.exists(): time.sleep(1e-9)\n"
     )
     study = f"{{name: s, program: slow.py, ranks: 1, args: ['{{n}}', {tmp_path}/go], sweep: {{n: [1, 2]}}}}"
     (tmp_path / "s.yaml").write_text(study)
@@ -200,6 +201,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
     results = tmp_path / "s-results" / "runs.jsonl"
     while not results.exists() or not results.read_text():
         assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 130

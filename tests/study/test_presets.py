@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.study.kept import rows_of
 from xsim_py.study import StudyResults, load_study, plan_runs, run_study
 from xsim_py.study.loader import presets
@@ -124,7 +125,7 @@ def test_molecular_dynamics_gains_by_ranks_at_first_and_loses_by_a_failure(tmp_p
 def test_the_best_checkpoint_interval_is_dalys(tmp_path):
     mtbf_s, checkpoint_s, restart_s, work_s = 200.0, 5.0, 10.0, 1000.0
     intervals_s = (15, 40, 120)
-    results = results_of("daly", tmp_path, only=["interval=15,40,120"], repetitions=20)
+    results = results_of("daly", tmp_path, only=["interval=15,40,120"], repetitions=20 if CAMPAIGN else 8)
     means, errors = by(results, "virtual_time_s"), by(results, "virtual_time_s_stderr")
     for interval_s, mean, error in zip(intervals_s, means, errors, strict=True):
         segment = math.exp((interval_s + checkpoint_s) / mtbf_s) - 1

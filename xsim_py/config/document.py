@@ -45,7 +45,12 @@ def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) ->
 
 
 def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
-    """Return the entry of the YAML document in a file; ``what`` it holds is for the message that it cannot be read.
+    """Return the entry of the YAML document in a file; see `read_text` and `read_yaml`."""
+    return read_yaml(read_text(path, what=what), name=str(path), folder=path.parent, problems=problems)
+
+
+def read_text(path: Path, *, what: str) -> str:
+    """Return the text of a file; ``what`` it holds is for the message that it cannot be read.
 
     Raises
     ------
@@ -53,13 +58,12 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
         When there is no text to read.
     """
     try:
-        text = read_input(path, most_bytes=_MOST_BYTES).decode()
+        return read_input(path, most_bytes=_MOST_BYTES).decode()
     except OSError as error:
         raise ConfigError(f"{path}: the {what} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         place = Location.in_file(path, *line_and_column(bytes(error.object), error.start))
         raise ConfigError(Problem(place, "", "not YAML: this byte is not UTF-8 text")) from None
-    return read_yaml(text, name=str(path), folder=path.parent, problems=problems)
 
 
 def yaml_text(values: Any) -> str:

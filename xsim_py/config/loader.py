@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from operator import attrgetter, getitem
 from pathlib import Path
 from typing import Any, Final
@@ -16,12 +16,13 @@ from typing import Any, Final
 from xsim_py.config.contradictions import contradictions
 from xsim_py.config.described import read_description
 from xsim_py.config.description import MachineSpec, ProcessSpec, SpawnSpec
-from xsim_py.config.document import read_yaml_file, yaml_text
+from xsim_py.config.document import read_text, read_yaml, read_yaml_file, yaml_text
 from xsim_py.config.entries import Entry, Problem, from_python
 from xsim_py.config.topologies import TopologySpec
 from xsim_py.config.value_kinds import MapOf, OneOf, Reading, Section, options
 from xsim_py.errors import ConfigError, advice
 
+_WHAT: Final = "machine description"
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
@@ -79,11 +80,23 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
     ConfigError
         With every problem on a line of its own: ``file:line:column: path: message``.
     """
-    reading = Reading(every_path=every_path())
-    root, name = _root(source, reading.problems)
-    spec = read_description(
-        MachineSpec, "machine description", root, reading, contradictions, name=name, overrides=overrides
-    )
+    if isinstance(source, Mapping):
+        return _checked("custom", from_python(source), overrides, [])
+    path, set_here = _path(source), tuple((overrides or {}).items())
+    read = _read if all(isinstance(value, str) for _, value in set_here) else _read.__wrapped__
+    return read(path, read_text(path, what=_WHAT), set_here)
+
+
+@lru_cache(maxsize=64)  # pytest, studies and explorations read the same machine for each run
+def _read(path: Path, text: str, overrides: tuple[tuple[str, Any], ...]) -> MachineSpec:
+    problems: list[Problem] = []
+    root = read_yaml(text, name=str(path), folder=path.parent, problems=problems)
+    return _checked(path.stem, root, dict(overrides), problems)
+
+
+def _checked(name: str, root: Entry, overrides: Mapping[str, Any] | None, problems: list[Problem]) -> MachineSpec:
+    reading = Reading(every_path=every_path(), problems=problems)
+    spec = read_description(MachineSpec, _WHAT, root, reading, contradictions, name=name, overrides=overrides)
     layers = spec.layers and tuple(each.scaled() for each in spec.layers)
     between, within = spec.network and spec.network.scaled(), spec.same_node and spec.same_node.scaled()
     return dataclasses.replace(spec, network=between, same_node=within, layers=layers)
@@ -97,7 +110,11 @@ def description_text(source: str | Path | Mapping[str, Any], *, overrides: Mappi
 def machine_name(source: str | Path | Mapping[str, Any]) -> str:
     """Return what a machine is called: as its description says, or else as its file is; also of one that is wrong."""
     try:
-        root, name = _root(source, [])
+        if isinstance(source, Mapping):
+            root, name = from_python(source), "custom"
+        else:
+            path = _path(source)
+            root, name = read_yaml_file(path, what=_WHAT, problems=[]), path.stem
     except ConfigError:
         return Path(str(source)).stem
     said = root.value.get("name") if isinstance(root.value, dict) else None
@@ -116,15 +133,12 @@ def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
     return names
 
 
-def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str]:
-    if isinstance(source, Mapping):
-        return from_python(source), "custom"
+def _path(source: object) -> Path:
     if not isinstance(source, str | Path) or not str(source):
         raise ConfigError(f"machine: {source!r} is neither a preset nor a file nor a mapping")
     path = Path(source)
-    if isinstance(source, str) and path.suffix not in (".yaml", ".yml") and len(path.parts) == 1:
-        path = preset_path(source)
-    return read_yaml_file(path, what="machine description", problems=problems), path.stem
+    preset = isinstance(source, str) and path.suffix not in (".yaml", ".yml") and len(path.parts) == 1
+    return preset_path(str(source)) if preset else path
 
 
 @cache

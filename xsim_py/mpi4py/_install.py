@@ -70,7 +70,7 @@ def bind_tables() -> None:
 
 
 def _take_out() -> dict[str, ModuleType]:
-    names = [name for name in sys.modules if name == "mpi4py" or name.startswith("mpi4py.")]
+    names = [name for name in sys.modules if name[:7] in ("mpi4py", "mpi4py.")]
     return {name: sys.modules.pop(name) for name in names}
 
 

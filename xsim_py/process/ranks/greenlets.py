@@ -35,10 +35,11 @@ PATCHED: Table = (("greenlet", "watched: whether a program uses it", {"__class__
 def install(patches: Patches) -> None:
     """Notice for the duration of a run that a program uses greenlets."""
     patches.install(PATCHED)
-    fiber.roam(any(_has_greenlets(name, each) for name, each in _modules.copy().items()))
+    candidates = [name for name, each in _modules.copy().items() if "greenlet" in getattr(each, "__dict__", ())]
+    fiber.roam(any(map(_has_greenlets, candidates)))
 
 
-def _has_greenlets(name: str, module: Any) -> bool:
-    """Return whether a package that ranks share has looked at `greenlet` before the run."""
-    found = getattr(module, "__dict__", {}).get("greenlet")
+def _has_greenlets(name: str) -> bool:
+    """Return True if a package that ranks share has imported `greenlet` before the run."""
+    found = vars(_modules[name])["greenlet"]
     return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))
