@@ -7,7 +7,7 @@ text output               what the Python block above it printed
 yaml                      a whole machine description, which must be good
 yaml study                a whole study, which must be good
 python file=NAME          put into the page's folder under that name, for the blocks below; so is any other kind
-console long, python long as above, for work of seconds: run by `make campaign` and --write only
+console long, ...         takes seconds, and is run by `make campaign` and --write only; Python, too
 anything else             left alone: ``sh`` is for commands that need a network or a while
 ========================  =============================================================================================
 

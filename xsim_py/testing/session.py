@@ -5,12 +5,8 @@ have a test are done with it, this session is told of it as if it had run it its
 ``-x``, ``--lf`` and the files that it writes are those of one session.
 
 A rank that has failed in a test waits until the others have left that test: on a real MPI it would go on, and its next
-calls would meet the wrong ones of the others. If then nobody can go on any more, or the job comes to an early end in
-another way, the test in which that happened has failed on those ranks, with the deadlock report; and the tests that are left
-are run by ranks that are started anew.
-another way, the test in which that happened has failed on those ranks, with the deadlock report; and the tests that are
-left are run by ranks that are started anew.
-
+calls would meet the wrong ones of the others. If then no rank can continue, or the job ends early, the test in which
+that happened fails on these ranks, with the deadlock report. Newly started ranks run the remaining tests.
 """
 
 from __future__ import annotations
