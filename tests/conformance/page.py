@@ -51,8 +51,8 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def known_table() -> str:
-    """What cannot pass, and why."""
-    lines = ["| test | why |", "| --- | --- |"]
+    """Return the table of tests that cannot pass, with reasons."""
+    lines = ["| test | reason |", "| --- | --- |"]
     return "\n".join([*lines, *(f"| `{entry.test}` | {entry.reason} |" for entry in known_failures())]) + "\n"
 
 
