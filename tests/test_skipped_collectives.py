@@ -84,7 +84,7 @@ def test_the_report_is_the_same_however_it_is_simulated(options: dict[str, Any],
     assert one.digest == other.digest
     others, last = f"ranks 0-{ranks - 2}", f"rank {ranks - 1}"
     assert f"number 1: {others} in Comm.Bcast(root=0, 24 bytes), at <string>:7; {last} in Comm.Barrier()" in one.report
-    assert f"collective calls on MPI_COMM_WORLD: 2 by {others}, 1 by {last}" in one.report
+    assert f"collective calls on MPI_COMM_WORLD: 2 by {others}; 1 by {last}" in one.report
 
 
 def test_a_call_long_ago_is_named_on_a_communicator_of_a_part() -> None:

@@ -92,7 +92,7 @@ def _mismatches(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, sta
         for rank, count in _counts(parts, WORLD_CID).items():
             counts.setdefault(count, []).append(rank)
         if len(counts) > 1:
-            said = ", ".join(f"{count} by {_ranks(ranks)}" for count, ranks in sorted(counts.items(), reverse=True))
+            said = "; ".join(f"{count} by {_ranks(ranks)}" for count, ranks in sorted(counts.items(), reverse=True))
             lines.append(f"collective calls on {world}: {said}")
             labels.add(world)
     refused = [each for part in parts for each in part.refused if each.label in labels]

@@ -22,6 +22,26 @@ def test_only_an_uncaught_error_is_a_finding(way: str) -> None:
     assert all(each.category == "InvalidParameter" for each in findings)
 
 
+PYTHON_REPORTS = {
+    "a thread": ("import threading\nthread = threading.Thread(target=send)\nthread.start()\nthread.join()\n"),
+    "a hook of threads": (
+        "import threading\nthreading.excepthook = print\n"
+        "thread = threading.Thread(target=send)\nthread.start()\nthread.join()\n"
+    ),
+    "a finalizer": "class Owner:\n    def __del__(self): send()\nowner = Owner()\ndel owner\n",
+    "an atexit function": "import atexit\natexit.register(send)\n",
+    "an attribute callback": (
+        "key = MPI.Comm.Create_keyval(delete_fn=send)\ncomm.Set_attr(key, 1)\ncomm.Delete_attr(key)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("where", PYTHON_REPORTS)
+def test_an_error_that_python_reports_and_that_ends_no_rank_is_a_finding(where: str) -> None:
+    findings = found(f"def send(*_):\n    {CALL}\n{PYTHON_REPORTS[where]}")
+    assert ("InvalidParameter", 5) in [(each.category, each.line) for each in findings]
+
+
 def test_a_freed_send_is_no_finding_and_its_buffer_is_guarded_until_the_message_is_received() -> None:
     body = """
 data = np.zeros(2000)

@@ -26,6 +26,7 @@ from xsim_py.mpi4py.probes import Message
 from xsim_py.mpi4py.request import Request
 from xsim_py.mpi4py.win import Win
 from xsim_py.process import lifecycle
+from xsim_py.process.output import tracebacks
 from xsim_py.process.ranks import current
 
 from . import (
@@ -219,13 +220,11 @@ def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
 
 
 def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
-    """Have a monitor told of the exceptions that end ranks, and of ranks that end without ``MPI.Finalize``."""
-    show, announce = lifecycle._call_hook, lifecycle.announce
+    """Have a monitor told of exceptions that Python would report, and of ranks that end without ``MPI.Finalize``."""
+    announce = lifecycle.announce
 
-    @wraps(show)
-    def shown(rank: Rank, error: BaseException) -> None:
-        _uncaught(monitor, rank.number, error)
-        show(rank, error)
+    def heard(error: BaseException) -> None:
+        _uncaught(monitor, current.running().rank.number, error)
 
     @wraps(announce)
     def announced(rank: Rank, time_ps: int, status: int, message: str, **named: Any) -> None:
@@ -236,12 +235,12 @@ def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
                 monitor.note(CALL_ORDERING, last.place, text, rank.number)
         announce(rank, time_ps, status, message, **named)
 
-    patches.set(lifecycle, "_call_hook", shown)
+    patches.set(tracebacks, "uncaught", heard)
     patches.set(lifecycle, "announce", announced)
 
 
 def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
-    """Find the mistake behind an exception that ends a rank: that of a call, or of an object without such a method."""
+    """Find the mistake behind an uncaught exception: that of a call, or of an object without such a method."""
     raised = _raised_by(monitor, rank, error)
     if raised is not None:
         at, category, text, details = raised

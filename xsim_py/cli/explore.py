@@ -419,7 +419,7 @@ def _print_noise(found: NoisyRuns, args: Namespace) -> None:
     settings = [word for entry in entries for word in ("--set", entry)]
     for number, each in enumerate(found.classes):
         said = _KINDS[each.outcome.kind] if number else f"as usual ({_USUAL.get(each.outcome.kind, 'no result')})"
-        print(f"{said}: {len(each.seeds):,} runs")
+        print(f"{said}: {len(each.seeds):,} run{'s' * (len(each.seeds) > 1)}")
         if number or each.outcome.kind != "result":
             _print_said(each.outcome.detail)
             print(f"  repeat it: {_command(args, [*settings, '--seed', str(each.seeds[0])])}")

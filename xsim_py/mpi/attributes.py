@@ -8,7 +8,6 @@ ERR_OTHER.
 from __future__ import annotations
 
 import operator
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.per_process import of_process
+from xsim_py.process.output.tracebacks import report
 
 CopyFunction = Callable[[Any, int, Any], Any]
 DeleteFunction = Callable[[Any, int, Any], object]
@@ -159,9 +159,9 @@ def _call_delete(owner: Any, keyval: Keyval, value: Any) -> None:
 def _call(function: Any, owner: Any, number: int, value: Any) -> Any:
     try:
         return function(owner, number, value)
-    except errors.Exception:
-        traceback.print_exc()
+    except errors.Exception as error:
+        report(error)
         raise
     except Exception as problem:
-        traceback.print_exc()
+        report(problem)
         raise errors.error(c.ERR_OTHER, f"an attribute callback raised {problem!r}") from problem

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from xsim_py.mpi.partitioned import Incoming, Outgoing
 from xsim_py.mpi.transport.call_sites import blame_sender
 from xsim_py.mpi.transport.message import Message, Operation, Receive
 from xsim_py.mpi.transport.protocols import Endpoint
+from xsim_py.process.output.tracebacks import report
 
 from .status import Status
 
@@ -250,9 +250,9 @@ class GeneralizedOperation(Operation):
         """Call one of the program's functions: what it raises is printed, and becomes an MPI error, as in mpi4py."""
         try:
             function(*first, *self.args, **self.kwargs)
-        except errors.Exception:
-            traceback.print_exc()
+        except errors.Exception as error:
+            report(error)
             raise
         except Exception as problem:
-            traceback.print_exc()
+            report(problem)
             raise errors.error(c.ERR_OTHER, f"a generalized request's function raised {problem!r}") from problem

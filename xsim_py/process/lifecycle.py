@@ -35,6 +35,7 @@ from greenlet import getcurrent
 
 from xsim_py.process.descriptors import fifos, file_locks, pipes
 from xsim_py.process.files import virtual_files
+from xsim_py.process.output import tracebacks
 from xsim_py.process.output.collector import finish_lines
 from xsim_py.process.output.tracebacks import report, say, without_simulator
 from xsim_py.process.programs import import_locks, registrations
@@ -150,6 +151,7 @@ def _call_hook(rank: Rank, error: BaseException) -> None:
     if hook is None:
         report(error)
         return
+    tracebacks.uncaught(error)
     without_simulator(error)
     try:
         hook(type(error), error, error.__traceback__)

@@ -21,8 +21,13 @@ _stderr = RankStream(1, sys.stderr)  # of whichever rank is running, whatever it
 _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
 
 
+def uncaught(error: BaseException) -> None:
+    """Hear of an exception that no code of the program has caught, before it is shown; checks listen here."""
+
+
 def report(error: BaseException, heading: str = "") -> None:
     """Print an uncaught exception as Python does, but that of many ranks once."""
+    uncaught(error)
     without_simulator(error)
     say(WholeTraceback("".join([heading, *traceback.format_exception(error)])))
 
@@ -47,6 +52,7 @@ def report_ignored(error: BaseException, source: Any) -> None:
     """Print an exception that ends nothing, of a finalizer, as Python does; but no addresses."""
     source = getattr(source, "func", source)
     named = getattr(source, "__qualname__", None)
+    uncaught(error)
     without_simulator(error)
     heading = f"Exception ignored in: {f'<{type(source).__name__} {named}>' if named else source}\n"
     say("".join([heading, *traceback.format_exception(error)]))

@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 
 from xsim_py.process.descriptors.child_processes import REAL_THREADS, serves_children
 from xsim_py.process.descriptors.waits import wake
+from xsim_py.process.output import tracebacks
 from xsim_py.process.output.tracebacks import report, say, without_simulator
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.dead_objects import DEAD_GREENLET
@@ -207,6 +208,7 @@ def _run_object(thread: Any) -> None:
         else:
             context.run(thread.run)
     except BaseException as error:
+        tracebacks.uncaught(error)
         without_simulator(error)
         try:
             if threading.excepthook is not threading.__excepthook__:
