@@ -1,8 +1,8 @@
 """Run an unmodified mpi4py program on a simulated machine, under virtual time.
 
-``from xsim_py import simulate`` is the whole Python interface, with `App` for jobs of several programs; ``xsim run`` is
-the same from a shell. A program may declare what it computes, by `work`, and which arrays soft errors may hit, by
-`expose`; these do nothing under a real MPI.
+`simulate` is the Python interface, with `App` for jobs of several programs; ``xsim run`` is the same from a shell. A
+program may declare its computation by `work`, and the arrays that soft errors may hit by `expose`; both do nothing
+under a real MPI.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Import what is in `__all__` when first asked for: every import of the package passes here, and must be quick."""
+    """Import the names of `__all__` on first use, to keep imports of the package fast."""
     if name == "simulate":
         from xsim_py.run import simulate
 

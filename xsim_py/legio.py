@@ -1,19 +1,19 @@
-"""Non-collective repair for programs: what the members of a group do by themselves when some of them are dead.
+"""Non-collective repair: calls for the members of a group after some of them have failed.
 
 ::
 
     from xsim_py import legio
 
-    living = legio.alive(comm, group)           # a Group, the same at all of its members that live
-    part = legio.create_group(comm, group)      # MPI_Comm_create_group that no dead member hangs or splits
-    part = legio.create_from_group(group)       # a communicator of those that live, without a parent
-    part = legio.shrink_group(comm, group)      # a communicator of those that live: Shrink for a group
+    living = legio.alive(comm, group)           # the Group of surviving members, the same on all of them
+    part = legio.create_group(comm, group)      # MPI_Comm_create_group without hangs or splits by failed members
+    part = legio.create_from_group(group)       # a communicator of the survivors, without a parent
+    part = legio.shrink_group(comm, group)      # a communicator of the survivors: Shrink for a group
     flag = legio.agree_group(comm, group, 1)    # Agree for a group
 
-Only members of the group call, all of them that live, and in the same order. The others need not know. All that is
-here is made of liveness discovery: Rocco and Palermo, "Fault-Aware Non-Collective Communication Creation and Reparation
-in MPI", 2022, section 4, in a variant that no failure during it can make hang (`xsim_py.mpi.failures.liveness`).
-Nothing is imported before a call, so that a program loses no time if nobody simulates it.
+All surviving members of the group make the calls, in the same order; other ranks are not involved. All calls build on
+liveness discovery: Rocco and Palermo, "Fault-Aware Non-Collective Communication Creation and Reparation
+in MPI", 2022, section 4, in a variant that does not hang after further failures (`xsim_py.mpi.failures.liveness`).
+Imports happen inside the calls, so that a program that is not simulated starts fast.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from typing import Any
 
 
 def alive(comm: Any, group: Any, *, variant: str = "safe") -> Any:
-    """Return the members of a group that are alive.
+    """Return the surviving members of a group.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Intracomm
-        A communicator of the simulated program that all members are in; it may be revoked.
+        A communicator of the simulated program that contains all members; it may be revoked.
     group : mpi4py.MPI.Group
-        Who takes part. The order of its ranks makes the tree.
+        The participants. The order of its ranks determines the tree.
     variant : str
-        ``safe``; or ``naive``, ``legio`` or ``repaired``, which are in the literature and in use, to see where they
-        give different groups or wait for ever.
+        ``safe``; or, for comparison, a variant of the literature: ``naive``, ``legio`` or ``repaired``. These may
+        return different groups or wait forever.
 
     Returns
     -------
     mpi4py.MPI.Group
-        Those that have taken part, in the order of `group`; the same at all that live. Who dies meanwhile may be in it.
+        The participants, in the order of `group`; the same on all survivors. Ranks that fail meanwhile may be in it.
 
     Raises
     ------
     mpi4py.MPI.Exception
-        ERR_GROUP: the group is no subset of the communicator's, or the caller is no member.
+        ERR_GROUP: the group is not a subset of the communicator's, or the caller is not a member.
     ValueError
-        There is no such variant.
+        `variant` is unknown.
     XsimError
-        The program is not being simulated.
+        The program is not simulated.
     """
     state, members = _taking_part(comm, group, "alive")
     from xsim_py.mpi.failures.liveness import VARIANTS
@@ -60,32 +60,32 @@ def alive(comm: Any, group: Any, *, variant: str = "safe") -> Any:
 
 
 def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
-    """Make a communicator of a group, as ``comm.Create_group`` does, after its members have found out who is alive.
+    """Create a communicator of a group, like ``comm.Create_group``, despite failed members.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Intracomm
-        A communicator of the simulated program that all members are in. That some of its processes have failed, known
-        or not, does not matter.
+        A communicator of the simulated program that contains all members. Its processes may have failed, known or not.
     group : mpi4py.MPI.Group
         The members.
     tag : int
-        Tells calls apart that are made at once, as in ``Create_group``.
+        Distinguishes concurrent calls, as in ``Create_group``.
 
     Returns
     -------
     mpi4py.MPI.Intracomm
-        The members, without those whose failure all living ones had known of before the call; ``COMM_NULL`` for a
-        caller that is no member.
+        The members, without those that all survivors knew to have failed before the call; ``COMM_NULL`` for a caller
+        that is not a member.
 
     Raises
     ------
     mpi4py.MPI.Exception
-        ERR_PROC_FAILED, at all members that live: one is dead whose failure not all had known of. All know it then, so
-        the next call succeeds. Some members only, if one dies during the call: the others have a communicator then, so
-        agree on it by `agree_group`. ERR_REVOKED: `comm` is revoked. ERR_GROUP: the group is no subset.
+        ERR_PROC_FAILED on all survivors: a member has failed, unknown to some. Now all know, so the next call
+        succeeds. ERR_PROC_FAILED on some survivors: a member failed during the call. The others have a communicator, so
+        agree on the outcome by `agree_group`. ERR_REVOKED: `comm` is revoked. ERR_GROUP: the group is not a subset of
+        the communicator's.
     XsimError
-        The program is not being simulated.
+        The program is not simulated.
     """
     state = _checked(comm, group, "create_group")
     from xsim_py.mpi.failures.noncollective import create_of_living
@@ -96,27 +96,27 @@ def create_group(comm: Any, group: Any, tag: int = 0) -> Any:
 
 
 def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
-    """Make a communicator of those members of a group that are alive, without another communicator.
+    """Create a communicator of the surviving members of a group, without a parent communicator.
 
     Parameters
     ----------
     group : mpi4py.MPI.Group
         The members.
     stringtag : str
-        Tells calls apart that are made at once, as in ``Intracomm.Create_from_group``.
+        Distinguishes concurrent calls, as in ``Intracomm.Create_from_group``.
 
     Returns
     -------
     mpi4py.MPI.Intracomm
-        The members that are alive, in the order of `group`.
+        The surviving members, in the order of `group`.
 
     Raises
     ------
     mpi4py.MPI.Exception
-        ERR_GROUP: the caller is no member. ERR_PROC_FAILED, perhaps at some members only: one died after it had been
-        found alive; agree on it by `agree_group`.
+        ERR_GROUP: the caller is not a member. ERR_PROC_FAILED, possibly on some members only: a member failed after the
+        discovery; agree on the outcome by `agree_group`.
     XsimError
-        The program is not being simulated.
+        The program is not simulated.
     """
     from xsim_py.mpi.failures.noncollective import create_from_living
     from xsim_py.mpi4py.comm import COMM_WORLD
@@ -127,26 +127,26 @@ def create_from_group(group: Any, stringtag: str = "org.mpi4py") -> Any:
 
 
 def shrink_group(comm: Any, group: Any) -> Any:
-    """Make a communicator of those members of a group that are alive: ``comm.Shrink()`` without the others.
+    """Create a communicator of a group's survivors: ``comm.Shrink()`` without the other ranks.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Intracomm
-        A communicator of the simulated program that all members are in; it may be revoked.
+        A communicator of the simulated program that contains all members; it may be revoked.
     group : mpi4py.MPI.Group
-        Who takes part.
+        The participants.
 
     Returns
     -------
     mpi4py.MPI.Intracomm
-        The members that are alive, in the order of `group`. It costs the discovery and nothing else.
+        The surviving members, in the order of `group`. The only cost is the discovery.
 
     Raises
     ------
     mpi4py.MPI.Exception
-        ERR_GROUP: the group is no subset of the communicator's, or the caller is no member.
+        ERR_GROUP: the group is not a subset of the communicator's, or the caller is not a member.
     XsimError
-        The program is not being simulated.
+        The program is not simulated.
     """
     state, members = _taking_part(comm, group, "shrink_group")
     from xsim_py.mpi.failures.noncollective import shrink_to_living
@@ -155,34 +155,34 @@ def shrink_group(comm: Any, group: Any) -> Any:
 
 
 def agree_group(comm: Any, group: Any, flag: int, *, op: Any = None) -> int:
-    """Combine the flags of those members of a group that are alive: ``comm.Agree(flag)`` without the others.
+    """Combine the flags of a group's survivors: ``comm.Agree(flag)`` without the other ranks.
 
-    A member that has failed makes no error, in contrast to ``Agree``: who wants to know asks `alive`.
+    Unlike ``Agree``, it raises no error for failed members; use `alive` to detect them.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Intracomm
-        A communicator of the simulated program that all members are in; it may be revoked.
+        A communicator of the simulated program that contains all members; it may be revoked.
     group : mpi4py.MPI.Group
-        Who takes part.
+        The participants.
     flag : int
-        The caller's.
+        The caller's flag.
     op : mpi4py.MPI.Op
-        ``MPI.BAND`` as in ``Agree`` (None: this), or ``MPI.BOR`` as in Legio; the same at all members.
+        ``MPI.BAND`` as in ``Agree`` (default), or ``MPI.BOR`` as in Legio; the same on each member.
 
     Returns
     -------
     int
-        The same at all members that live.
+        The combined flag, the same on all survivors.
 
     Raises
     ------
     mpi4py.MPI.Exception
-        ERR_GROUP: the group is no subset of the communicator's, or the caller is no member.
+        ERR_GROUP: the group is not a subset of the communicator's, or the caller is not a member.
     ValueError
-        The operation is another one.
+        `op` is neither of the two.
     XsimError
-        The program is not being simulated.
+        The program is not simulated.
     """
     state, members = _taking_part(comm, group, "agree_group")
     from xsim_py.mpi.failures.noncollective import agree_among
@@ -207,14 +207,14 @@ def _check_simulated(name: str) -> None:
 
 
 def _taking_part(comm: Any, group: Any, name: str) -> tuple[Any, Any]:
-    """Return the communicator behind a handle, and the members of the group, of which the caller must be one."""
+    """Return the communicator of a handle, and the group's members, which include the caller."""
     state = _checked(comm, group, name)
-    comm._members(group)  # fails if it is no subset
+    comm._members(group)  # raises ERR_GROUP if the group is not a subset
     return state, _members(state, group)
 
 
 def _checked(comm: Any, group: Any, name: str) -> Any:
-    """Return the communicator behind a handle; TypeError if the two are no intracommunicator and no group."""
+    """Return the communicator of a handle; raise TypeError for arguments of other types."""
     _check_simulated(name)
     mpi: Any = import_module("xsim_py.mpi4py.MPI")
     for value, kind in ((comm, mpi.Intracomm), (group, mpi.Group)):

@@ -1,4 +1,4 @@
-"""From what the shards are left with to the `Result`: totals, tables, warnings, and the deadlock report."""
+"""Assembly of the `Result` from the shards: totals, tables, warnings, deadlock report."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _KILLED = 137
 
 
 class Attempt(NamedTuple):
-    """One start of the job; there are several where it is started again after an abort."""
+    """One start of the job; a job that restarts after an abort has several."""
 
     start_ps: int
-    """When it began."""
+    """Virtual time of the start."""
     parts: Sequence[ShardResult]
-    """What came of it, in the order of the shards."""
+    """The results of its shards, in order."""
 
     @property
     def stopped_ps(self) -> int | None:
-        """When the launcher ended it, if it did."""
+        """Return the time at which the launcher ended it, or None."""
         return max((part.stopped_ps for part in self.parts if part.stopped_ps is not None), default=None)
 
     @property
     def ended(self) -> str:
-        """How it ended, as `Result.ended` has it."""
+        """Return its ending, as in `Result.ended`."""
         return _ending(self.parts)[0]
 
     @property
     def aborted_ps(self) -> int | None:
-        """When it was over, if it was aborted."""
+        """Return the time of its abort, or None."""
         return _virtual_time_ps(self.parts) if _ending(self.parts)[0] == "aborted" else None
 
     @property
     def failures(self) -> list[tuple[int, int, str]]:
-        """Every failure: time, rank, cause."""
+        """Return all failures: time, rank, cause."""
         return sorted(_flat(part.failures for part in self.parts))
 
 
@@ -71,18 +71,18 @@ def assemble(
     Parameters
     ----------
     attempts : sequence of Attempt
-        Every start of the job; how it ended, and its ranks, are those of the last.
+        Every start of the job; the ending and the ranks are those of the last.
     facts, compute : dict, str
-        The provenance, and what the run cost; and what computing costs: ``measured``, or not.
+        Provenance and host cost of the run; and the cost of computation: ``measured``, or not.
     left : str
-        Digest of what the program printed, and stored.
+        Digest of the program's output and stored files.
     missed : mapping of str to str
-        The injected failures that did not come, as they were written: at a call that was not made, say. Each has what
-        its rank has called instead, perhaps.
+        Injected failures that did not occur, as given, for example at a call that was not made. Each with the calls of
+        its rank instead, or "".
     unwritten : sequence of str
-        What of the program's files could not be brought to this computer, which is no matter of the digest.
+        Files of the program that could not be written back to the host; they do not affect the digest.
     found : iterable of str
-        Warnings of what happened during the run.
+        Warnings from the run.
     """
     parts = attempts[-1].parts
     every = [part for attempt in attempts for part in attempt.parts]
@@ -111,7 +111,7 @@ def assemble(
         summary,
         tables=_tables(attempts),
         report=report,
-        # What never came is said where a run without any failure would pass for one that survived.
+        # Reported only for finished runs, where the program would otherwise seem to have survived the failure.
         warnings=[
             *found,
             *_warnings(parts, ended, compute),
@@ -130,7 +130,7 @@ def assemble(
 
 
 def _tables(attempts: Sequence[Attempt]) -> list[Table]:
-    """Return the tables of a result; those of ranks are of the last start of the job."""
+    """Return the tables of a result; those of ranks describe the last start of the job."""
     parts = attempts[-1].parts
     every = [part for attempt in attempts for part in attempt.parts]
     return [
@@ -149,7 +149,7 @@ def _tables(attempts: Sequence[Attempt]) -> list[Table]:
 
 
 def _spread_s(ended_ps: Sequence[int | None]) -> dict[str, float]:
-    """Return the least, the mean and the greatest of the times at which ranks ended, in seconds; empty for none."""
+    """Return the minimum, mean and maximum end time of ranks in seconds; empty without any."""
     times = [time_ps for time_ps in ended_ps if time_ps is not None]
     if not times:
         return {}
@@ -158,7 +158,7 @@ def _spread_s(ended_ps: Sequence[int | None]) -> dict[str, float]:
 
 
 def _trace(attempts: Sequence[Attempt]) -> Trace | None:
-    """Return what was recorded, if the run was traced."""
+    """Return the recorded trace, or None if the run was not traced."""
     recorded = [[part.trace for part in attempt.parts if part.trace is not None] for attempt in attempts]
     if not any(recorded):
         return None
@@ -181,7 +181,7 @@ def _virtual_time_ps(parts: Sequence[ShardResult]) -> int:
 
 
 def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
-    """Return how the run ended, its exit status, and what there is to report."""
+    """Return the ending of the run, its exit status, and its report."""
     reasons = [part.stop_reason for part in parts if part.stop_reason]
     waiting = _flat(part.waiting for part in parts)
     total = sum(len(part.ended_ps) for part in parts)
@@ -208,7 +208,7 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
     ends = [
         (time_ps, part.first + index, status)
         for part in parts
-        if any(part.exit_status)  # most often there is none, and all ranks need not be gone through
+        if any(part.exit_status)  # skips the loop over all ranks in the usual case
         for index, (time_ps, status) in enumerate(zip(part.ended_ps, part.exit_status, strict=True))
         if status and part.first + index not in failed
     ]
@@ -232,7 +232,7 @@ def _warnings(parts: Sequence[ShardResult], ended: str, compute: str) -> list[st
 
 
 def _clock_waits(parts: Sequence[ShardResult]) -> list[str]:
-    """Return the lines at which clocks have ticked by more than usual, each with the rank for which that was most."""
+    """Return a warning about lines with growing clock ticks, each with the most affected rank."""
     longest: dict[str, tuple[int, int]] = {}
     for place, rank, grown_ps in sorted(_flat(part.clock_waits for part in parts)):
         if grown_ps > longest.get(place, (0, 0))[0]:
@@ -252,7 +252,7 @@ def _kept(parts: Sequence[ShardResult]) -> list[str]:
 
 
 def _computing(parts: Sequence[ShardResult]) -> list[str]:
-    """Return what is to be said of the costs of computing."""
+    """Return warnings about the costs of computation."""
     found = [part.computed for part in parts if part.computed is not None]
     unknown = sorted({stretch for each in found for stretch in each.unknown})
     said = sorted({complaint for each in found for complaint in each.complaints})
@@ -264,7 +264,7 @@ def _computing(parts: Sequence[ShardResult]) -> list[str]:
 
 
 def _shared(parts: Sequence[ShardResult]) -> list[str]:
-    """Return what ranks have changed for each other, each name once, whichever of the processes it was in."""
+    """Return warnings about state that ranks have changed for each other, each name once."""
     told = {name: said for part in reversed(parts) for name, said in part.shared.items()}
     turns = Counter[str]()
     in_turn: dict[str, int] = {}
@@ -272,14 +272,14 @@ def _shared(parts: Sequence[ShardResult]) -> list[str]:
         package = name.partition(".")[0]
         in_turn[name] = turns[package]
         turns[package] += 1
-    listed = sorted(told, key=lambda name: (in_turn[name], name))[:_MOST_LISTED]  # something of each package
+    listed = sorted(told, key=lambda name: (in_turn[name], name))[:_MOST_LISTED]  # some of each package
     lines = [f"shared by ranks: {name}, {told[name]}" for name in sorted(listed)]
     rest = len(told) - len(listed)
     return [*lines, f"shared by ranks: {rest:,} more names of packages"] if rest else lines
 
 
 def never_came_warnings(statements: Mapping[str, str]) -> list[str]:
-    """Return the warning of injected failures that did not come, as `Result.never_came` has them; none for none."""
+    """Return a warning about injected failures that did not occur; see `Result.never_came`."""
     if not statements:
         return []
     more = f"; and {len(statements) - _MOST_LISTED:,} more" if len(statements) > _MOST_LISTED else ""
@@ -314,10 +314,10 @@ def _pairs_table(parts: Sequence[ShardResult]) -> Table:
 
 
 def _pairs(pieces: Sequence[Any]) -> dict[str, Any]:
-    """Return the columns of the table of pairs; there may be millions of rows, so it is left to numpy."""
+    """Return the columns of the table of pairs, by numpy: there may be millions of rows."""
     rows = np.concatenate(pieces)
     slots = rows[:, 0] << 38 | rows[:, 1] << 6 | rows[:, 2]
-    if (slots[1:] < slots[:-1]).any():  # else all parts are, and those of one start follow each other
+    if (slots[1:] < slots[:-1]).any():  # otherwise all parts are sorted already, and consecutive per start
         order = np.argsort(slots, kind="stable")
         rows, slots = rows[order], slots[order]
     first = np.flatnonzero(np.append(True, slots[1:] != slots[:-1]))[: len(rows)]
@@ -351,7 +351,7 @@ def _collectives_table(parts: Sequence[ShardResult]) -> Table:
 
 
 def _failures_table(attempts: Sequence[Attempt]) -> Table:
-    """Return every failure, and how many ranks learnt of it, the first and the last when."""
+    """Return all failures, each with the number of ranks that learnt of it, and when."""
     rows = []
     for start, attempt in enumerate(attempts):
         told: dict[int, list[int]] = {}
@@ -384,7 +384,7 @@ def _starts_table(attempts: Sequence[Attempt]) -> Table:
 
 
 def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
-    """Return who was started while others ran; no table where nobody was."""
+    """Return the table of spawned ranks, or no table if there are none."""
     rows = [
         (start, world.number, world.first, world.size, world.born_ps, world.parent, world.command)
         for start, attempt in enumerate(attempts)
@@ -396,7 +396,7 @@ def _worlds_table(attempts: Sequence[Attempt]) -> list[Table]:
 
 
 def _flips_table(attempts: Sequence[Attempt]) -> list[Table]:
-    """Return every bit that has changed by a soft error; no table where none has."""
+    """Return the table of bits flipped by soft errors, or no table if there are none."""
     rows = [
         (start, each.rank, each.time_ps, each.bit, each.size_bytes, each.dest, each.array, each.cause)
         for start, attempt in enumerate(attempts)
@@ -407,7 +407,7 @@ def _flips_table(attempts: Sequence[Attempt]) -> list[Table]:
 
 
 def _hangs_table(attempts: Sequence[Attempt]) -> list[Table]:
-    """Return every process that has stood still for a while; no table where none has."""
+    """Return the table of transient hangs of processes, or no table if there are none."""
     rows = [
         (start, each.rank, each.time_ps, each.until_ps, each.killed)
         for start, attempt in enumerate(attempts)
@@ -417,14 +417,14 @@ def _hangs_table(attempts: Sequence[Attempt]) -> list[Table]:
 
 
 def _storage_table(parts: Sequence[ShardResult]) -> list[Table]:
-    """Return what each rank has done with a simulated storage, over all starts; no table where there is none."""
+    """Return the storage operations of each rank over all starts; no table without storage."""
     rows = [(rank, *row) for rank, row in enumerate(_flat(part.storage for part in parts))]
     columns = ("rank", "operations", "read", "written", "time_s")
     return [_table("storage", columns, rows, units={"read": "B", "written": "B"})] if rows else []
 
 
 def _profile_table(parts: Sequence[ShardResult]) -> list[Table]:
-    """Return where the wall time of each shard went, if somebody has asked."""
+    """Return the wall time of each shard by part, if the run was profiled."""
     rows = [
         (number, name, s) for number, part in enumerate(parts) for name, s in zip(PARTS, part.profile, strict=False)
     ]
@@ -439,6 +439,6 @@ def _table(
     units: dict[str, str] | None = None,
     exact: Sequence[str] | None = None,
 ) -> Table:
-    """Return a table of rows; columns of seconds are in picoseconds, unless `exact` names those that are."""
+    """Return a table of rows; `exact` names columns in picoseconds (default: all in seconds)."""
     exact = [column for column in columns if column.endswith("_s")] if exact is None else exact
     return Table(name, {column: [row[i] for row in rows] for i, column in enumerate(columns)}, units, exact=exact)

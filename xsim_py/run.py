@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _PLAIN = (str, int, float, Path, None.__class__)
 _BESIDES = ("program", "trace", "profile", "links", "label", "background", "stdout", "stderr", "progress", "started")
-"""The parameters of `simulate` that do not change what is simulated, or cannot be written down."""
+"""The parameters of `simulate` that do not change the simulation, or have no text form."""
 
 
 def simulate(
@@ -67,91 +67,91 @@ def simulate(
 ) -> Result:
     """Run an mpi4py program on `ranks` virtual ranks of a simulated machine.
 
-    What ``xsim run`` takes, this takes by the same names: ``--wall-limit 5min`` is ``wall_limit="5min"``.
+    The options of ``xsim run`` are parameters with the same names: ``--wall-limit 5min`` is ``wall_limit="5min"``.
 
     Parameters
     ----------
     program : path, str, callable, or list of `App`
-        A script; a module's name or Python text, as `kind` says; or a function, which each rank calls with `args`.
-        Or several of them, each with the number of its ranks: ``[App("a.py", 2), App("b.py", 3)]``.
+        A script; a module's name or Python text, according to `kind`; or a function, which each rank calls with `args`.
+        Or several of these, each with its number of ranks: ``[App("a.py", 2), App("b.py", 3)]``.
     ranks : int
         The size of ``COMM_WORLD``.
     machine : str, path or mapping
-        A preset, a YAML file, or what such a file would hold.
+        A preset, a YAML file, or the contents of such a file.
     args : sequence
         ``sys.argv[1:]`` of the program, or the arguments of the function.
     kind : str, optional
         ``script``, ``module``, ``code`` or ``callable``; by default a callable is one and everything else a script.
     seed : int
-        Of every random stream of the run.
+        Seed of all random streams of the run.
     shards : int
-        In how many parts to simulate in this process: at most 64, or as many as ranks, and 1,024. Under a real
-        ``mpiexec`` each process simulates one part.
+        Number of parts to simulate in this process: at most 64, or one per rank up to 1,024. Under a real ``mpiexec``
+        each process simulates one part.
     set : mapping, or sequence of str
-        Entries of the machine that are changed: ``{"network.latency": "5us"}``, or ``["network.latency=5us"]``.
+        Changed keys of the machine: ``{"network.latency": "5us"}``, or ``["network.latency=5us"]``.
     wall_limit : float or str, optional
-        After how long on the wall clock the run ends with a report: seconds, or a time such as ``"5min"``.
+        Wall-clock time after which the run ends with a report: seconds, or a time such as ``"5min"``.
     compute : str, optional
-        What the program's own work costs: ``none``, ``measured``, ``record=FILE`` (measured, and written to a file), or
-        such a file, of which the times are taken; default: what the machine says.
+        Cost of the program's computation: ``none``, ``measured``, ``record=FILE`` (measured, and written to a file), or
+        the name of such a file, which gives the times. Default: the machine's.
     collectives : str, or sequence of str
-        Algorithms of collective operations, as the machine's ``mpi.collectives`` may name them: ``tuned``, ``ftco``.
-        And how they are simulated, with the same result: ``messages``, one message after the other; ``arrays``, for all
-        ranks at once where there is a formula for that; ``auto``, where it is faster, too (the default).
+        Algorithms of collective operations, as in the machine's ``mpi.collectives``: ``tuned``, ``ftco``. Or the method
+        of simulation, with the same result: ``messages``, message by message; ``arrays``, for all ranks at once if
+        there is a formula; ``auto`` (default), like ``arrays`` where it is faster.
     fail : str, or sequence of str
-        Processes that die, besides those that the machine's section ``failures`` names: ``"rank=5@1.2ms"``,
-        ``"rank=3 before its 2nd Allreduce"``, ``"exponential:node,mtbf=6.7h"``.
+        Process failures, in addition to the machine's section ``failures``: ``"rank=5@1.2ms"``, ``"rank=3 before its
+        2nd Allreduce"``, ``"exponential:node,mtbf=6.7h"``.
     ft : bool, optional
-        Whether the job survives the death of a process, as under ``mpirun --with-ft ulfm``. Default: what the machine
-        says; else if failures are injected and the job is not to be started again.
+        Whether the job survives a process failure, as under ``mpirun --with-ft ulfm``. Default: the machine's setting;
+        else true if failures are injected and `restart` is not set.
     restart : str, optional
-        ``"on-abort[,max=N,delay=TIME]"``: start an aborted job again, in the same virtual time.
+        ``"on-abort[,max=N,delay=TIME]"``: restart an aborted job, in the same virtual time.
     clock_from : Result or path, optional
-        The result of a run before this one, or the file or folder that it was written to: this one begins in virtual
-        time where that has ended, as a job that is submitted again. Failures at times before that are left out.
+        The result of an earlier run, or the file or directory that it was written to. This run begins at the virtual
+        time at which that one ended, like a resubmitted job, and skips earlier failures.
     resilience : str, optional
-        ``"legio"``: a layer lets the program outlive failures as it is, by the options of ``mpi.resilience``.
+        ``"legio"``: a layer lets the unmodified program survive failures, by the options of ``mpi.resilience``.
     isolation : str
         How ranks are isolated: ``greenlets`` (the default) in this process, ``process`` with each rank in its own
         process, or ``process:8`` with eight in each; ``spawn`` and ``spawn:8`` start a new interpreter for each
-        process, with its own hash seed. The result is the same, unless the program depends on what ranks share; what a
-        function does to objects of the caller is seen with greenlets only.
+        process, with its own hash seed. The result is the same, unless the program depends on state shared by ranks. A
+        function's changes to objects of the caller are visible with greenlets only.
     label : bool
-        Put ``[rank]`` in front of each printed line.
+        Prefix each printed line with ``[rank]``.
     trace : bool
         Record every call and message: ``result.trace``, `Result.to_perfetto`, `Result.timeline`.
     profile : bool
-        Find out where the wall time goes: the table ``profile``, seconds a shard and part (see `process.profiler`).
+        Measure the wall time per shard and part of the simulator: the table ``profile`` (see `process.profiler`).
     links : bool
-        Find out what each link of the network has carried: the table ``links``, see `link_loads.links_table`.
+        Record the traffic of each network link: the table ``links`` (see `link_loads.links_table`).
     check : bool, str or list of str
-        Look for mistakes in the use of MPI: `Result.findings`, and status 5 if there are some. ``"ResourceLeak"``
-        reports only this class, ``"-ResourceLeak"`` all others; ``"races"`` also lists the races of messages that
-        change nothing. All ranks are in one shard, as greenlets.
+        Check for MPI usage errors: `Result.findings`, and exit status 5 if there are any. ``"ResourceLeak"`` reports
+        only this class, ``"-ResourceLeak"`` all others; ``"races"`` also lists message races without effect. All ranks
+        are in one shard, as greenlets.
     private : str, or sequence of str
-        Installed packages of which each rank has its own modules, besides those that import mpi4py; ``"all-imported"``
-        tries all that are pure Python. With those that the machine's ``process.private`` names.
+        Installed packages whose modules are separate for each rank, in addition to those that import mpi4py and the
+        machine's ``process.private``; ``"all-imported"`` tries all pure-Python packages.
     share : str, or sequence of str
-        Packages that all ranks share, although they import mpi4py or belong to the program.
+        Packages that all ranks share even if they import mpi4py or belong to the program.
     background : sequence of callables, optional
-        Each gets the `simpy.Environment` (picoseconds) and returns a generator: a SimPy process beside the ranks.
+        Each gets the `simpy.Environment` (picoseconds) and returns a generator, a SimPy process alongside the ranks.
     schedule : path, or sequence of (int, int), optional
-        What ranks choose where MPI leaves it open (see `xsim_py.schedules`); ``result.choices`` tells what was chosen.
+        Prescribed nondeterministic choices of ranks (see `xsim_py.schedules`); ``result.choices`` has the actual ones.
     stdout, stderr : text file, optional
-        Where the program's output goes.
+        Destination of the program's output.
     progress, started : callable, optional
-        Called a few times a second with virtual time (ps), events, ranks finished and ranks; called once, before the
-        run begins, with what is needed to repeat it.
+        `progress` is called a few times per second with the virtual time (ps), events, finished ranks and ranks.
+        `started` is called once, before the run begins, with the data to reproduce it.
 
     Returns
     -------
     Result
-        Also when the program failed, stalled or was stopped: ``result.ended`` says so. All processes of a job get it.
+        Also if the program failed, deadlocked or was stopped: see ``result.ended``. All processes of a job get it.
 
     Raises
     ------
     ConfigError
-        The input is wrong; nothing was run.
+        Invalid input; nothing was run.
     """
     told = dict(locals())
     begin_ps = 0 if clock_from is None else _end_ps(clock_from)
@@ -161,7 +161,7 @@ def simulate(
     if not asked.check:
         result = once(outside, progress=progress, started=started)
     else:
-        from xsim_py.checks.again import checked  # most runs are not checked, and should start quickly
+        from xsim_py.checks.again import checked  # not above: most runs are not checked
 
         result = checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
     result.take_origin(command=_call(told))
@@ -169,15 +169,15 @@ def simulate(
 
 
 def refuse_wrong_input(program: Any, *, machine: str | Path | Mapping[str, Any] = "gige", **parameters: Any) -> None:
-    """Raise the ConfigError that `simulate` would raise before it runs anything, and run nothing."""
+    """Raise the ConfigError of `simulate` for invalid input, without running anything."""
     told = {**(simulate.__kwdefaults__ or {}), **parameters}
     make_job(read(told, wrong(program, told["ranks"], wall_limit=told["wall_limit"])), program, machine)
 
 
 def _end_ps(result: str | Path | Result) -> int:
-    """Return when the run of a result has ended, in picoseconds of virtual time."""
+    """Return the virtual time at which the run of a result ended, in picoseconds."""
     if isinstance(result, str | Path):
-        from xsim_py.report.result import Result as Loaded  # few runs have one before them
+        from xsim_py.report.result import Result as Loaded  # not above: few runs need it
 
         path = Path(result)
         try:
@@ -188,7 +188,7 @@ def _end_ps(result: str | Path | Result) -> int:
 
 
 def _call(told: Mapping[str, Any]) -> str:
-    """Return the call of `simulate` as text: what is not as by default, and can be written down."""
+    """Return the call of `simulate` as text, with its non-default arguments."""
     program, usual = told["program"], simulate.__kwdefaults__ or {}
     words = [getattr(program, "__qualname__", "...") if callable(program) else _written(program)]
     words += [
@@ -220,7 +220,7 @@ def _once(
     progress: Callable[[int, int, int, int], None] | None = None,
     started: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
-    """Run a program once, followed by a monitor perhaps; `simulate` says what the others are."""
+    """Run a program once, with an optional monitor; `simulate` documents the other parameters."""
     job = make_job(asked, program, machine, label=label, schedule=schedule)
     job.watch(monitor)
     job.cpu_limit_s = cpu_limit_s
@@ -232,7 +232,7 @@ def _once(
         finally:
             dismiss_workers()
             drop_unclaimed()
-    if asked.schedule is not None and not asked.schedule.watch:  # of somebody who has written it, perhaps
+    if asked.schedule is not None and not asked.schedule.watch:  # may be written by hand
         _refuse_impossible(asked.schedule, result)
     result.take_origin(machine=deepcopy(job.spec.told))  # the machine is kept for the next run
     return result
@@ -241,7 +241,7 @@ def _once(
 def make_job(
     asked: RunParameters, program: Any, machine: Any, *, label: bool = False, schedule: MatchSchedule | None = None
 ) -> Job:
-    """Put a job together."""
+    """Assemble a job."""
     spec, programs = load_machine(machine, overrides=asked.overrides), load(program, asked)
     job = Job(with_packages(spec, asked.private, asked.share, programs.programs), programs, asked)
     job.label, job.traced, job.schedule = asked.label or label, asked.trace, schedule or asked.schedule
@@ -252,7 +252,7 @@ def make_job(
 
 
 def _origin(asked: RunParameters, program: Any, machine: Any, **besides: Any) -> bytes:
-    """Return what another interpreter makes the same job of."""
+    """Return the pickled parameters from which a new interpreter builds the same job."""
     programs = [app.program for app in program] if isinstance(program, list | tuple) else [program]
     try:
         if any(map(callable, programs)):
@@ -266,7 +266,7 @@ def _origin(asked: RunParameters, program: Any, machine: Any, **besides: Any) ->
 
 
 def _refuse_impossible(schedule: MatchSchedule, result: Result) -> None:
-    """Raise a `ConfigError` if a schedule has wanted ranks or requests that the run has not had."""
+    """Raise a `ConfigError` if a schedule names ranks or requests that did not exist in the run."""
     from xsim_py.schedules import impossible
 
     problems = impossible(schedule, len(result.tables["ranks"]), result.choices)

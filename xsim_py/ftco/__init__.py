@@ -1,7 +1,7 @@
-"""Fault-tolerant tree collectives (FTCO): what a program may ask about them, and the paper's formal model, in steps.
+"""Fault-tolerant tree collectives (FTCO): queries for programs, and the formal model.
 
-A program needs nothing of this: ``xsim run --collectives ftco`` gives it collectives that outlive failures. One that
-wants to know more may ask::
+Programs do not need this module: ``xsim run --collectives ftco`` gives them collectives that tolerate failures. A
+program may query the outcome::
 
     from xsim_py import ftco
 
@@ -45,7 +45,7 @@ __all__ = [
     "trace_run",
 ]
 
-# A program that asks who is missing does not want to wait for all that the formal model needs.
+# Imported on first use: a program that only calls `missing` does not need the formal model.
 _MODULES = {
     "ensemble": ("run_ensemble",),
     "model": ("RULES", "Configuration", "Outcome", "Rules", "parse_rules"),

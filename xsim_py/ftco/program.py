@@ -1,6 +1,6 @@
-"""Questions of a program about collectives by FTCO, and its wishes; see `xsim_py.ftco`.
+"""Queries and settings of a program for FTCO collectives; see `xsim_py.ftco`.
 
-Nothing is imported here before a call, so that a program loses no time if nobody simulates it.
+Imports happen inside the calls, so that a program that is not simulated starts fast.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def failed(comm: Any) -> list[int]:
-    """Which ranks of a communicator this rank knows to be dead, however it came to know it.
+    """Return the ranks of a communicator that this rank knows to have failed, from any source.
 
     Parameters
     ----------
@@ -19,20 +19,21 @@ def failed(comm: Any) -> list[int]:
     Returns
     -------
     list of int
-        Ranks in `comm`, ascending (of an intercommunicator, of the local group). The same as ``comm.Get_failed()``,
-        without a group. Ranks need not agree on it: each knows what it has found itself and what others have told it.
+        Ranks in `comm`, ascending (of an intercommunicator: in the local group). They equal those of
+        ``comm.Get_failed()``. Ranks may have different lists: each knows the failures that it detected and those it was
+        notified of.
 
     Raises
     ------
     XsimError
-        The program is not being simulated.
+        The program is not simulated.
     """
     state = _state(comm, "failed")
     return sorted(state.context.places(state.failed_members()))
 
 
 def missing(comm: Any) -> list[int]:
-    """Whose contributions the last collective by FTCO that this rank has completed on a communicator lacked.
+    """Return the ranks whose contributions the last FTCO collective of this rank lacks.
 
     Parameters
     ----------
@@ -42,45 +43,45 @@ def missing(comm: Any) -> list[int]:
     Returns
     -------
     list of int
-        Ranks in `comm`, ascending; of a Bcast or Scatter the root, if its data was lost with it. All ranks that get a
-        result have the same list for it; of a Reduce or Gather only the root knows, and the others have an empty one.
-        The contribution of a rank that died during or after an operation may be in its result.
+        Ranks in `comm`, ascending; for a Bcast or Scatter the root, if its data was lost. All ranks that get a result
+        have the same list for it; after a Reduce or Gather only the root has it, and the others an empty list. The
+        result may contain the contribution of a rank that failed during or after the operation.
 
     Raises
     ------
     XsimError
-        The program is not being simulated.
+        The program is not simulated.
     """
     return sorted(_state(comm, "missing").missing)
 
 
 def replace(comm: Any, value: Any) -> None:
-    """Say what stands for the contributions of the dead in collectives by FTCO from now on.
+    """Set the value that replaces contributions of failed ranks in later FTCO collectives.
 
-    All members must ask for the same, like the arguments of a collective: each rank puts it into its own result.
-    Duplicates of `comm` do not inherit it.
+    All members must set the same value, because each rank uses it for its own result. Duplicates of `comm` do not
+    inherit it.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Comm
         A communicator of the simulated program.
     value : object or callable
-        A value; or a function that gets the rank (in `comm`) of who is missing and returns one, which must depend on
-        that rank only and must not call MPI. For calls with buffers it is a number, which all elements are set to, an
-        array with as many elements, or bytes of the same length; for calls with objects it is any object. In a
-        reduction it is an operand, in a gather a block or an element, and in a Bcast or Scatter what a receiver gets if
-        the root's data was lost. None: leave them out again, as the machine's ``mpi.ftco.missing`` says.
+        A value; or a function that returns the value for a missing rank (in `comm`). The function must depend only on
+        that rank and must not call MPI. For calls with buffers the value is a number for all elements, an array of the
+        same length, or bytes of the same length; for calls with objects, any object. It is an operand in a reduction, a
+        block or an element in a gather, and the received data in a Bcast or Scatter whose root's data was lost. None
+        restores the machine's ``mpi.ftco.missing``.
 
     Raises
     ------
     XsimError
-        The program is not being simulated.
+        The program is not simulated.
     """
     _state(comm, "replace").replacement = None if value is None else (value,)
 
 
 def _state(comm: Any, name: str) -> Any:
-    """The simulated communicator behind a handle of the program."""
+    """Return the simulated communicator of a handle of the program."""
     from xsim_py.errors import XsimError
     from xsim_py.process.ranks import current
 

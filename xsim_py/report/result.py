@@ -23,84 +23,83 @@ if TYPE_CHECKING:
 
 _OF_ALL = ("ranks", "pairs", "collectives", "failures", "learned", "starts", "worlds", "flips", "hangs", "storage")
 TABLES = (*_OF_ALL, "profile", "waits", "links")
-"""The names that tables of a run may have."""
+"""The possible names of a run's tables."""
 
 ENDINGS = ("finished", "aborted", "stalled", "wall limit", "interrupted")
 
 
 def failure_entry(rank: int, time_ps: int, cause: str) -> dict[str, Any]:
-    """Return what JSON says of the failure of a process."""
+    """Return the JSON entry of a process failure."""
     return {"rank": rank, "time_s": time_ps / PS_PER_S, "time_exact_s": exact_seconds(time_ps), "cause": cause}
 
 
 class Result:
-    """The outcome of a run: its summary, its tables, and what the simulator has to say about it.
+    """The outcome of a run: its summary, tables, report and warnings.
 
-    Each entry of the summary is an attribute too.
+    Each entry of the summary is also an attribute.
 
     Parameters
     ----------
     summary : mapping
         One value for each name in `SUMMARY`.
     tables : iterable of Table, or mapping of str to Table, optional
-        What there is to count, such as ``ranks``, ``pairs`` (messages per pair and size class), ``collectives``.
+        Counts, such as ``ranks``, ``pairs`` (messages per pair and size class), ``collectives``.
     report : str, optional
-        The deadlock report of a run that stalled or was stopped, or why it was aborted: who waits for what.
+        The deadlock report of a run that stalled or was stopped, or the reason for an abort.
     warnings : iterable of str, optional
-        One sentence each, such as a message that nobody received.
+        One sentence each, such as a message that was never received.
     machine, program : str, optional
-        One line each that says what ran, and on what.
+        One line each: the program, and the machine it ran on.
 
     Attributes
     ----------
     virtual_time_s : float
-        When the last rank ended, in seconds of virtual time.
+        Virtual time at which the last rank ended, in seconds.
     virtual_time_exact_s : str
-        The same with every digit, as a decimal number: a float is off by some picoseconds from 8,192 s on.
+        The same with all digits, as a decimal number: a float is off by some picoseconds from 8,192 s on.
     virtual_time_ps : int
-        The same in whole picoseconds, which the summary does not have.
+        The same in whole picoseconds; not in the summary.
     ranks_end_s : dict
-        ``min``, ``mean`` and ``max`` of the times at which ranks ended or died, in seconds; empty where none has.
+        ``min``, ``mean`` and ``max`` of the times at which ranks ended or failed, in seconds; empty if none has.
     ranks, shards, seed : int
-        What was asked for; with ranks in processes of their own, `shards` is how many of these there were at first.
+        The parameters of the run. If ranks are in separate processes, `shards` is the initial number of processes.
     isolation : str
-        How ranks were kept apart: ``greenlets``, ``process``, or ``process:8``.
+        How ranks were isolated: ``greenlets``, ``process``, or ``process:8``.
     config_hash, digest, version : str
-        The machine's fingerprint, the run's, and the simulator's version: runs that share the first and the seed share
-        the second.
+        Fingerprints of the machine and of the run, and the simulator's version. Runs of a program with the same
+        config_hash and seed have the same digest.
     events, messages, bytes : int
-        What was simulated; messages include those inside collectives.
+        Simulated events, messages and their bytes; messages include those inside collectives.
     cpu_s, wall_s : float
-        What it cost here, in seconds.
+        Host cost, in seconds.
     peak_rss_bytes : int
-        How much memory the simulator held at most.
+        Peak memory of the simulator.
     exit_status : int
-        The program's own; 3 for a stall, 4 for the wall limit, 130 for an interrupt; and 74 where the program's files
-        could not all be written back from a simulated storage, of which `warnings` tells.
+        The program's own; 3 for a deadlock, 4 for the wall limit, 130 for an interrupt; 74 if some of the program's
+        files could not be written back from a simulated storage (see `warnings`).
     ended : str
         One of `ENDINGS`.
     aborted : bool
         Whether the launcher ended the job.
     restarts : int
-        How often the job was started again after that.
+        Number of restarts after aborts.
     failures : list of dict
         Processes that failed, in all starts: ``rank``, ``time_s``, ``time_exact_s``, ``cause``. More is in the
-        tables ``failures``, ``learned`` (who learnt of which failure, when and how) and ``starts``.
+        tables ``failures``, ``learned`` (which rank learnt of which failure, when and how) and ``starts``.
     values : list
-        What a callable returned on each rank, in memory only: no file holds it.
+        Return value of a callable on each rank; in memory only.
     findings : tuple of Finding
-        What a checked run has found, by file and line.
+        Findings of a checked run, by file and line.
     is_checked : bool
-        Whether the run was checked: then JSON has the findings, too.
+        Whether the run was checked; if so, the JSON includes the findings.
     trace : Trace or None
-        Every call, message and mark of a run that was traced, in memory only; see `to_perfetto` and `timeline`.
+        Every call, message and mark of a traced run; in memory only. See `to_perfetto` and `timeline`.
     never_came : dict of str to str
-        The injected failures that did not come, as they were written, each with what its rank called instead, or "";
-        in memory only.
+        Injected failures that did not occur, as given, each with the calls of its rank instead, or ""; in memory only.
     polls : bool
-        True if a rank has looked for something that was not there yet (``Test``, ``Iprobe``), in memory only.
+        True if a rank has polled unsuccessfully (``Test``, ``Iprobe``); in memory only.
     choices : list of MadeChoice
-        What each rank has chosen where MPI leaves that open, of a run with a schedule, in memory only.
+        Nondeterministic choices of each rank, of a run with a schedule; in memory only.
     """
 
     virtual_time_s: float
@@ -158,7 +157,7 @@ class Result:
         self.polls = False
 
     def take_trace(self, trace: Trace | None) -> None:
-        """Take what was recorded, and make the table ``waits`` of it."""
+        """Take the recorded trace, and derive the table ``waits`` from it."""
         self.trace = trace
         if trace is not None:
             from xsim_py.report.waits import waits_table  # not above: most runs are not traced
@@ -167,19 +166,19 @@ class Result:
 
     @property
     def origin(self) -> dict[str, str]:
-        """Return what the run came from, as text: ``command``, and ``machine``, its description with what was set."""
+        """Return the origin of the run as text: ``command``, and ``machine`` with its overrides."""
         from xsim_py.config.document import yaml_text
 
         told = self._origin.items()
         return {name: each if isinstance(each, str) else yaml_text(each) for name, each in told}
 
     def take_origin(self, *, command: str | None = None, machine: Mapping[str, Any] | None = None) -> None:
-        """Take what the run came from, so far as it is given."""
+        """Take the given parts of the run's origin."""
         given: dict[str, Any] = {"command": command, "machine": machine}
         self._origin |= {name: each for name, each in given.items() if each is not None}
 
     def take_findings(self, findings: Iterable[Finding]) -> None:
-        """Take what the checks have found: it comes before the program's own exit status, and that of a stall."""
+        """Take the findings of the checks, which override other exit statuses."""
         self.findings = tuple(findings)
         self.is_checked = True
         mistakes = any(finding.is_mistake for finding in self.findings)
@@ -190,7 +189,7 @@ class Result:
         return f"Result({self.program or 'program'}, {self.ranks} ranks, {self.ended}, {self.virtual_time()})"
 
     def __str__(self) -> str:
-        """Return what a person wants to know first, and what the simulator has to say."""
+        """Return the main facts, the warnings and the report as text."""
         facts = self._facts()
         width = max(map(len, facts))
         lines = [self._title(), *(f"  {name:<{width}}  {value}" for name, value in facts.items())]
@@ -198,7 +197,7 @@ class Result:
         return "\n".join([*lines, self.report] if self.report else lines)
 
     def _repr_html_(self) -> str:
-        """Return the same for a notebook, with the tables folded up below."""
+        """Return the same as HTML for a notebook, with the tables folded below."""
         from html import escape
 
         rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in self._facts().items())
@@ -215,7 +214,7 @@ class Result:
         return format_time(self.virtual_time_ps, digits=None)
 
     def times(self) -> str:
-        """Return the virtual time, and the least and the mean of the times at which ranks ended."""
+        """Return the virtual time, with the minimum and the mean of the times at which ranks ended."""
         spread = {name: format_time(round(end_s * PS_PER_S)) for name, end_s in self.ranks_end_s.items()}
         if self.ranks == 1 or not spread:
             return self.virtual_time()
@@ -228,7 +227,7 @@ class Result:
         return f"{self.program or 'program'}: {self.ranks:,} ranks{where}"
 
     def _facts(self) -> dict[str, str]:
-        """Return the summary in a few lines of words."""
+        """Return the labelled lines of the summary."""
         simulated = f"{self.events:,} events, {self.messages:,} messages"
         apart = f"shards {self.shards}"
         if self.isolation != "greenlets":
@@ -243,7 +242,7 @@ class Result:
         }
 
     def to_dict(self, *, tables: bool = True) -> dict[str, Any]:
-        """Return everything as plain data: the summary's entries on top, the tables (if wanted) under ``tables``."""
+        """Return the result as plain data: the summary's entries, and optionally ``tables``."""
         whole: dict[str, Any] = {
             **self.summary,
             "program": self.program,
@@ -271,7 +270,7 @@ class Result:
             file.write(text)
 
     def to_csv(self, folder: str | Path) -> list[Path]:
-        """Write each table to ``NAME.csv`` in a folder, which is made if need be, and return the paths."""
+        """Write each table to ``NAME.csv`` in a directory, and return the paths."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         paths = [Path(folder) / f"{name}.csv" for name in self.tables]
         for path, table in zip(paths, self.tables.values(), strict=True):
@@ -280,7 +279,7 @@ class Result:
         return paths
 
     def save(self, folder: str | Path) -> None:
-        """Write all of it into a folder, which is made if need be: tables, ``result.json``, and the trace if any.
+        """Write the tables, ``result.json`` and any trace into a directory.
 
         Raises
         ------
@@ -296,7 +295,7 @@ class Result:
             save_trace(self.trace, Path(folder) / NAME, digest=self.digest)
 
     def to_perfetto(self, target: str | Path | IO[str]) -> int:
-        """Write the trace for ui.perfetto.dev, and return how many calls, messages and marks were too many for it.
+        """Write the trace for ui.perfetto.dev; return the number of entries beyond its limit.
 
         Raises
         ------
@@ -325,7 +324,7 @@ class Result:
         self._timeline(view).draw(target, messages=messages)
 
     def draw_waits(self, target: str | Path, *, look: Look | None = None) -> None:
-        """Draw where the time of each rank went, or write it as a table where the name ends with ``.csv``.
+        """Draw the compute and wait times of each rank; ``.csv`` writes them as a table.
 
         Raises
         ------
@@ -344,7 +343,7 @@ class Result:
     def draw_pairs(
         self, target: str | Path, *, of: str = "bytes", nodes: bool = False, look: Look | None = None
     ) -> None:
-        """Draw who has sent how much to whom; see `report.pairs.draw_pairs`.
+        """Draw the communication matrix (per pair of ranks); see `report.pairs.draw_pairs`.
 
         Raises
         ------
@@ -358,7 +357,7 @@ class Result:
         draw_pairs(self.tables["pairs"], target, ranks=ranks, of=of, node_of=chosen, title=self._title(), look=look)
 
     def to_html(self, target: str | Path) -> None:
-        """Write a page about the run, for a browser, that needs nothing else: see `report.page.run_page`.
+        """Write a self-contained HTML report of the run; see `report.page.run_page`.
 
         Raises
         ------
@@ -390,12 +389,12 @@ class Result:
         return Timeline(trace, ranks=max(life[0] for life in lives) + 1, lives=lives, title=self._title(), view=view)
 
     def lives(self) -> list[tuple[int, int, int]]:
-        """Return when each rank lived: from a start of the job, or its own, to its end, its death, or the job's end.
+        """Return the lifetime of each rank, from its start to its end, failure, or the job's end.
 
         Returns
         -------
         list of (int, int, int)
-            The rank, from when, until when, in picoseconds; as many entries as lives, by starts of the job.
+            Rank, begin and end in picoseconds, one entry per lifetime, ordered by starts of the job.
         """
         starts, failures = self.tables["starts"], self.tables["failures"]
         died = zip(failures["start"], failures["rank"], failures.picoseconds["time_s"], strict=True)
@@ -434,21 +433,21 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a result that `to_json` wrote; or a folder that `save` wrote, with the trace that is in it.
+        """Read a result written by `to_json`, or a directory written by `save`, with its trace.
 
         Raises
         ------
         ConfigError
-            When the file is not there or is not a result.
+            When the file does not exist or is not a result.
         """
         if is_folder := Path(path).is_dir():
             path = Path(path) / "result.json"
         try:
             whole = json.loads(Path(path).read_text(encoding="utf-8"))
-            if "virtual_time_exact_s" not in whole:  # which the first results of 0.1 do not have
+            if "virtual_time_exact_s" not in whole:  # missing in early results of 0.1
                 whole["virtual_time_exact_s"] = exact_seconds(round(float(whole["virtual_time_s"]) * PS_PER_S))
-            whole.setdefault("isolation", "greenlets")  # which those do not have either
-            whole.setdefault("ranks_end_s", {})  # nor this
+            whole.setdefault("isolation", "greenlets")  # missing there, too
+            whole.setdefault("ranks_end_s", {})  # also missing
             summary = {name: whole[name] for name in SUMMARY}
             listed = whole.get("tables", {}).items()
             tables = [Table.from_dict(name, table) for name, table in listed]
@@ -467,4 +466,4 @@ class Result:
 
 
 SUMMARY = tuple(Result.__annotations__)
-"""The names of all that the summary of a result holds, in order."""
+"""The names of the summary's entries, in order."""

@@ -1,1 +1,1 @@
-"""The plugin for pytest runs tests of MPI code on virtual ranks; see `plugin` for what a test says and asks for."""
+"""The pytest plugin runs tests of MPI code on virtual ranks; see `plugin` and `markers`."""

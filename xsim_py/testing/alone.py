@@ -1,7 +1,7 @@
-"""A process without an MPI library is a simulated job of one rank as long as no run lasts.
+"""Outside runs, a process without an MPI library is a simulated job of one rank.
 
-Test modules import mpi4py where pytest collects them, and look at ``COMM_WORLD`` there. Where no MPI library can be
-loaded, they find the simulated one: with one rank, as a real process has it that was started without an mpiexec.
+When pytest collects test modules, they import mpi4py and may read ``COMM_WORLD``. If no MPI library can be loaded, they
+get the simulated one with one rank, like a real process without mpiexec.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _world: Any = None
 
 
 def is_in_rank() -> bool:
-    """Return whether a virtual rank of a run is running."""
-    current: Any = sys.modules.get("xsim_py.process.ranks.current")  # or nothing can be simulated
+    """Return True if a virtual rank of a run is running."""
+    current: Any = sys.modules.get("xsim_py.process.ranks.current")  # or no run is possible
     return current is not None and current.here() not in (None, current.host)
 
 
 class StandIn(MetaPathFinder):
-    """Finds the simulated MPI where the real one cannot be loaded."""
+    """Finder of the simulated MPI if the real one cannot be loaded."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """Return a specification of mpi4py's MPI that can be loaded, as `importlib.abc.MetaPathFinder` asks for it."""
+        """Return a loadable specification of mpi4py's MPI, for `importlib.abc.MetaPathFinder`."""
         if name != _MPI or is_in_rank():
             return None
         for finder in sys.meta_path:
@@ -44,7 +44,7 @@ class StandIn(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads the real MPI, or else the simulated one."""
+    """Loader of the real MPI, or else of the simulated one."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -56,7 +56,7 @@ class _Loader(Loader):
                 spec.loader, made = self._real, self._real.create_module(spec)
                 if made is not None:
                     return made  # type: ignore[no-any-return]
-            except ImportError:  # a library that it was linked with is not there
+            except ImportError:  # a library that it was linked with is missing
                 spec.loader = self
         self._real = None
         _begin()
@@ -72,7 +72,7 @@ class _Loader(Loader):
 
 
 def _begin() -> None:
-    """Make this process a rank."""
+    """Make this process a rank of a job of one."""
     global _world
     if _world is not None:
         return
@@ -88,7 +88,7 @@ def _begin() -> None:
     from xsim_py.run import simulate
 
     class Host(Fiber):
-        """Waits by running what is to happen: nobody else does."""
+        """A rank that waits by running the event queue itself."""
 
         def park(self, reason: Any) -> None:
             self.waiting = reason

@@ -1,4 +1,4 @@
-"""The body of a test, as each of its virtual ranks runs it."""
+"""The body of a test, run by each of its virtual ranks."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ ENDS = (KeyboardInterrupt, pytest.exit.Exception)
 
 
 class Raised(NamedTuple):
-    """A rank has raised this, at this time."""
+    """An exception of a rank, with its time."""
 
     clock_ps: int
     rank: int
     error: BaseException
     when: str
-    """As in a report of pytest: ``setup`` and ``teardown`` are those of the fixtures in the rank."""
+    """The phase, as in a report of pytest: ``setup`` and ``teardown`` are those of the fixtures in the rank."""
 
 
 class Body(FoundInRanks):
-    """Runs the body of one test in each rank, and keeps what the ranks raise.
+    """Runs the body of one test in each rank, and records the exceptions of ranks.
 
-    A rank that raises comes to its end quietly. The others go on: what they raise is of interest, too, and if they
-    wait for that rank, the run stalls, and its report says where. Only who polls would do so for ever: the job is ended
-    when a hundred seconds of virtual time have passed.
+    A rank that raises ends silently. The others continue, because their exceptions matter, too. If they wait for that
+    rank, the run deadlocks, and its report has their locations. A rank that polls would do so forever, so the job is
+    ended after a hundred seconds of virtual time.
 
     Parameters
     ----------
     item : pytest.Function
-        The test, set up outside but for the fixtures `inside`.
+        The test, set up outside the ranks except for the fixtures `inside`.
     inside : collection of str
-        The fixtures that are set up in each rank, in the order in which the test asks for them.
+        The fixtures that are set up in each rank, in the order of the test's requests.
     snapshot : Snapshot
-        Of the program's modules before any test.
+        The program's modules before any test.
     seed : int
-        Of the run.
+        Seed of the run.
     """
 
     def __init__(self, item: Any, inside: Sequence[str], snapshot: Snapshot, seed: int) -> None:
@@ -79,7 +79,7 @@ class Body(FoundInRanks):
         self._log = shared, logging.getLogger().level
 
     def hand_over(self, is_private: Callable[[str], bool]) -> None:
-        """Keep what the ranks are to have copies of."""
+        """Keep the objects of which ranks get copies."""
         item = self._item
         defs = item._fixtureinfo.name2fixturedefs
         closures = {
@@ -103,13 +103,13 @@ class Body(FoundInRanks):
         )
 
     def shared(self) -> list[str]:
-        """Return what all ranks share, as it cannot be copied: by name, with the classes."""
+        """Return the uncopied objects that all ranks share: by name, with their classes."""
         found = {_TITLES[kind].format(name): kinds for (kind, name), kinds in self._outside.uncopied.items()}
         found |= {".".join(filter(None, name)): kinds for name, kinds in self._changes.uncopied.items()}
         return [f"{title} ({', '.join(sorted(set(kinds)))})" for title, kinds in found.items()]
 
     def __call__(self) -> None:
-        """Run in the rank that is running."""
+        """Run the test in the running rank."""
         noted, stack = len(self.raised), ExitStack()
         self._begun.append(current.rank())
         with self._noting("setup"):
@@ -120,13 +120,13 @@ class Body(FoundInRanks):
             with self._noting("call"):
                 self._run(owner, fixtures)
         self.passed += noted == len(self.raised)
-        # What ends the fixtures may wait for others, who wait for this rank: what it has raised is known before.
+        # Teardown may wait for ranks that wait for this one, so its exception is recorded before.
         with self._noting("teardown"):
             stack.close()
 
     @contextmanager
     def _noting(self, when: str) -> Iterator[None]:
-        """Keep what is raised in this block, and continue after it."""
+        """Record an exception raised in this block, and continue after it."""
         fiber = current.running()
         try:
             yield
@@ -140,11 +140,11 @@ class Body(FoundInRanks):
             if len(self.raised) == 1:
                 self._debug(error)
                 self._limit_patience(fiber, error)
-            # Who quits a debugger leaves it suspended, and for this rank only.
+            # Quitting a debugger leaves it suspended, for this rank only.
             self._item.config.pluginmanager.getplugin("capturemanager").resume_global_capture()
 
     def _set_up(self, stack: ExitStack) -> tuple[Owner, Fixtures]:
-        """Have what the test needs in the running rank; `stack` ends it."""
+        """Set up the test in the running rank; `stack` tears it down."""
         module = import_module(self._names[0])
         apply(self._changes.get())
         outside: dict[str, dict[str, Any]] = {kind: {} for kind in _TITLES}
@@ -168,7 +168,7 @@ class Body(FoundInRanks):
             pytest.fail("async functions are not tests that run on ranks", pytrace=False)
 
     def _copied(self, name: str, value: Any) -> Any:
-        """Copy for the running rank a fixture that is asked for only now."""
+        """Copy a fixture that is requested late for the running rank."""
         copies = Copies({("value", name): value}, self._is_private)
         self._outside.uncopied.update(copies.uncopied)
         return copies.get()["value", name]
@@ -182,7 +182,7 @@ class Body(FoundInRanks):
                 self._item.session.shouldstop = str(quitting)
 
     def _limit_patience(self, fiber: Fiber, error: BaseException) -> None:
-        """Have the job ended if others go on for long after the first that has raised."""
+        """End the job if other ranks continue for long after the first exception."""
         rank, said = fiber.rank, f"rank {fiber.rank.number} raised {type(error).__name__}"
         time_ps = fiber.clock_ps + PATIENCE_PS
 
@@ -208,13 +208,13 @@ class Body(FoundInRanks):
 
 
 def _names_of(item: Any) -> list[str]:
-    """Return the name of a test's module, and then those by which its function is found there."""
+    """Return the name of a test's module, and then the names that lead to its function there."""
     inner = [] if item.cls is None else item.cls.__qualname__.split(".")
     return [item.module.__name__, *inner, getattr(item, "originalname", None) or item.name]
 
 
 class _Result(unittest.TestResult):
-    """Keeps the first exception of a `unittest.TestCase` as it is, where others keep a text."""
+    """A test result that keeps the first exception of a `unittest.TestCase`, not its text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ class _Result(unittest.TestResult):
 
 
 def _run_test_case(test: unittest.TestCase) -> None:
-    """Run a test of `unittest` with its ``setUp`` and ``tearDown``, and raise what it has raised."""
+    """Run a test of `unittest` with its ``setUp`` and ``tearDown``, and raise its exception."""
     result = _Result()
     test(result)
     if result.error is not None:

@@ -1,4 +1,4 @@
-"""The option ``--xsim-check``, alone or with the classes of mistakes that are reported."""
+"""The option ``--xsim-check``, optionally with the classes of errors to report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OPTION = "--xsim-check"
 
 
 def add_check_options(add: Any, config: Any) -> None:
-    """Add the option, and each of its values that is given: only as one word, for what follows it may be a test."""
+    """Add the option and its given values, each as one word: the next one may be a test."""
     add(_OPTION, action="store_true", help="a finding of the checks is a failure of the test")
     add(
         f"{_OPTION}=CLASS[,...]",

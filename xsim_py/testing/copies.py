@@ -1,8 +1,8 @@
-"""Each rank gets its own copy of what fixtures have made outside, as far as it can be copied.
+"""Copies for each rank of objects that fixtures created outside, if they can be copied.
 
-Objects are taken apart as `pickle` does it, so that those of the program's own classes become instances of the rank's
-own classes, and what two fixtures have in common stays common. Where `pickle` cannot, `copy.deepcopy` is tried. What
-neither can copy (a generator, an open file, a socket) stays one object for all ranks, and is named.
+Objects are taken apart as by `pickle`, so that instances of the program's classes become instances of the rank's own
+classes, and objects shared by two fixtures stay shared. If `pickle` fails, `copy.deepcopy` is tried. Objects that
+neither can copy (a generator, an open file, a socket) are shared by all ranks, and reported.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType,
 from typing import Any, NamedTuple
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, bytearray, list, dict, tuple, set, frozenset))
-_SAME_FOR_ALL = (object, CodeType, property, weakref.ref)  # of exactly these types; as for `copy.deepcopy`
+_SAME_FOR_ALL = (object, CodeType, property, weakref.ref)  # of exactly these types, as in `copy.deepcopy`
 _OF_PYTEST = ("_pytest", "pytest", "pluggy")
 _MPI = "mpi4py"
 
 
 def is_of_mpi(value: Any) -> bool:
-    """Return True if something is mpi4py's: a module, a class, a communicator."""
+    """Return True if an object belongs to mpi4py: a module, a class, a communicator."""
     if isinstance(value, ModuleType):
         return value.__name__.removeprefix("xsim_py.").partition(".")[0] == _MPI
     return _package(value if isinstance(value, type) else type(value)) == _MPI
@@ -40,7 +40,7 @@ def _package(kind: type) -> str:
 
 
 class _AsItIs(NamedTuple):
-    """An object that is not to be taken apart."""
+    """An object that is kept whole."""
 
     thing: Any
 
@@ -54,7 +54,7 @@ def _new(kind: Any, *arguments: Any) -> Any:
 
 
 def _new_lock() -> Any:
-    return threading.Lock()  # the one of the rank: no real one
+    return threading.Lock()  # the rank's own, rather than a real one
 
 
 def _new_rlock() -> Any:
@@ -65,7 +65,7 @@ _LOCKS = {type(threading.Lock()): _new_lock, type(threading.RLock()): _new_rlock
 
 
 class _Taker(pickle.Pickler):
-    """Takes values apart; keeps as they are those that all ranks may share, and those that cannot be copied."""
+    """A pickler that keeps shareable and uncopyable objects whole."""
 
     def __init__(self, file: io.BytesIO, is_private: Callable[[str], bool], shared: Collection[int]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -76,10 +76,10 @@ class _Taker(pickle.Pickler):
         self._mapped: Any = () if arrays is None else arrays.memmap
         self.kept: list[Any] = []
         self.uncopied: list[str] = []
-        """The classes of what cannot be copied, since this was emptied."""
+        """The classes of uncopied objects, since this was emptied."""
 
     def persistent_id(self, thing: Any) -> int | None:
-        """Keep an object as it is and return its number, or return None to have it taken apart; see `pickle`."""
+        """Keep an object whole and return its number, or None to take it apart; see `pickle`."""
         kind = type(thing)
         if kind in _PLAIN:
             return None
@@ -91,7 +91,7 @@ class _Taker(pickle.Pickler):
         return len(self.kept) - 1
 
     def _stays(self, thing: Any, kind: type) -> bool:
-        """Return True if all ranks may have the same object, as nothing changes it, or as it is pytest's own."""
+        """Return True if ranks may share an object: it is immutable or belongs to pytest."""
         if isinstance(thing, type | FunctionType):
             return not (self._is_private(str(thing.__module__)) and _is_found(thing, thing.__qualname__))
         if isinstance(thing, ModuleType):
@@ -103,7 +103,7 @@ class _Taker(pickle.Pickler):
         return kind in _SAME_FOR_ALL or _package(kind) in _OF_PYTEST or is_of_mpi(thing)
 
     def reducer_override(self, thing: Any) -> Any:
-        """Say how an object is made again, where that is not by its name; see `pickle.Pickler`."""
+        """Return the reconstruction of an object not found by name; see `pickle.Pickler`."""
         if isinstance(thing, type | FunctionType):
             return NotImplemented
         if isinstance(thing, ModuleType):
@@ -113,20 +113,20 @@ class _Taker(pickle.Pickler):
         if type(thing) is MappingProxyType:
             return MappingProxyType, (dict(thing),)
         if type(thing) is self._array and not thing.dtype.hasobject:
-            return deepcopy, (_AsItIs(thing),)  # straight from the array that there is
+            return deepcopy, (_AsItIs(thing),)  # directly from the existing array
         try:
             how = dispatch_table.get(type(thing))
             made: Any = thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if how is None else how(thing)
-        except Exception:  # of whatever class
+        except Exception:  # of any class
             return self.otherwise(thing)
         if isinstance(made, str):
             return made if _is_found(thing, made) else (_itself, (_AsItIs(thing),))
-        if made[0] is newobj and thing.__class__ is not type(thing):  # as of mocks; `pickle` refuses that
+        if made[0] is newobj and thing.__class__ is not type(thing):  # as of mocks; `pickle` rejects that
             return _new, *made[1:]
         return made
 
     def otherwise(self, thing: Any) -> Any:
-        """Say how an object is made again that cannot be taken apart."""
+        """Return the reconstruction of an object that cannot be taken apart."""
         try:
             deepcopy(thing)
         except Exception:
@@ -136,7 +136,7 @@ class _Taker(pickle.Pickler):
 
 
 def _is_found(thing: Any, names: str) -> bool:
-    """Return True if something is what its name stands for in its module, so that each rank can find its own."""
+    """Return True if an object is found by name in its module, as each rank's own will be."""
     try:
         return reduce(getattr, names.split("."), sys.modules[thing.__module__]) is thing
     except (AttributeError, KeyError):
@@ -149,26 +149,26 @@ class _Maker(pickle.Unpickler):
         self._kept = kept
 
     def persistent_load(self, number: int) -> Any:
-        """Return the object that was kept under that number, as `pickle.Unpickler` asks for it."""
+        """Return the object kept under that number, for `pickle.Unpickler`."""
         return self._kept[number]
 
 
 class Copies:
-    """Values by name, of which each rank gets its own copies as far as they can be copied.
+    """Values by name, of which each rank gets its own copies if possible.
 
     Parameters
     ----------
     values : mapping
-        By name.
+        The values, by name.
     is_private : callable
-        Whether a module of this name is one of each rank.
+        Returns True if each rank has its own module of this name.
     shared : collection
-        Objects that stay what they are, without a word.
+        Objects that ranks share without a warning.
 
     Attributes
     ----------
     uncopied : dict
-        By the name of a value that all ranks share, or a part of which they share, the classes of what they share.
+        Classes of shared objects, by the name of the value that contains them.
     """
 
     def __init__(
@@ -183,14 +183,14 @@ class Copies:
                 whole.add(failed)
 
     def _take(self, values: Mapping[Any, Any], is_private: Any, shared: set[int], whole: set[Any]) -> Any:
-        """Take the values apart; return the name of one that cannot be, or cannot be put together again."""
+        """Take the values apart; return the name of one that cannot be taken apart or reconstructed."""
         file = io.BytesIO()
         taker = _Taker(file, is_private, shared)
         self.uncopied.clear()
         for name, value in values.items():
             try:
                 taker.dump(_Otherwise(taker, value) if name in whole else value)
-            except Exception:  # whatever the program's own classes raise, too
+            except Exception:  # including exceptions of the program's classes
                 return name
             if taker.uncopied:
                 self.uncopied[name], taker.uncopied = taker.uncopied, []
@@ -198,7 +198,7 @@ class Copies:
         return self._try(whole)
 
     def _try(self, whole: set[Any]) -> Any:
-        """Make the copies once, to see whether that can be done."""
+        """Make the copies once, as a check."""
         maker = _Maker(self._text, self._kept)
         for name in self._names:
             try:
@@ -210,13 +210,13 @@ class Copies:
         return None
 
     def get(self) -> dict[Any, Any]:
-        """Make the copies for the rank that is running."""
+        """Make the copies for the running rank."""
         maker = _Maker(self._text, self._kept)
         return {name: maker.load() for name in self._names}
 
 
 class _Otherwise:
-    """A value that `pickle` could not take apart as a whole."""
+    """A value that `pickle` could not take apart completely."""
 
     def __init__(self, taker: _Taker, value: Any) -> None:
         self._how = taker, value

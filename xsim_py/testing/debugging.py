@@ -1,4 +1,4 @@
-"""``--pdb`` on ranks: the debugger starts in the first rank that raises, while it can still talk to the others."""
+"""``--pdb`` on ranks: the debugger starts in the first rank that raises, during the run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _NAME = "pdbinvoke"
 
 
 class RankDebugger:
-    """Takes the place of pytest's own, which would start when all is over.
+    """Replaces pytest's debugger, which would start after the run.
 
     Parameters
     ----------
     debugger : object
-        That one: what does not come from ranks is still its business.
+        Pytest's debugger, which still handles exceptions outside ranks.
     """
 
     def __init__(self, debugger: Any) -> None:
@@ -23,12 +23,12 @@ class RankDebugger:
         self._seen: list[BaseException] = []
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
-        """Start the debugger, unless a rank has done that."""
+        """Start the debugger, unless a rank already has."""
         if not any(call.excinfo.value is error for error in self._seen):
             self._debugger.pytest_exception_interact(node=node, call=call, report=report)
 
     def start(self, item: pytest.Item, error: BaseException) -> None:
-        """Start the debugger in the rank that is running."""
+        """Start the debugger in the running rank."""
         self._seen.append(error)
         excinfo = pytest.ExceptionInfo.from_exception(error)
         call = pytest.CallInfo[None](None, excinfo, start=0, stop=0, duration=0, when="call", _ispytest=True)
@@ -37,7 +37,7 @@ class RankDebugger:
 
 
 def debugger_of(config: pytest.Config) -> RankDebugger | None:
-    """Return what starts the debugger in ranks, if pytest is to start one."""
+    """Return the debugger for ranks, if pytest is configured to start one."""
     manager = config.pluginmanager
     known = manager.get_plugin(_NAME)
     if known is None or isinstance(known, RankDebugger):

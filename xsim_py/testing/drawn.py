@@ -1,7 +1,7 @@
-"""Examples that hypothesis draws: the same ones on all ranks of a test; each rank has its own current example.
+"""Examples drawn by hypothesis, the same on all ranks of a test.
 
-Hypothesis looks for a smaller example where a test fails. If only some ranks fail, the others would not take part in
-that: then such a rank leaves hypothesis with what it has raised.
+Hypothesis searches for a smaller example if a test fails. If only some ranks fail, the others would not take part in
+the search. Then a failed rank leaves hypothesis with its exception.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NAME = "hypothesis.control"
 
 
 def own_example() -> None:
-    """Let hypothesis keep for the running rank alone which example it is at: it keeps one for each thread."""
+    """Make the current example of hypothesis, kept per thread, private to the running rank."""
     control: Any = sys.modules.get(_NAME)
     if control is not None:
-        # Garbage is not looked for among what was there before the run, and its referrers are not found there.
+        # The garbage collector does not search objects from before the run, nor find their referrers.
         warnings.filterwarnings("ignore", "It looks like `register_random`")
         context = control._current_build_context
         setting = private_state.Setting(lambda: context.value, partial(setattr, context, "value"))
@@ -33,19 +33,19 @@ def own_example() -> None:
 
 
 class Alone(BaseException):
-    """A rank has raised an `error` in an example that another rank does not fail in; hypothesis lets it through."""
+    """An `error` in an example that fails on some ranks only; hypothesis passes it through."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
 class Examples:
-    """The examples of a test, by number, and what ranks have come to in them.
+    """The examples of a test, by number, with the outcomes of the ranks.
 
     Parameters
     ----------
     holding : Holding
-        Of the test's ranks.
+        The waits of the test's ranks.
     """
 
     def __init__(self, holding: Holding) -> None:
@@ -54,7 +54,7 @@ class Examples:
         self._passed: set[int] = set()
 
     def watched(self, test: Any, drawn: Collection[str]) -> Any:
-        """Return the body of a test, for the running rank, that looks what others do where it fails."""
+        """Return the body of a test, with failures compared between ranks."""
         from hypothesis.core import failure_exceptions_to_catch
         from hypothesis.errors import UnsatisfiedAssumption
 
@@ -81,14 +81,14 @@ class Examples:
         return example
 
     def _fails_everywhere(self, number: int, ranks: int) -> bool:
-        """Wait until that is known, or until those that have not failed wait for this rank."""
+        """Wait until all ranks have failed, or until one has passed or waits for this rank."""
         failed = self._failed[number]
         self._holding.until(lambda: number in self._passed or len(failed) == ranks)
         return len(failed) == ranks
 
 
 def draw_alike(function: Any, seed: int, examples: Examples) -> None:
-    """Let a test of the running rank draw what it does on the other ranks, unless that has been said otherwise."""
+    """Make a test draw the same examples on all ranks, unless it is configured otherwise."""
     function = getattr(function, "__func__", function)
     if not getattr(function, "is_hypothesis_test", False):
         return
@@ -98,7 +98,7 @@ def draw_alike(function: Any, seed: int, examples: Examples) -> None:
     from hypothesis import settings as made_settings
 
     settings = function._hypothesis_internal_use_settings
-    # It would explain a failure by the lines of all ranks, and by ours.
+    # It would explain a failure by lines of all ranks and of the simulator.
     phases = [phase for phase in settings.phases if phase is not Phase.explain]
     function._hypothesis_internal_use_settings = made_settings(settings, phases=phases)
     if function._hypothesis_internal_use_seed is None and not settings.derandomize and core.global_force_seed is None:

@@ -1,4 +1,4 @@
-"""The fixtures that a test on virtual ranks asks for; each rank has its own, for all of them look at MPI."""
+"""The fixtures of a test on virtual ranks; each rank has its own, as all use MPI."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 NAMES = ("comm", "mpi_ranks", "mpi_tmp_path", "mpi_tmpdir", "mpi_file_name")
 
-_mpi = import_module  # the simulated one in a rank, and under an mpiexec the real one
+_mpi = import_module  # the simulated one in a rank, the real one under mpiexec
 
 
 def plugin_of(*names: str) -> ModuleType:
-    """Return a plugin with some of these fixtures: a module, for methods of a plugin would belong to an instance."""
+    """Return a plugin with some of these fixtures, as a module to keep them unbound."""
     made = ModuleType("xsim_py_fixtures")
     vars(made).update({name: globals()[name] for name in names})
     return made
@@ -36,17 +36,17 @@ def mpi_ranks() -> int:
 
 @pytest.fixture
 def mpi_tmp_path(tmp_path: Path) -> Path:
-    """Return a temporary folder that all ranks have in common."""
+    """Return a temporary directory shared by all ranks."""
     return Path(_mpi("mpi4py.MPI").COMM_WORLD.bcast(str(tmp_path)))
 
 
 @pytest.fixture
 def mpi_tmpdir(tmpdir: Any) -> Any:
-    """Return the same as a ``py.path.local``."""
+    """Return the shared temporary directory as a ``py.path.local``."""
     return type(tmpdir)(_mpi("mpi4py.MPI").COMM_WORLD.bcast(str(tmpdir)))
 
 
 @pytest.fixture
 def mpi_file_name(tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    """Return the name of a file in a folder that all ranks have in common."""
+    """Return the name of a file in a directory shared by all ranks."""
     return str(_mpi("mpi4py.MPI").COMM_WORLD.bcast(str(tmp_path / f"{request.node}.hdf5")))

@@ -1,7 +1,7 @@
-"""The ranks of a test find what its fixtures have changed outside, as processes would that had been forked from there.
+"""Changes by fixtures outside the ranks of a test, repeated in each rank.
 
-Each rank executes the modules and classes of the program again, so what fixtures have changed in them since they were
-imported is changed there, too. What fixtures have made is copied (`copies`).
+Each rank executes the modules and classes of the program again, so changes by fixtures since their import are repeated
+there. Objects created by fixtures are copied (`copies`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _CONTAINERS = (list, dict, set)
 
 
 class Found:
-    """A function of the program, by where it stands, so that each rank finds its own; or itself where it has none."""
+    """A function by its location, so that each rank finds its own; or the function itself."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
         self.code: CodeType | None = getattr(function, "__code__", None)
 
     def get(self) -> Any:
-        """Return the function of the rank that is running."""
+        """Return the function of the running rank."""
         names = str(getattr(self._function, "__qualname__", "<locals>"))
         if self.code is None or "<locals>" in names:
             return self._function
@@ -49,7 +49,7 @@ def _place(code: CodeType) -> tuple[str, int]:
 
 
 def unwrapped(thing: Any) -> Any:
-    """Return the function in what ``@pytest.fixture`` makes of it."""
+    """Return the function wrapped by ``@pytest.fixture``."""
     get = getattr(thing, "_get_wrapped_function", None)
     if get is not None:
         return get()
@@ -57,14 +57,14 @@ def unwrapped(thing: Any) -> Any:
 
 
 def speaks_of_mpi(function: Any) -> bool:
-    """Return whether the text of a function has a name in it that stands for something of mpi4py's."""
+    """Return True if the code of a function uses a name that refers to mpi4py."""
     function = getattr(unwrapped(function), "__func__", unwrapped(function))
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     return code is not None and (any(map(is_of_mpi, cells_of(function))) or _speaks(code, names))
 
 
 def cells_of(function: Any) -> list[Any]:
-    """Return what stands in the closure of a function; empty if a name in it has no value yet."""
+    """Return the values in the closure of a function; empty if one has no value yet."""
     try:
         return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     except ValueError:
@@ -79,7 +79,7 @@ def _speaks(code: CodeType, names: Mapping[str, Any]) -> bool:
 
 
 class Snapshot:
-    """The names of the program's modules, and of some of its classes, when its tests had just been collected."""
+    """The names in the program's modules and some classes, after the collection of tests."""
 
     def __init__(self, classes: set[type]) -> None:
         self._known: dict[tuple[str, str], dict[str, tuple[Any, Any]]] = {}
@@ -93,7 +93,7 @@ class Snapshot:
                     self._known[each.__module__, each.__qualname__] = _contents(each)
 
     def changes(self, is_private: Callable[[str], bool]) -> dict[tuple[str, str, str], Any]:
-        """Return what is otherwise now, by module, class and name; nothing of MPI, which ranks have their own of."""
+        """Return the changed values by module, class and name, without those of MPI."""
         found: dict[tuple[str, str, str], Any] = {}
         for (name, inner), known in self._known.items():
             module = sys.modules.get(name)
@@ -115,7 +115,7 @@ def _inner(module: ModuleType, inner: str) -> Any:
 
 
 def _contents(owner: Any) -> dict[str, tuple[Any, Any]]:
-    """Return what has a name in a module or class, each with a copy if it is a container."""
+    """Return the named values of a module or class, each with a copy if it is a container."""
     return {name: (value, value.copy() if type(value) in _CONTAINERS else None) for name, value in vars(owner).items()}
 
 
@@ -124,12 +124,12 @@ def _has_changed(value: Any, before: Any, held: Any) -> bool:
         return value is not before
     try:
         return bool(value != held)
-    except Exception:  # as of arrays
+    except Exception:  # like arrays
         return True
 
 
 def apply(changes: Mapping[tuple[str, str, str], Any]) -> None:
-    """Change the running rank's own modules and classes as `Snapshot.changes` has found it."""
+    """Apply the changes of `Snapshot.changes` to the running rank's modules and classes."""
     for (name, inner, each), value in changes.items():
         owner = _inner(import_module(name), inner)
         if owner is not None:
@@ -137,7 +137,7 @@ def apply(changes: Mapping[tuple[str, str, str], Any]) -> None:
 
 
 def rebound(function: Any, cells: list[Any]) -> Any:
-    """Return a closure with other things in its cells."""
+    """Return a closure with new contents in its cells."""
     made = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(map(CellType, cells))
     )

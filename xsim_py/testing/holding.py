@@ -1,4 +1,4 @@
-"""A rank that waits, in virtual time, for what the others come to in a test; nothing of MPI is waited for."""
+"""Waits of ranks, in virtual time, for the outcomes of other ranks in a test; not for MPI."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _FIRST_NAP_PS = PS_PER_S // 1_000_000
 
 
 class Holding:
-    """The ranks of a job that wait so.
+    """The ranks of a job that wait for outcomes.
 
     Parameters
     ----------
     besides : object
-        Events with this argument are none of the program.
+        Events with this argument do not belong to the program.
     """
 
     def __init__(self, besides: Any) -> None:
         self._none_of_theirs: set[Any] = {besides}
 
     def until(self, there: Callable[[], bool]) -> bool:
-        """Have the running rank wait for something; return False if it cannot come, or takes too long."""
+        """Make the running rank wait for a condition; return False if it cannot occur in time."""
         fiber, nap_ps = current.running(), _FIRST_NAP_PS
         end_ps = fiber.clock_ps + PATIENCE_PS
         self._none_of_theirs.add(fiber)
@@ -40,7 +40,7 @@ class Holding:
         return True
 
     def _nothing_happens(self, fiber: Any) -> bool:
-        """Return True if nothing is to happen in any shard, except that ranks that hold look again."""
+        """Return True if no shard has pending events, except for the polls of waiting ranks."""
         return not any(
             entry[2] not in self._none_of_theirs
             for kernel in fiber.rank.shard.control.kernels

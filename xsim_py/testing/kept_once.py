@@ -1,4 +1,4 @@
-"""Each rank that runs pytest has for itself what pytest keeps once for a process."""
+"""State that pytest keeps once per process, made private to each rank that runs pytest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_THE_PROGRAM = ("_pytest", "_hypothesis_globals")
 
 
 def own_state() -> None:
-    """Give it to the running rank, and have no warnings of what else pytest sets, to the same on all ranks."""
+    """Make the state private to the running rank, and allow pytest's other shared state."""
     rank = current.rank()
     shared_state.leave_out(*_NOT_THE_PROGRAM)
     private_state.touch(rank, "what pytest keeps", private_state.Setting(_get, _set))

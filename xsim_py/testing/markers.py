@@ -1,14 +1,14 @@
-"""Tests say by their marks on how many ranks they run: by ours, or by those of the other plugins for MPI.
+"""Marks for the number of ranks of a test: those of this and of other MPI plugins.
 
 =====================================  ==============================================================================
-``ranks(2, 3, 8, machine="torus3d")``  on each of these numbers; what is named goes to `xsim_py.simulate`
+``ranks(2, 3, 8, machine="torus3d")``  on each of these numbers; keywords go to `xsim_py.simulate`
 ``parallel``, ``parallel([2, 3])``     mpi-pytest's: three ranks, or each of these numbers
-``mpi(ranks=[2, 4], timeout=10)``      pytest-isolate-mpi's: each of these numbers, and so long on the wall clock
-``mpi``, ``mpi(min_size=2)``           pytest-mpi's: with ``--with-mpi`` on as many as it asks for, else skipped
-``mpi_xfail``                          pytest-mpi's: with ``--with-mpi`` on ranks, where it fails; else in one process
+``mpi(ranks=[2, 4], timeout=10)``      pytest-isolate-mpi's: each of these numbers, and a wall-clock limit
+``mpi``, ``mpi(min_size=2)``           pytest-mpi's: with ``--with-mpi`` on the requested number, else skipped
+``mpi_xfail``                          pytest-mpi's: with ``--with-mpi`` expected to fail on ranks; else in one process
 =====================================  ==============================================================================
 
-The two plugins that have a mark `mpi` are told apart by its arguments.
+The arguments of a mark `mpi` distinguish its two plugins.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ TOO_FEW = "Test requires {} MPI processes, only {} MPI processes specified, skip
 
 
 class Wish(NamedTuple):
-    """The numbers of ranks on which a test wants to run, and how.
+    """The numbers of ranks that a test requests, with its options.
 
     Attributes
     ----------
     ranks : tuple of int
-        Each is a test of its own.
+        Each number is a separate test.
     options : dict
-        What `xsim_py.simulate` is told besides.
+        Further parameters of `xsim_py.simulate`.
     parameter : str
-        The parameter of a test that runs on several numbers, by the name that the mark's own plugin gives it.
+        Name of the test parameter for several numbers, as in the mark's own plugin.
     label : str
-        What stands before the number in a test's name, where there are several.
+        Prefix of the number in a test's name, if there are several.
     least : int or None
-        With fewer ranks it is skipped, and it runs on more; None where it is for these numbers alone.
+        The minimum number of ranks, without a maximum; None if the test runs on exactly these numbers.
     skip : str
-        Why it is not run at all; usually empty.
+        Reason to skip the test; usually empty.
     """
 
     ranks: tuple[int, ...]
@@ -62,24 +62,24 @@ class Wish(NamedTuple):
     skip: str = ""
 
     def numbers(self, item: Any) -> tuple[int, ...]:
-        """Return the numbers of ranks of one of the tests that were made of it; of `unittest` there is only one."""
+        """Return the numbers of ranks of one parametrized test; a test of `unittest` has only one."""
         params = getattr(getattr(item, "callspec", None), "params", {})
         return (params[self.parameter],) if self.parameter in params else self.ranks
 
 
 def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_mpi: bool) -> Wish | None:
-    """Return what the marks of a test say; None if none of them is about ranks.
+    """Return the ranks requested by the marks of a test; None if it has no such mark.
 
     Parameters
     ----------
     node : pytest.Item or the definition of a test function
-        Its nearest mark counts, so that one of a class or module holds for all that say nothing.
+        Its nearest mark counts, so that one of a class or module is a default.
     usual : tuple of int
-        For tests that leave the number open; empty if nobody has said one.
+        Default for tests without a number; may be empty.
     foreign : frozenset of str
-        The marks of other plugins that are ours to heed.
+        The marks of other plugins that this plugin handles.
     with_mpi : bool
-        Whether tests of pytest-mpi are to be run.
+        Whether to run tests of pytest-mpi.
     """
     for mark in node.iter_markers():
         if mark.name == "ranks":
@@ -96,10 +96,10 @@ def wish_of(node: Any, *, usual: tuple[int, ...], foreign: frozenset[str], with_
 
 
 def _options(mark: pytest.Mark) -> dict[str, Any]:
-    """Return what a mark says besides the numbers of ranks: parameters of `simulate`."""
+    """Return the keywords of a mark: parameters of `simulate`."""
     if mark.kwargs:
         from xsim_py.errors import advice
-        from xsim_py.run import simulate  # most marks have none, and it is much to import
+        from xsim_py.run import simulate  # not above: slow to import, and most marks have none
 
         known = [name for name in inspect.signature(simulate).parameters if name not in _NOT_OF_TESTS]
         for name in mark.kwargs:
@@ -138,7 +138,7 @@ def _at_least(mark: pytest.Mark, usual: tuple[int, ...], with_mpi: bool) -> Wish
 
 
 def _numbers(mark: pytest.Mark, told: Iterable[Any]) -> tuple[int, ...]:
-    """Return the numbers of ranks among a mark's arguments: some, or one list of some."""
+    """Return the numbers of ranks among a mark's arguments: several, or one list."""
     told = tuple(told)
     if len(told) == 1 and isinstance(told[0], Iterable) and not isinstance(told[0], str):
         told = tuple(told[0])

@@ -1,4 +1,4 @@
-"""The plugin of a session that one rank runs: it tells the job what becomes of each test, and prints nothing."""
+"""The plugin of one rank's session, which reports the outcome of each test to the job."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .session import SessionJob
 
 _STALLED = 3
 _DRAWN_ONCE = ("randomly_seed", "random_order_seed")
-"""Options of plugins that shuffle tests: each session would draw another value."""
+"""Options of plugins that shuffle tests, for which each session would draw a different value."""
 _NOT_OF_RANKS = {"maxfail": 0, "xmlpath": None, "htmlpath": None, "report_log": None, "stepwise": False}
 
 
 class _Holding(Parked):
-    """The reason of a rank that waits until the others have left a test."""
+    """The wait reason of a rank until the others have left a test."""
 
     def __init__(self, test: str) -> None:
         self.place = f"after {test}"
@@ -34,7 +34,7 @@ class _Holding(Parked):
 
 
 class _Terminal:
-    """Stands for the terminal of the session that the user has started; what a rank reports is not printed."""
+    """A terminal without output, for the session of a rank."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._shown: Any = config.pluginmanager.getplugin("terminalreporter")
@@ -46,16 +46,16 @@ class _Terminal:
 
 
 class Member:
-    """Looks after the session of one rank.
+    """The plugin in the session of one rank.
 
     Parameters
     ----------
     job : SessionJob
-        Is told of everything.
+        Receives all reports.
     rank : int
-        Whose session it is.
+        The rank of the session.
     outer : pytest.Config
-        That of the session which the user has started.
+        The configuration of the user's session.
     """
 
     def __init__(self, job: SessionJob, rank: int, outer: pytest.Config) -> None:
@@ -66,9 +66,9 @@ class Member:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Leave files to the outer session, and have what it has drawn."""
+        """Leave files to the outer session, and use its random options."""
         looks: Any = getattr(unraisableexception, "gc_collect_iterations_key", None)
-        if looks is not None:  # each rank would look through all objects of all, for what its own have not said
+        if looks is not None:  # each rank would search the objects of all ranks for unraisable exceptions
             config.stash[looks] = 0
         for name, value in _NOT_OF_RANKS.items():
             if hasattr(config.option, name):
@@ -83,10 +83,10 @@ class Member:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Leave out what earlier starts of the ranks have done, and tell what there is to do.
+        """Exclude the tests finished in earlier starts, and report the remaining ones.
 
-        Who chooses tests has done so by now, from all of them, as in the first start: ``--lf`` takes every test where
-        it finds none that has failed.
+        Plugins have selected among all tests by now, as in the first start: ``--lf`` selects every test if it finds no
+        failed one.
         """
         session.items[:] = [item for item in session.items if item.nodeid not in self._job.done]
         times = Counter[tuple[str, str]]()
@@ -98,27 +98,27 @@ class Member:
         self._job.collected(self._rank, tests)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Tell what could not be collected."""
+        """Report collection errors."""
         if not report.passed:
             self._job.collect_report(self._rank, report)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Tell what is left out, once."""
+        """Report deselected tests, once."""
         if self._rank == 0 and not self._job.done:
             self._job.controller.tell_deselected(items)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Tell that the tests are left by `pytest.exit`."""
+        """Report an exit by `pytest.exit`."""
         if isinstance(excinfo.value, pytest.exit.Exception):
             self._job.controller.left = excinfo.value
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
-        """Tell of a warning."""
+        """Report a warning."""
         if warning_message.category.__name__ != "CovDisabledWarning":
             self._job.controller.warn(warning_message, when, nodeid, location)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell of a phase of a test."""
+        """Report a phase of a test."""
         if report.failed and not self._failed:
             self._limit_patience(report.nodeid)
         self._failed |= report.failed
@@ -126,19 +126,19 @@ class Member:
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, settings: Any) -> bool:
-        """Let the job look after the time that pytest-timeout grants: a rank has no timers that send signals."""
+        """Pass the limit of pytest-timeout to the job: ranks have no timers that send signals."""
         self._job.limit(self._rank, settings.timeout)
         return True
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_cancel_timer(self) -> bool:
-        """Let the job forget of it."""
+        """Cancel the limit in the job."""
         self._job.limit(self._rank, None)
         return True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Tell of the beginning and of the end of a test, and wait for the others after a failure."""
+        """Report the beginning and the end of a test, and wait for the others after a failure."""
         self._failed = False
         own_example()
         self._job.begun(self._rank, item.nodeid, item.location)
@@ -151,7 +151,7 @@ class Member:
         return result
 
     def _limit_patience(self, test: str) -> None:
-        """Have the job ended if this rank cannot leave a test in which it has failed, as others wait for it or poll."""
+        """End the job if this rank cannot leave a failed test because others wait for it or poll."""
         fiber = current.running()
         time_ps = fiber.clock_ps + PATIENCE_PS
 
@@ -170,14 +170,14 @@ class Member:
 
 
 class Quiet:
-    """Takes away what a session shows and leaves behind, as soon as it is there."""
+    """A plugin that suppresses output and files of a rank's session as early as possible."""
 
     def __init__(self, outer: pytest.Config) -> None:
         self._outer = outer
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Put the outer session's terminal in the place of the rank's, and let the rank read the cache only."""
+        """Replace the rank's terminal by a silent one, and make the cache read-only."""
         manager = config.pluginmanager
         manager.unregister(name="terminalreporter")
         manager.register(_Terminal(self._outer), "terminalreporter")

@@ -1,4 +1,4 @@
-"""A test on virtual ranks, as pytest sees it: one call that returns, or raises what a rank has raised."""
+"""A test on virtual ranks: for pytest, a call that returns or raises a rank's exception."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from .markers import Wish
 from .rank_fixtures import looks_at_mpi
 
 OTHERS = pytest.StashKey[dict[str, list[tuple[str, str]]]]()
-"""By the phase of a test, what ranks have raised that its report does not show: titles and tracebacks."""
+"""Exceptions of ranks that a test's report does not show, by phase: titles and tracebacks."""
 
 WHEN = pytest.StashKey[str]()
 """The phase to which the report of the call belongs, if it is not the call."""
 
 _LATE = pytest.StashKey[BaseException]()
-"""What fixtures have raised in ranks when they were torn down."""
+"""Exceptions from the teardown of fixtures in ranks."""
 
 UNTIL = pytest.StashKey[float]()
-"""When the time is over that pytest-timeout grants a test, on the clock of `time.monotonic`."""
+"""The deadline of a test by pytest-timeout, on the clock of `time.monotonic`."""
 
 _SHARED = pytest.StashKey[set[str]]()
-"""What ranks share that a warning has named."""
+"""Shared objects of ranks that a warning has named."""
 
 _IN_RANKS: Any = "set up in each rank"
 _LEAST_S = 0.01
 
 
 def prepare(items: Sequence[tuple[Any, Wish]], options: dict[str, Any]) -> None:
-    """Have these tests run on ranks; called when all tests have been collected.
+    """Make these tests run on ranks; called after the collection.
 
     Parameters
     ----------
     items : sequence of (pytest.Function, Wish)
-        The tests, and what they say.
+        The tests, with their requests.
     options : dict
-        What `simulate` is told, unless a test says otherwise.
+        Default parameters of `simulate` for all tests.
     """
     snapshot = Snapshot({item.cls for item, _ in items if item.cls is not None})
     for item, wish in items:
@@ -57,13 +57,13 @@ def prepare(items: Sequence[tuple[Any, Wish]], options: dict[str, Any]) -> None:
 
 
 def keep_inside(item: Any) -> None:
-    """Have the fixtures of a test that look at MPI left to its ranks; called before its fixtures are set up."""
+    """Leave the fixtures of a test that use MPI to its ranks; called before the setup."""
     for name in _inside(item):
         item.funcargs[name] = _IN_RANKS
 
 
 def _inside(item: Any) -> list[str]:
-    """Return the fixtures that are set up in ranks: those that speak of MPI, and all that ask for one of these."""
+    """Return the fixtures to set up in ranks: those that use MPI, directly or indirectly."""
     defs = item._fixtureinfo.name2fixturedefs
     found = {name for name, each in defs.items() if any(map(looks_at_mpi, each))}
     more = True
@@ -80,7 +80,7 @@ def _run_all(item: Any, numbers: Sequence[int], options: dict[str, Any], snapsho
 
 
 def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> None:
-    """Run the body of a test, and raise the first exception of a rank as it is."""
+    """Run the body of a test, and raise the first exception of a rank unchanged."""
     body = Body(item, _inside(item), snapshot, int(options.get("seed", 0)))
     if UNTIL in item.stash:
         options = {"wall_limit": max(item.stash[UNTIL] - monotonic(), _LEAST_S), **options}
@@ -104,11 +104,11 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
             failure = pytest.fail.Exception("\n".join(findings), pytrace=False)
         elif findings and failure is not None and not isinstance(failure, NO_FAILURES):
             _add(failure, "\n".join(findings))
-        # A test of a failure that has not come tests nothing.
+        # A test of a failure that did not occur tests nothing.
         for text in (*never_came_warnings(result.never_came), *_shared_warnings(item, body.shared())):
             try:
                 item.warn(pytest.PytestWarning(text))
-            except pytest.PytestWarning as error:  # as all warnings, if it is so wanted
+            except pytest.PytestWarning as error:  # like all warnings, if so configured
                 failure = error if failure is None else failure
         if failure is not None:
             raise failure
@@ -118,7 +118,7 @@ def _run(item: Any, ranks: int, options: dict[str, Any], snapshot: Snapshot) -> 
 
 
 def _shared_warnings(item: Any, shared: Sequence[str]) -> list[str]:
-    """Return a warning of what ranks share, unless another test of the session has had it."""
+    """Return a warning about objects shared by ranks, unless the session has already issued it."""
     known = item.session.stash.setdefault(_SHARED, set())
     new = [each for each in shared if each not in known]
     known.update(new)
@@ -127,7 +127,7 @@ def _shared_warnings(item: Any, shared: Sequence[str]) -> list[str]:
 
 
 def raise_late(item: Any) -> None:
-    """Raise what the fixtures of a test have raised in its ranks when they were torn down."""
+    """Raise exceptions from the teardown of a test's fixtures in its ranks."""
     if _LATE in item.stash:
         error = item.stash[_LATE]
         del item.stash[_LATE]
@@ -135,7 +135,7 @@ def raise_late(item: Any) -> None:
 
 
 def _failure(item: Any, raised: list[Raised], passed: int, ranks: int, report: str) -> BaseException | None:
-    """Return what a test is to raise, with a note on which ranks it was, and who waits where."""
+    """Return the exception of a test, with a note on its ranks and with the deadlock report."""
     raised.sort(key=lambda each: each[:2])
     ends = next((each.error for each in raised if isinstance(each.error, ENDS)), None)
     if ends is not None:
@@ -163,7 +163,7 @@ def _failure(item: Any, raised: list[Raised], passed: int, ranks: int, report: s
 
 
 def _add(error: BaseException, text: str) -> None:
-    """Say more with an exception: pytest shows no notes of one that has no traceback."""
+    """Add text to an exception, because pytest shows no notes of one without a traceback."""
     if isinstance(error, pytest.fail.Exception) and not error.pytrace:
         error.msg = f"{error.msg}\n{text}"
     else:
@@ -175,5 +175,5 @@ def _named(ranks: Sequence[int]) -> str:
 
 
 def _text(error: BaseException) -> str:
-    """Return the traceback of an exception as it is on all ranks: without addresses of objects."""
+    """Return the traceback of an exception without addresses, which differ between ranks."""
     return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", "".join(traceback.format_exception(error)))

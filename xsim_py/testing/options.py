@@ -1,4 +1,4 @@
-"""The options of a session are read before it begins: a mistake in one is told once, and not by every test."""
+"""The options of a session, checked once before it begins rather than in every test."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _READ: dict[str, Callable[[Any], object]] = {"seed": seed, "shards": positive, "
 
 
 def refuse_bad(options: Mapping[str, Any]) -> None:
-    """Raise an error if options are wrong, on however many ranks a test may run.
+    """Raise an error if options are invalid for any number of ranks.
 
     Parameters
     ----------
     options : mapping
-        What `xsim_py.simulate` is to be told.
+        Parameters of `xsim_py.simulate`.
 
     Raises
     ------
     pytest.UsageError
-        With each problem on a line of its own.
+        One problem per line.
     """
     problems = list(_problems(options))
     if problems:
@@ -56,12 +56,12 @@ def _problems_of_the_machine(machine: str, failures: Sequence[str]) -> Iterator[
         spec = load_machine(machine)
     except ConfigError as error:
         for each in map(str, error.problems):
-            said, _, presets = each.partition("\n")  # which it has named, unless one of them is near
+            said, _, presets = each.partition("\n")  # which it has listed, unless one of them is similar
             yield f"--xsim-machine: {said}" + (f"; {presets.rpartition('; ')[2]}" if presets else "")
         return
     if not failures:
         return
-    from xsim_py.failure.sources import read_failures  # few sessions have some, and this is much to import
+    from xsim_py.failure.sources import read_failures  # not above: slow to import, and few sessions need it
     from xsim_py.mpi4py.call_hooks import known_calls
 
     for problem in read_failures(spec, failures, known_calls()).problems:

@@ -1,7 +1,7 @@
-"""The plugin itself, which pytest loads wherever xsim_py is installed.
+"""The plugin, which pytest loads if xsim_py is installed.
 
-It does nothing, and imports next to nothing, unless a test has a mark about ranks, or asks for `comm`, or an option
-``--xsim...`` is given: what runs tests is imported then.
+It does nothing and imports little unless a test has a mark for ranks or requests `comm`, or an option ``--xsim...`` is
+given.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _UNDER_MPI = {
     "mpi_break": pytest.mark.skip(reason="test does not work under mpi"),
     "mpi_xfail": pytest.mark.xfail(reason="test fails under mpi"),
 }
-_STARTS_PROCESSES = ("pytest_isolate_mpi", "pytest_isolate_mpi._plugin")  # as an installed one, and by `-p`
+_STARTS_PROCESSES = ("pytest_isolate_mpi", "pytest_isolate_mpi._plugin")  # installed, or loaded by `-p`
 _LAUNCHED = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE")
 _ON_RANKS = pytest.StashKey[bool]()
 _STATE = pytest.StashKey["_State"]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add our options, and those of the other plugins that are not there."""
+    """Add the options of this plugin, and those of other MPI plugins that are not installed."""
     if not any(type(finder) is StandIn for finder in sys.meta_path):
         sys.meta_path.insert(0, StandIn())
     group = parser.getgroup("xsim", "MPI code on virtual ranks (xsim_py)")
@@ -52,20 +52,20 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _has_pytest_mpi() -> bool:
-    """Return whether pytest-mpi is installed, which brings the options; it may be loaded after this plugin."""
+    """Return True if pytest-mpi is installed, even if it is loaded after this plugin."""
     spec = find_spec("pytest_mpi")
     folder = next(iter(spec.submodule_search_locations or ()), None) if spec is not None else None
-    # The packages of mpi-pytest and of pytest-mpi have one name.
+    # mpi-pytest and pytest-mpi have packages of the same name.
     return folder is not None and not Path(folder, "parallel_assert.py").exists()
 
 
 def _asked(options: Any) -> bool:
-    """Return whether an option of ours is given."""
+    """Return True if an option of this plugin is given."""
     return any(value for name, value in vars(options).items() if name.startswith("xsim"))
 
 
 def _marks_of_others(manager: Any) -> frozenset[str]:
-    """Return the marks of the other plugins for MPI that are loaded."""
+    """Return the marks of the other loaded MPI plugins."""
     marks = set()
     for plugin in manager.get_plugins():
         package, _, module = getattr(plugin, "__name__", "").partition(".")
@@ -77,16 +77,16 @@ def _marks_of_others(manager: Any) -> frozenset[str]:
 
 
 class _State:
-    """The options of one session, read."""
+    """The parsed options of one session."""
 
     def __init__(self, config: pytest.Config) -> None:
         get = config.getoption
         self.others = _marks_of_others(config.pluginmanager)
         known = frozenset() if _asked(config.option) else self.others
         self.foreign = frozenset(("parallel", "mpi", "mpi(ranks)")) - known
-        self.only_mpi = bool(get("only_mpi", False))  # there is none where pytest-mpi is installed and left out
+        self.only_mpi = bool(get("only_mpi", False))  # missing if pytest-mpi is installed but disabled
         if (get("xsim") or get("xsim_session")) and not self.only_mpi:
-            config.option.with_mpi = True  # also where it is another plugin that looks at it
+            config.option.with_mpi = True  # also if another plugin handles it
         self.with_mpi = bool(get("with_mpi", False))
         try:
             self.usual = tuple(int(word) for word in (get("xsim_ranks") or "").split(",") if word)
@@ -105,7 +105,7 @@ class _State:
         self.on_ranks: list[tuple[pytest.Item, Wish]] = []
 
     def wish(self, node: Any, fixturedefs: Any) -> Wish | None:
-        """Return what a test says of ranks, also by asking for our `comm`."""
+        """Return the ranks requested by a test, by a mark or by the fixture `comm`."""
         try:
             wish = wish_of(node, usual=self.usual, foreign=self.foreign, with_mpi=self.with_mpi or self.only_mpi)
         except pytest.UsageError as error:
@@ -120,7 +120,7 @@ class _State:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Leave out the plugin that would start mpiexec for the tests that are run here."""
+    """Disable the plugin that would start mpiexec for the tests of this plugin."""
     if _asked(early_config.known_args_namespace):
         for name in _STARTS_PROCESSES:
             early_config.pluginmanager.set_blocked(name)
@@ -128,7 +128,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the marks, and bring the fixtures that no other plugin has."""
+    """Register the marks, and the fixtures that no other plugin has."""
     config.stash[_STATE] = _State(config)
     if is_in_rank():
         from .kept_once import own_state
@@ -164,13 +164,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a test of each number of ranks."""
+    """Parametrize a test by its numbers of ranks."""
     state = metafunc.config.stash[_STATE]
     wish = state.wish(metafunc.definition, metafunc._arg2fixturedefs)
     if wish is None or (len(wish.ranks) == 1 and wish.parameter != "mpi_ranks"):
         return
     owned = {"_nprocs": "parallel", "mpi_ranks": "mpi(ranks)"}.get(wish.parameter)
-    if owned not in state.others:  # else that plugin does the same
+    if owned not in state.others:  # else that plugin does it
         if wish.parameter not in metafunc.fixturenames:
             metafunc.fixturenames.append(wish.parameter)
         metafunc.parametrize(wish.parameter, wish.ranks, ids=[f"{wish.label}{number}" for number in wish.ranks])
@@ -178,7 +178,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Find the tests that run on ranks, and those that are skipped."""
+    """Select the tests that run on ranks, and those to skip."""
     state = config.stash[_STATE]
     size = _world_size()
     for item in items:
@@ -212,16 +212,16 @@ def _mark_as_pytest_mpi_does(item: pytest.Item, state: _State) -> None:
 
 
 def _world_size() -> int | None:
-    """Return how many ranks run this session together; None if it is alone, and may have ranks of its own."""
+    """Return the number of ranks that run this session; None for a single process."""
     if is_in_rank() or any(name in os.environ for name in _LAUNCHED):
-        size: int = import_module("mpi4py.MPI").COMM_WORLD.size  # the simulated one, or the real one
+        size: int = import_module("mpi4py.MPI").COMM_WORLD.size  # the simulated or the real MPI
         return size
     return None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Prepare the tests that run on ranks: all others are collected, too, and none has begun."""
+    """Prepare the tests that run on ranks, after the collection and before the first test."""
     state = session.config.stash[_STATE]
     chosen = set(session.items)
     on_ranks = [(item, wish) for item, wish in state.on_ranks if item in chosen]
@@ -234,7 +234,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _hide_marks(item: Any) -> None:
-    """Let other plugins find none of their marks at a test that is ours to run; they would skip it, or run mpiexec."""
+    """Hide marks of other plugins, which would skip these tests, or run mpiexec."""
     shown = item.iter_markers
 
     def iter_markers(name: str | None = None) -> Iterator[pytest.Mark]:
@@ -245,7 +245,7 @@ def _hide_marks(item: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave the fixtures that look at MPI to the ranks."""
+    """Leave the fixtures that use MPI to the ranks."""
     if item.stash.get(_ON_RANKS, False):
         from .on_ranks import keep_inside
 
@@ -254,7 +254,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    """Have the ranks end with the time that pytest-timeout grants: its signal reaches nobody while they run."""
+    """Apply the limit of pytest-timeout to the ranks, because its signal does not reach them."""
     if item.stash.get(_ON_RANKS, False) and settings.method == "signal" and not item.config.getoption("usepdb"):
         from .on_ranks import UNTIL
 
@@ -263,7 +263,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """Show what the other ranks have raised."""
+    """Show the exceptions of the other ranks."""
     report = yield
     if call.when != "setup" and item.stash.get(_ON_RANKS, False):
         from .on_ranks import OTHERS, WHEN
@@ -276,7 +276,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Any:
-    """Raise what fixtures have raised in ranks when they were torn down."""
+    """Raise exceptions from the teardown of fixtures in ranks."""
     yield
     if item.stash.get(_ON_RANKS, False):
         from .on_ranks import raise_late

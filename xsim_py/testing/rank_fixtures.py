@@ -1,7 +1,7 @@
-"""The fixtures of a test inside of one rank: those that look at MPI, and those of pytest that each process has.
+"""The fixtures of a test in one rank: those that use MPI, and pytest's per process.
 
-Fixtures have been set up outside, once. Those that use `comm`, that name something of mpi4py's, or that ask for one of
-these, are set up here, and torn down when the body is over. A rank has its own `capsys`, `monkeypatch` and the like.
+Other fixtures are set up once, outside the ranks. Fixtures that use `comm`, refer to mpi4py, or request one that does,
+are set up here, and torn down after the body. A rank has its own `capsys`, `monkeypatch` and related fixtures.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .handed_over import Found, cells_of, rebound, speaks_of_mpi, unwrapped
 _NOTHING: Any = object()
 
 
-_Base: Any = pytest.MonkeyPatch  # which is final for type checkers
+_Base: Any = pytest.MonkeyPatch  # final for type checkers
 
 
 class _MonkeyPatch(_Base):  # type: ignore[misc]
-    """A `pytest.MonkeyPatch` by which a rank changes for itself what all ranks share."""
+    """A `pytest.MonkeyPatch` whose changes to shared objects are private to a rank."""
 
     def setattr(self, target: Any, name: Any, value: Any = _NOTHING, raising: bool = True) -> None:
         if value is _NOTHING:
@@ -50,7 +50,7 @@ class _MonkeyPatch(_Base):  # type: ignore[misc]
 
 
 def _make_private(owner: Any, name: str) -> None:
-    """Let what the running rank puts under a name of an object hold for this rank."""
+    """Make an attribute of an object private to each rank."""
     rank = current.rank()
     if isinstance(owner, ModuleType):
         if rank.modules is None or rank.modules.get(owner.__name__) is not owner:
@@ -72,8 +72,8 @@ def _put(owner: type, name: str, value: Any) -> None:
 
 
 def _log_fixture(item: Any, handler: LogCaptureHandler) -> LogCaptureFixture:
-    """Return a `caplog` with a handler of its own, where pytest has that of the test in mind."""
-    # A class for it alone: pytest has made its own final, and keeps the handler with the test.
+    """Return a `caplog` with a separate handler, instead of that of the test."""
+    # A subclass: pytest's class is final, and keeps the handler with the test.
     kind: Any = type("LogCaptureFixture", (LogCaptureFixture,), {"handler": handler})
     made: LogCaptureFixture = kind(item, _ispytest=True)
     return made
@@ -122,11 +122,11 @@ _OWN: Mapping[type, Callable[[Any], Any]] = {
     pytest.MonkeyPatch: _patching,
     WarningsRecorder: _recording,
 }
-"""The fixtures of pytest itself of which each rank has its own."""
+"""The fixtures of pytest that are separate for each rank."""
 
 
 class _Request:
-    """The ``request`` of a test or fixture in one rank: that of the test, but for what the rank has for itself."""
+    """The ``request`` of a test or fixture in one rank, with the rank's own values."""
 
     def __init__(self, fixtures: Fixtures, name: str | None, scope: str, index: int) -> None:
         self._fixtures = fixtures
@@ -143,7 +143,7 @@ class _Request:
         return getattr(self._fixtures.item._request, name)
 
     def addfinalizer(self, finalizer: Callable[[], object]) -> None:
-        """Call a function when the body is over."""
+        """Call a function after the body."""
         self._fixtures.stack.callback(finalizer)
 
     def getfixturevalue(self, name: str) -> Any:
@@ -152,9 +152,9 @@ class _Request:
 
 
 def looks_at_mpi(fixturedef: Any) -> bool:
-    """Return whether a fixture looks at MPI by itself, and not only by others that it names as its arguments."""
+    """Return True if a fixture uses MPI directly, rather than only through its arguments."""
     function = fixturedef.func
-    # Those of pytest that call ``setup_class`` and the like have the functions in their closures.
+    # Pytest's fixtures that call ``setup_class`` and related functions have these in their closures.
     if speaks_of_mpi(function) or any(map(speaks_of_mpi, cells_of(function))):
         return True
     code = getattr(getattr(function, "__func__", function), "__code__", None)
@@ -162,9 +162,9 @@ def looks_at_mpi(fixturedef: Any) -> bool:
 
 
 def is_of_plugin(fixturedefs: Any, value: Any) -> bool:
-    """Return True if a value is of a class of the plugin that brings its fixture, as pytest-mock's `mocker`.
+    """Return True if a value is of a class of its fixture's plugin, like pytest-mock's `mocker`.
 
-    The plugin looks after that very object when the test is over.
+    The plugin uses that very object after the test.
     """
     function = unwrapped(fixturedefs[-1].func) if fixturedefs else None
     code = getattr(getattr(function, "__func__", function), "__code__", None)
@@ -175,20 +175,20 @@ def is_of_plugin(fixturedefs: Any, value: Any) -> bool:
 
 
 class Outside(NamedTuple):
-    """The part of a test that was set up outside, as one rank gets it.
+    """The part of a test that was set up outside the ranks, as one rank receives it.
 
     Attributes
     ----------
     value : dict
-        The values of fixtures.
+        Values of fixtures.
     param : dict
-        The parameters of fixtures that are set up in ranks.
+        Parameters of fixtures that are set up in ranks.
     instance : dict
-        The attributes of the test's instance.
+        Attributes of the test's instance.
     closure : dict
-        The contents of the closures of those of pytest's own fixtures that call ``setup_class`` and the like.
+        Contents of the closures of pytest's fixtures that call ``setup_class`` and related functions.
     copied : callable
-        Copies the value of a fixture that is asked for only now.
+        Copies the value of a fixture that is requested later.
     """
 
     value: dict[str, Any]
@@ -215,11 +215,11 @@ class Fixtures:
     item : pytest.Function
         The test.
     owner : Owner
-        Of this rank.
+        The owner of the test in this rank.
     outside : Outside
-        What was set up outside.
+        The part of the test that was set up outside.
     stack : ExitStack
-        Is left when the body is over.
+        Closed after the body.
     """
 
     def __init__(self, item: Any, owner: Owner, outside: Outside, stack: ExitStack) -> None:
@@ -237,7 +237,7 @@ class Fixtures:
         return self._outside.param.get(name, _NOTHING)
 
     def value(self, name: str, index: int = -1) -> Any:
-        """Return the value of a fixture, which is set up now if it has not been; `index` tells those of one name."""
+        """Return the value of a fixture, set up on first use; `index` counts those of one name."""
         key = name, index
         if name == "request":
             return _Request(self, None, "function", -1)
@@ -245,7 +245,7 @@ class Fixtures:
             defs = self._defs(name)
             if self._is_inside(name):
                 self._values[key] = self._set_up(defs[index], index)
-            else:  # it is asked for only now
+            else:  # requested late
                 with current.outside():
                     value = self.item._request.getfixturevalue(name)
                 self._values[key] = value if is_of_plugin(defs, value) else self._outside.copied(name, value)
@@ -256,7 +256,7 @@ class Fixtures:
         return known or self.item.session._fixturemanager.getfixturedefs(name, self.item) or ()
 
     def _is_inside(self, name: str) -> bool:
-        """Return whether a fixture is one of each rank."""
+        """Return True if each rank has its own value of a fixture."""
         return any(
             looks_at_mpi(each) or any(self._is_inside(one) for one in each.argnames if one not in (name, "request"))
             for each in self._defs(name)
@@ -276,7 +276,7 @@ class Fixtures:
         return value
 
     def _function(self, fixturedef: Any) -> Any:
-        """Return the function of a fixture: the rank's own, bound to what the rank has for that."""
+        """Return the function of a fixture: the rank's own, bound to the rank's instance."""
         function = fixturedef.func
         if fixturedef.argname in self._outside.closure:
             return rebound(function, self._outside.closure[fixturedef.argname])

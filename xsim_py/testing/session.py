@@ -1,12 +1,13 @@
-"""A whole session of pytest on each rank, as ``mpiexec -n 4 pytest`` has it, and one report of all.
+"""A session of pytest on each rank, as with ``mpiexec -n 4 pytest``, with one report.
 
-Each rank runs pytest by itself, with `member` in it, which tells here what becomes of each test. When all ranks that
-have a test are done with it, this session is told of it as if it had run it itself: so its terminal, its exit status,
-``-x``, ``--lf`` and the files that it writes are those of one session.
+Each rank runs pytest with the plugin `member`, which reports the outcome of each test here. When all ranks with a test
+have finished it, the outer session receives the outcome as if it had run the test itself. So its terminal, its exit
+status, ``-x``, ``--lf`` and its files are those of one session.
 
-A rank that has failed in a test waits until the others have left that test: on a real MPI it would go on, and its next
-calls would meet the wrong ones of the others. If then no rank can continue, or the job ends early, the test in which
-that happened fails on these ranks, with the deadlock report. Newly started ranks run the remaining tests.
+A rank that has failed in a test waits until the others have left that test. On a real MPI it would continue, and its
+next calls would match wrong calls of the others. If then no rank can make progress, or the job ends early in another
+way, the current test has failed on those ranks, with the deadlock report. New ranks are started for the remaining
+tests.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _AFTER_ALL = "the session on {} ranks"
 
 
 class _Test:
-    """A test, with what each rank has reported of it, and the ranks that are done with it."""
+    """A test, with the reports of each rank, and the ranks that have finished it."""
 
     def __init__(self) -> None:
         self.reports: dict[int, list[Any]] = {}
@@ -53,16 +54,16 @@ class _Test:
 
 
 class SessionJob:
-    """One start of the ranks, and what they say of themselves.
+    """One start of the ranks, with their reports.
 
     Parameters
     ----------
     controller : Controller
-        Of the session.
+        The controller of the session.
     ranks : int
-        How many they are.
+        Number of ranks.
     done : set of str
-        The tests that earlier starts have come to the end of.
+        The tests that earlier starts have finished.
     """
 
     def __init__(self, controller: Controller, ranks: int, done: set[str]) -> None:
@@ -70,50 +71,50 @@ class SessionJob:
         self.ranks = ranks
         self.done = done
         self.holding = Holding(self)
-        """The arguments of events by which ranks that have failed look again; the rest are fibers that wait."""
+        """The arguments of the poll events of failed ranks; the others are waiting fibers."""
         self.at: dict[int, str] = {}
-        """Where a rank is in a test, its name."""
+        """The name of each rank's current test."""
         self.stops = False
         self.limits: dict[int, tuple[float, Any]] = {}
-        """When the time is over that pytest-timeout grants the test of a rank, and the switch that ends the run."""
+        """The deadline of a rank's test by pytest-timeout, with the switch that ends the run."""
         self._tests: dict[str, _Test] = {}
         self._order: dict[str, int] = {}
         self._collected: set[int] = set()
         self._places: dict[str, str] = {}
         self._names: dict[str, dict[int, str]] = {}
-        """For the place of each test, what it is called on each rank."""
+        """Names of each test by rank, by location."""
         self._collect_reports: dict[str, dict[int, Any]] = {}
         self._found_in: Callable[[str], Iterable[Finding]] = lambda _: ()
         self._found: set[Any] = set()
 
     def waits_for(self, rank: int, test: str) -> bool:
-        """Return whether another rank is still to do, or in the middle of, a test that this one is done with."""
+        """Return True if another rank has not finished a test that this one has finished."""
         return any(
             other != rank and (name not in self._tests or other not in self._tests[name].left)
             for other, name in self._names.get(self._place(test), {}).items()
         )
 
     def is_inside(self, rank: int, test: str) -> bool:
-        """Return whether another rank is in the middle of a test."""
+        """Return True if another rank is running a test."""
         return any(other != rank and self._place(at) == self._place(test) for other, at in self.at.items())
 
     def limit(self, rank: int, seconds: float | None) -> None:
-        """Grant the test that a rank is in so much time on the wall clock, or as much as it wants."""
+        """Set or remove the wall-clock limit of a rank's current test."""
         self.limits.pop(rank, None)
         if seconds is not None:
             self.limits[rank] = monotonic() + seconds, _control()
 
     def look(self, *_: int) -> None:
-        """End this start of the ranks if a test has had its time; called now and then."""
+        """End this start of the ranks if a test has exceeded its limit; called periodically."""
         now_s = monotonic()
         for until_s, control in self.limits.values():
             if now_s >= until_s:
                 control.stop("wall limit")
 
-    # ------------------------------------------------------------------------------------------ what members tell
+    # ----------------------------------------------------------------------------------------- reports of members
 
     def collected(self, rank: int, tests: dict[str, str]) -> None:
-        """Take down the tests that a rank is going to do, and the place of each."""
+        """Record the tests of a rank, with their locations."""
         self._collected.add(rank)
         self._places.update(tests)
         for test, place in tests.items():
@@ -125,11 +126,11 @@ class SessionJob:
             self._say_of_all()
 
     def collect_report(self, rank: int, report: Any) -> None:
-        """Take a report of what could not be collected."""
+        """Record a report of a collection error."""
         self._collect_reports.setdefault(report.nodeid, {})[rank] = report
 
     def begun(self, rank: int, test: str, location: tuple[str, int | None, str]) -> None:
-        """Take down that a rank has begun with a test."""
+        """Record that a rank has begun a test."""
         self.at[rank] = test
         control = _control()
         control.doing[rank] = self._place(test)
@@ -137,27 +138,27 @@ class SessionJob:
         self._tests.setdefault(test, _Test()).location = location
 
     def location(self, test: str) -> tuple[str, int | None, str]:
-        """Return where a test stands, as pytest has it."""
+        """Return the location of a test, as in pytest."""
         return self._tests[test].location
 
     def reported(self, rank: int, report: Any) -> None:
-        """Take what has become of one phase of a test on one rank."""
+        """Record the report of one phase of a test on one rank."""
         self._tests[report.nodeid].reports.setdefault(rank, []).append(report)
         if not report.passed:
             _control().breaks_off(rank)
 
     def left(self, rank: int, test: str) -> None:
-        """Take down that a rank is done with a test."""
+        """Record that a rank has finished a test."""
         self.at.pop(rank, None)
         _control().doing.pop(rank, None)
         self._tests[test].left.add(rank)
         if len(self._collected) == self.ranks:
             self._say_of(test)
 
-    # ------------------------------------------------------------------------------------------- what is made of it
+    # --------------------------------------------------------------------------------------------------- evaluation
 
     def found(self, findings: Iterable[Finding], only: str | None = None) -> dict[str, list[str]]:
-        """Return what is new in findings, for each test, or one, that is not expected to fail; of no test, under ""."""
+        """Return new findings of tests not expected to fail; those outside tests are under ""."""
         texts: dict[str, list[str]] = {}
         for finding in findings:
             names = self._names.get(finding.doing, {})
@@ -172,9 +173,9 @@ class SessionJob:
         return texts
 
     def end(self, report: str, found: dict[str, list[str]]) -> str | None:
-        """Say what is left to be said; return the test in which the job came to an early end, if it was in one.
+        """Report the remaining outcomes; return the test in which the job ended early, if any.
 
-        What was found in that test is said with it, and taken out of `found`.
+        Findings of that test are reported with it, and removed from `found`.
         """
         self._say_of_collection()
         culprit = self._culprit(report) if report else None
@@ -189,20 +190,20 @@ class SessionJob:
         return culprit
 
     def _culprit(self, report: str) -> str | None:
-        """Return the test of the rank that has ended the job; or else the first one in which any rank still was."""
+        """Return the test of the rank that ended the job, or else the first unfinished one."""
         who = re.match(r"rank (\d+) ended the job", report)
         if who is not None and int(who[1]) in self.at:
             return self.at[int(who[1])]
         return min(self.at.values(), key=lambda test: self._order.get(test, -1), default=None)
 
     def _blame(self, test: str, report: str) -> None:
-        """Let a test have failed on the ranks that are in it; and on all, if it ended the job without."""
+        """Mark a test as failed on its current ranks, or on all if it ended the job."""
         location, place = self._tests[test].location, self._place(test)
         names = self._names.get(place, {}) | {rank: at for rank, at in self.at.items() if self._place(at) == place}
         for rank, name in names.items():
             known = self._tests.setdefault(name, _Test())
             if self.at.get(rank) != name and (name == test or known.reports):
-                continue  # it is done with it, or others have it under the same name
+                continue  # it has finished it, or others have it under the same name
             done = {each.when: each for each in known.reports.get(rank, ())}
             left = [phase for phase in _PHASES if phase not in done]
             when = left[0] if left and all(each.passed for each in done.values()) else "teardown"
@@ -217,7 +218,7 @@ class SessionJob:
             self._say_of(test, whole=whole)
 
     def _say_of(self, test: str, *, whole: bool = True) -> None:
-        """Tell of a test if all ranks that have it are done with it."""
+        """Report a test if all ranks that have it have finished it."""
         if whole and self.waits_for(-1, test):
             return
         for name in dict.fromkeys([test, *self._names.get(self._place(test), {}).values()]):
@@ -230,7 +231,7 @@ class SessionJob:
         reports = merged(known.reports, self.ranks)
         with current.outside():
             texts = self.found(self._found_in(self._place(test)), only=test).get(test)
-        if texts:  # what a test has left open may still be closed by another one, and is told of at the end
+        if texts:  # a later test may still close resources of this one, so they are reported at the end
             torn_down = [each for each in reports if each.when == "teardown" and each.passed]
             made = _found_after(test, known.location, texts)
             reports = [*(each for each in reports if each not in torn_down), made]
@@ -248,14 +249,14 @@ class SessionJob:
 
 
 def merged(reports: dict[int, list[Any]], ranks: int) -> list[Any]:
-    """Return the reports of one test, a phase each, from those of its ranks.
+    """Return the reports of one test, one per phase, merged from those of its ranks.
 
     Parameters
     ----------
     reports : dict
-        Those of each rank, in order.
+        The reports of each rank, in order.
     ranks : int
-        Of the whole job.
+        Number of ranks of the whole job.
     """
     failed = any(each.failed for mine in reports.values() for each in mine)
     if not failed:
@@ -266,28 +267,28 @@ def merged(reports: dict[int, list[Any]], ranks: int) -> list[Any]:
         for phase in _PHASES
     }
     if any(each.failed for each in phases["setup"].values()):
-        # pytest has no call after a setup that has failed, but ranks that were set up may have failed there, or wait.
+        # pytest has no call after a failed setup, but other ranks may have failed or wait in the call.
         calls = phases.pop("call")
         phases["setup"] |= {rank: each for rank, each in calls.items() if each.failed}
     return [_one_of(each, ranks) for each in phases.values() if each]
 
 
 def _standing(reports: list[Any]) -> int:
-    """Rank what has become of a test: expected to fail and did, passed, skipped."""
+    """Return the precedence of an outcome: failed as expected, passed, skipped."""
     if any(each.skipped and hasattr(each, "wasxfail") for each in reports):
         return 0
     return 1 if any(each.passed and each.when == "call" for each in reports) else 2
 
 
 def _one_of(reports: dict[int, Any], ranks: int) -> Any:
-    """Return one report that says what all ranks say, equal texts once."""
+    """Return one report with the texts of all ranks, equal texts once."""
     failed = {rank: each for rank, each in sorted(reports.items()) if each.failed}
     if not failed:
         return reports[min(reports)]
     groups: dict[str, list[int]] = {}
     for rank, each in failed.items():
         groups.setdefault(alike(str(each.longrepr)), []).append(rank)
-    # An exception comes before a deadlock report, which is a text, and in a setup before later exceptions of others.
+    # An exception precedes a deadlock report, which is a text; one in a setup precedes later ones of others.
     keys = {
         rank: (isinstance(each.longrepr, str), getattr(each, "when", "") == "call") for rank, each in failed.items()
     }
@@ -308,7 +309,7 @@ def _one_of(reports: dict[int, Any], ranks: int) -> Any:
 
 
 def _say_where(longrepr: Any, named: str) -> None:
-    """Say below an exception on which ranks it was raised."""
+    """Append the ranks of an exception to its text."""
     entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", None)
     lines = entries[-1].lines if entries else []
     first = next((line for line in lines if line.startswith("E ")), None)
@@ -319,14 +320,14 @@ def _say_where(longrepr: Any, named: str) -> None:
 
 
 def _found_after(test: str, location: tuple[str, int | None, str], texts: list[str]) -> pytest.TestReport:
-    """Return a report of mistakes that were found in a test when it was over."""
+    """Return a report of MPI usage errors that were found after a test."""
     crash = ReprFileLocation(location[0], (location[1] or 0) + 1, texts[0].partition("\n")[0])
     shown = ReprExceptionInfo(reprcrash=crash, reprtraceback=ReprTracebackNative([f"{each}\n" for each in texts]))
     return pytest.TestReport(test, location, {}, "failed", shown, "teardown")
 
 
 def alike(text: str) -> str:
-    """Return a text without what differs from rank to rank though it means nothing: addresses of objects."""
+    """Return a text without addresses of objects, which differ between ranks."""
     return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
 
 
@@ -335,12 +336,12 @@ def _named(ranks: list[int]) -> str:
 
 
 def _control() -> Control:
-    """Return the switch of the run in which the running rank is."""
+    """Return the control of the running rank's run."""
     return current.running().rank.shard.control
 
 
 class _Member(FoundInRanks):
-    """Runs pytest in each rank."""
+    """The program of each rank, which runs pytest."""
 
     again = False
 
@@ -353,10 +354,10 @@ class _Member(FoundInRanks):
             self._arguments.append("--no-cov")
 
     def hand_over(self, is_private: Any) -> None:
-        """Give ranks nothing: they begin as new processes do."""
+        """Hand over nothing: ranks begin like new processes."""
 
     def __call__(self) -> None:
-        """Run pytest in the rank that is running."""
+        """Run pytest in the running rank."""
         from .member import Member, Quiet
 
         rank = current.rank_number()
@@ -366,7 +367,7 @@ class _Member(FoundInRanks):
 
 
 class Controller:
-    """Takes the place of the collection and of the loop over tests in the session that the user has started."""
+    """The plugin that replaces collection and test loop in the user's session."""
 
     def __init__(self, config: pytest.Config, ranks: int, options: dict[str, Any]) -> None:
         self._config = config
@@ -383,12 +384,12 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> bool:
-        """Collect nothing here: the ranks do."""
+        """Skip the collection, which the ranks do."""
         return True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Run the ranks' sessions, and start them anew as long as tests are left."""
+        """Run the ranks' sessions, and restart them while tests remain."""
         self._session = session
         done: set[str] = set()
         never_came: dict[str, str] | None = None
@@ -413,7 +414,7 @@ class Controller:
                 break
         if not self.stops:
             self._warn_of(never_came)
-        gc.freeze()  # at its end pytest, and then Python, would look through all that ranks have left, again and again
+        gc.freeze()  # at its end pytest, and then Python, would repeatedly search the remaining objects of all ranks
         if self.left is not None:
             raise pytest.exit.Exception(self.left.msg, self.left.returncode)
         if session.shouldfail:
@@ -428,7 +429,7 @@ class Controller:
 
     @contextmanager
     def _uncaptured(self) -> Iterator[None]:
-        """Let ranks have what there was before this session began to capture: they do it for themselves."""
+        """Give ranks the uncaptured streams, because they capture themselves."""
         manager: Any = self._config.pluginmanager.getplugin("capturemanager")
         manager.suspend_global_capture(in_=True)
         try:
@@ -438,11 +439,11 @@ class Controller:
 
     @property
     def stops(self) -> bool:
-        """True if no more tests are wanted, as after the first failure with ``-x``."""
+        """Return True if the session stops here, as after the first failure with ``-x``."""
         return bool(self.left or self._session.shouldfail or self._session.shouldstop)
 
     def count(self, tests: Iterable[str], ranks: int) -> None:
-        """Say how many tests there are, when all ranks have collected them."""
+        """Report the number of tests once all ranks have collected them."""
         if self._session.testscollected:
             return
         names = list(tests)
@@ -457,13 +458,13 @@ class Controller:
                     terminal.write_line(f"{len(names)} tests on {ranks} virtual ranks")
 
     def _count_in_summary(self, tests: int) -> None:
-        """Count tests for the last line of ``--collect-only``: the terminal counts what its own session collects."""
+        """Count tests for the last line of ``--collect-only``; the outer session collects none."""
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if hasattr(terminal, "_numcollected"):
             terminal._numcollected += tests
 
     def tell(self, test: str, location: tuple[str, int | None, str], reports: Iterable[Any]) -> None:
-        """Tell this session of a test."""
+        """Report a test to this session."""
         hook = self._config.hook
         self.told.add(test)
         with current.outside():
@@ -474,7 +475,7 @@ class Controller:
             hook.pytest_runtest_logfinish(nodeid=test, location=location)
 
     def _tell_found(self, job: SessionJob, found: dict[str, list[str]]) -> None:
-        """Tell of mistakes in tests that are over: what these had left open might have been closed later."""
+        """Report MPI usage errors of finished tests, which later tests might have corrected."""
         for test, texts in found.items():
             if test:
                 self.tell(test, job.location(test), [_found_after(test, job.location(test), texts)])
@@ -483,14 +484,14 @@ class Controller:
                 self._found_outside += texts
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Show what was found outside of all tests."""
+        """Show findings outside tests."""
         if self._found_outside:
             terminalreporter.write_sep("=", "xsim check findings")
             for text in self._found_outside:
                 terminalreporter.write_line(text)
 
     def _warn_of(self, never_came: Mapping[str, str]) -> None:
-        """Warn of injected failures that came in no start of the ranks; where warnings are errors, it is a failure."""
+        """Warn about injected failures that never occurred; the session may treat it as an error."""
         for text in never_came_warnings(never_came):
             try:
                 self._config.issue_config_time_warning(pytest.PytestWarning(text), stacklevel=2)
@@ -498,7 +499,7 @@ class Controller:
                 self._session.shouldfail = text
 
     def tell_collected(self, reports: Iterable[Any]) -> None:
-        """Tell this session of what could not be collected."""
+        """Report collection errors to this session."""
         with current.outside():
             for report in reports:
                 self.collected.add(report.nodeid)
@@ -506,13 +507,13 @@ class Controller:
                 self._config.hook.pytest_collectreport(report=report)
 
     def tell_deselected(self, items: list[Any]) -> None:
-        """Tell this session of tests that the first rank has left out."""
+        """Report tests deselected by the first rank to this session."""
         self._count_in_summary(len(items))
         with current.outside():
             self._config.hook.pytest_deselected(items=items)
 
     def warn(self, message: Any, when: str, nodeid: str, location: Any) -> None:
-        """Tell this session of a warning, once."""
+        """Report a warning to this session, once."""
         key = str(message.message), message.category, nodeid
         if key not in self.warned:
             self.warned.add(key)

@@ -17,20 +17,20 @@ from .program import Program
 
 
 class App(NamedTuple):
-    """One of the programs of a job, and how many ranks run it.
+    """One program of a job, with its number of ranks.
 
     Attributes
     ----------
     program : path, str, callable or Program
-        A script; a module's name or Python text, as `kind` says; or a function, which each rank calls with `args`.
+        A script; a module's name or Python text, according to `kind`; or a function, which each rank calls with `args`.
     ranks : int
-        How many ranks run it.
+        Number of ranks that run it.
     args : sequence
-        Its arguments.
+        Its command-line arguments, or the arguments of the function.
     kind : str, optional
         ``script``, ``module``, ``code`` or ``callable``; by default a callable is one and everything else a script.
     env : mapping of str to str, optional
-        Variables that its ranks find in their environment besides those of the simulator.
+        Environment variables of its ranks, in addition to those of the simulator.
     """
 
     program: Any
@@ -48,26 +48,26 @@ class App(NamedTuple):
 
 
 class Apps:
-    """Several programs, each for some ranks of one COMM_WORLD; for the simulator, a `Program`.
+    """Several programs, each for some ranks of one COMM_WORLD, with the interface of `Program`.
 
     Parameters
     ----------
     apps : sequence of App
-        In the order of their ranks.
+        The programs, in rank order.
 
     Attributes
     ----------
     firsts : tuple of int
-        The first rank of each of them.
+        First rank of each program.
     start : str
         The directory in which the job starts.
     programs : list of Program
-        Those that the ranks run.
+        The loaded programs.
 
     Raises
     ------
     ConfigError
-        One of the programs cannot be found, read or compiled.
+        A program cannot be found, read or compiled.
     """
 
     namespace: dict[str, Any] | None = None
@@ -82,7 +82,7 @@ class Apps:
         self.has_value = any(program.has_value for program in self.programs)
 
     def run(self, rank: Rank) -> None:
-        """Run the program of `rank`, which is the one that is running now, where and with what it is to find."""
+        """Run the program of the running rank, in its directory and with its environment."""
         place = bisect_right(self.firsts, rank.number) - 1
         program, variables = self.programs[place], self._environments[place]
         if program.start != self.start:
@@ -93,14 +93,14 @@ class Apps:
 
 
 def load(program: Any, asked: RunParameters) -> Program | Apps:
-    """Find and compile what `simulate` is to run."""
+    """Find and compile the program or programs of `simulate`."""
     if isinstance(program, list | tuple):
         return Apps(program)
     return App(program, asked.ranks, asked.args, asked.kind).load()
 
 
 def wrong(program: Any, ranks: Any, *, wall_limit: Any) -> list[str]:
-    """Return what is wrong with a program that `simulate` is to run on so many ranks, and with the thread."""
+    """Return the problems of a program, of its number of ranks, and of the calling thread."""
     problems = _wrong(program, ranks)
     if wall_limit is not None and threading.current_thread() is not threading.main_thread():
         problems.append("wall_limit: a wall limit needs the main thread, and simulate() was called in another")

@@ -1,4 +1,4 @@
-"""Arrays that a program exposes to soft errors: a bit of one may change at a time, and nobody is told."""
+"""Arrays that a program exposes to soft errors: silent changes of single bits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXPOSED = "exposed arrays"
 
 
 class FlippedBit(NamedTuple):
-    """A bit that has changed in an array."""
+    """A flipped bit of an array."""
 
     array: str
     bit: int
@@ -23,24 +23,24 @@ class FlippedBit(NamedTuple):
 
 
 def expose(name: str, array: Any) -> None:
-    """Let the soft errors of a run (``failures.flips``) hit an array; under a real MPI, do nothing.
+    """Expose an array to soft errors (``failures.flips``); under a real MPI, do nothing.
 
-    The array is kept until another one is exposed by that name, or the rank ends. What is hit is its memory: who
-    swaps two arrays in each step exposes both.
+    The array stays exposed until another array is exposed by that name, or the rank ends. Soft errors hit its memory,
+    so a program that swaps two arrays in each step exposes both.
 
     Parameters
     ----------
     name : str
-        What a flip calls it: ``{rank: 3, at: 1.2ms, target: array, array: NAME}``.
+        Name of the array in a flip: ``{rank: 3, at: 1.2ms, target: array, array: NAME}``.
     array : numpy.ndarray
-        Of any shape and strides, and of numbers.
+        An array of numbers, of any shape and strides.
 
     Raises
     ------
     TypeError
-        It is no array of numbers.
+        `array` is not an array of numbers.
     ValueError
-        It cannot be written.
+        `array` is read-only.
     """
     if current.here() is not None:
         _expose(name, array)
@@ -58,16 +58,16 @@ def _expose(name: str, array: Any) -> None:
 
 
 def flip_exposed(rank: Rank, name: str | None, bit: int | None, chance: Random) -> FlippedBit | None:
-    """Change a bit of an array that a rank has exposed, or return None where it has none with such a bit.
+    """Flip a bit of an exposed array of a rank; return None if no array has such a bit.
 
     Parameters
     ----------
     name
-        Of the array; None: one of those that have the bit is drawn.
+        Name of the array; None: draw one of those that have the bit.
     bit
-        Bit ``bit % 8`` of byte ``bit // 8``, elements in C order; None: drawn.
+        Bit ``bit % 8`` of byte ``bit // 8``, elements in C order; None: draw one.
     chance
-        Draws.
+        Source of random numbers.
     """
     exposed = (rank.extra or {}).get(_EXPOSED, {})
     least = 1 if bit is None else bit // 8 + 1

@@ -1,13 +1,12 @@
-"""The meter charges a rank for its own computing, where the run says what that costs.
+"""The meter charges a rank for its own computation, if the run gives its cost.
 
-It may be measured: the processor time that a rank's code takes here, from one call of the simulator to the next,
-divided by how many times faster the simulated processor is, passes on the rank's virtual clock at the later call. What
-the simulator itself spends inside a call is not counted. Another computer, or the same at another moment, measures
-other times; a run like this cannot be repeated, and its result says so. Or it comes from a file (see `stretches`),
-which a run that was measured has written; then every run is the same.
+The cost may be measured: the host's processor time of a rank's code between two calls of the simulator, divided by the
+speed of the simulated processor, passes on the rank's virtual clock at the later call. The simulator's own time inside
+a call is not counted. Each run measures different times, so it cannot be reproduced, and its result says so. Or the
+cost comes from a file (see `stretches`) written by a measured run; then every run is the same.
 
-The functions by which a program comes to the simulator without calling MPI are decorated with `metered`; the methods
-of MPI are wrapped (`install`) in a run that charges only, for a message must not pay for the question.
+Functions by which a program enters the simulator without calling MPI are decorated with `metered`. The methods of MPI
+are wrapped (`install`) only in a run that charges, so that messages of other runs do not pay for the check.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# The time of this thread only: what other programs of the computer, or a thread of numpy's, do meanwhile is not the
-# rank's.
+# The time of this thread only, without other programs of the host or threads of numpy.
 _read_ns = time.thread_time_ns
 _on = False  # whether computing is charged
 _recorder: StretchRecorder | None = None
@@ -42,7 +40,7 @@ _folders: tuple[str, ...] = ()
 
 
 class _Meter:
-    """The moment at which the running rank's own code began to run, and whether it is inside a call."""
+    """The start of a rank's current compute interval, and whether it is inside a call."""
 
     __slots__ = ("begun_at", "inside", "mark_ns")
 
@@ -53,7 +51,7 @@ class _Meter:
 
 
 def _meter(fiber: Fiber) -> _Meter:
-    """Return the meter of a thread of a rank; each computes for itself."""
+    """Return the meter of a thread of a rank; each thread has its own."""
     meters: dict[Fiber, _Meter] = fiber.rank.private("meters", dict)
     if fiber not in meters:
         meters[fiber] = _Meter()
@@ -68,20 +66,20 @@ def install(
     times: StretchTimes | None = None,
     folders: Iterable[str] = (),
 ) -> None:
-    """Charge between all calls of the simulator, for the duration of a run.
+    """Charge for the computation between all calls of the simulator, for the duration of a run.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what to put back.
+        Records the originals to restore.
     owners : iterable
-        The classes that programs call, whose methods are wrapped.
+        The classes whose methods are wrapped.
     recorder : StretchRecorder, optional
-        Takes down what is measured.
+        Records the measured times.
     times : StretchTimes, optional
-        What is charged in place of what is measured.
+        Times to charge instead of the measured ones.
     folders : iterable of str
-        Those of the program; its files are named from there.
+        Directories of the program, to which its file names are relative.
     """
     global _on, _recorder, _times, _folders
     _on, _recorder, _times, _folders = True, recorder, times, tuple(folders)
@@ -95,15 +93,15 @@ def _stop() -> None:
 
 
 def metered(function: Callable[P, T], *, charge: bool = True) -> Callable[P, T]:
-    """Charge what a rank's code has taken until this call, unless `charge` is off; what the call takes is free.
+    """Charge for a rank's code up to this call, unless `charge` is off; the call itself is free.
 
-    A call inside of another is the simulator's own.
+    A call inside another is the simulator's own.
     """
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         fiber = current.fiber
-        # Functions decorated so are called in runs that charge nothing, too, so this question comes first.
+        # Decorated functions are also called in runs that charge nothing, so this check comes first.
         if not _on or fiber is None or (meter := _meter(fiber)).inside:
             return function(*args, **kwargs)
         meter.inside = True
@@ -120,29 +118,29 @@ def metered(function: Callable[P, T], *, charge: bool = True) -> Callable[P, T]:
 
 @metered
 def declare(duration_ps: int) -> None:
-    """Let the time pass that a program says its work takes."""
+    """Let the declared time of a computation pass."""
     fiber = current.fiber
     if fiber is not None:
         fiber.rank.shard.processor().compute(fiber, duration_ps)
 
 
 def work(flops: float = 0, bytes: float = 0) -> None:
-    """Let the time pass that some work takes on the simulated processor; under a real MPI, do nothing.
+    """Charge for a computation on the simulated processor; under a real MPI, do nothing.
 
-    By the roofline model (Williams, Waterman and Patterson 2009): the longer of ``flops / compute.flops`` and
-    ``bytes / compute.bandwidth`` of the machine.
+    The time follows the roofline model (Williams, Waterman and Patterson 2009): the longer of ``flops / compute.flops``
+    and ``bytes / compute.bandwidth`` of the machine.
 
     Parameters
     ----------
     flops : float
-        How many operations on numbers it is.
+        Number of floating-point operations.
     bytes : float
-        How many bytes it moves from and to memory.
+        Number of bytes moved from and to memory.
 
     Raises
     ------
     ValueError
-        One of them is negative, or not finite.
+        An argument is negative or not finite.
     """
     if current.here() is not None:
         _work(flops, bytes)
@@ -158,15 +156,15 @@ def _work(flops: float, size_bytes: float) -> None:
 
 
 def begin_thread(fiber: Fiber) -> None:
-    """Begin to measure what a thread of a rank computes."""
+    """Start to measure the computation of a thread of a rank."""
     if _on:
         _meter(fiber)
 
 
 def end_thread(fiber: Fiber) -> None:
-    """Charge what a thread of a rank has computed since its last call; it has come to its end.
+    """Charge for the computation of a finished thread of a rank since its last call.
 
-    No wrapper of the thread's function does this: a frame more on each rank's stack is 550 bytes.
+    A wrapper of the thread's function would add a frame of 550 bytes to each rank's stack.
     """
     if _on:
         _charge(fiber, _meter(fiber), None)
@@ -174,7 +172,7 @@ def end_thread(fiber: Fiber) -> None:
 
 
 def _charge(fiber: Fiber, meter: _Meter, frame: FrameType | None) -> None:
-    """Charge the stretch that ends at a frame of the program, or with the thread."""
+    """Charge the compute interval that ends at a frame of the program, or with the thread."""
     took_ns = _read_ns() - meter.mark_ns
     rank = fiber.rank
     took_ps = took_ns * 1000
