@@ -112,7 +112,7 @@ SHOWN = {
 def rows() -> list[tuple[str, str, bool]]:
     """The options and values of the guide's table, and which of them are said to be defaults."""
     text = GUIDE.read_text().partition("## The transparent layer")[2]
-    cells = re.findall(r"^\| `(\w+)` \| `(\w+)`(, the default)? \|", text, re.MULTILINE)
+    cells = re.findall(r"^\| `(\w+)` \| `(\w+)`( \(default\))? \|", text, re.MULTILINE)
     return [(option, value, bool(default)) for option, value, default in cells]
 
 
@@ -204,7 +204,7 @@ COVERED = {
 
 
 def test_the_table_of_what_is_covered_has_these_calls():
-    text = GUIDE.read_text().partition("### What is covered")[2].partition("###")[0]
+    text = GUIDE.read_text().partition("### Covered calls")[2].partition("###")[0]
     cells = re.findall(r"^\| (`[A-Z].*?) \|", text, re.MULTILINE)
     assert {name for cell in cells for name in re.findall("`(.*?)`", cell)} == set(COVERED)
 
