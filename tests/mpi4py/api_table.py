@@ -1,4 +1,4 @@
-"""Compares the simulated `MPI` with mpi4py's own list of names, and writes docs/reference/api.md.
+"""Compare the simulated `MPI` with the stub of mpi4py, and write docs/reference/api.md.
 
 ``python -m tests.mpi4py.api_table --write`` brings the page up to date.
 """
@@ -101,24 +101,24 @@ def is_property(node: ast.FunctionDef) -> bool:
 
 
 PARTLY = {
-    "Win.Allocate_shared": "all ranks of a node have to be simulated by one real process",
-    "Register_datarep": "takes the name, and refuses functions that convert, as MPICH does",
-    "Pcontrol": "changes nothing: there is no profiler to tell",
-    "Datatype.Pack_external": "the long double of some processors cannot be converted",
-    "Datatype.Unpack_external": "the long double of some processors cannot be converted",
+    "Win.Allocate_shared": "all ranks of a node must be simulated by one real process",
+    "Register_datarep": "accepts the name, and rejects conversion functions, as MPICH does",
+    "Pcontrol": "no effect, because there is no profiler",
+    "Datatype.Pack_external": "the long double of some processors is not converted",
+    "Datatype.Unpack_external": "the long double of some processors is not converted",
 }
-"""What is there with a limit, and which."""
+"""Names with a limit, and the limit."""
 
 
 def status(name: str, value: object) -> str:
-    """``there``, ``partly``, or ``not`` for what only says that it is missing."""
+    """Return ``supported``, ``limited``, or ``missing`` for a name without an implementation."""
     if value is None:
-        return "not"
-    return "partly" if name in PARTLY else "there"
+        return "missing"
+    return "limited" if name in PARTLY else "supported"
 
 
 def rows(owner: str, names: Iterable[str]) -> list[tuple[str, str, str]]:
-    """Name, whether it is there, and what it does, of the public names of a class or of the module."""
+    """Return name, status and description of the public names of a class or of the module."""
     holder = face() if owner == "functions" else getattr(face(), owner)
     found = []
     for name in sorted(names):
@@ -142,27 +142,27 @@ def render(interface: Interface) -> str:
     owners["functions"] = public(interface.functions)
     tables = {owner: rows(owner, names) for owner, names in owners.items() if names}
     lines = [
-        "# What of mpi4py is simulated",
+        "# The mpi4py interface",
         "",
-        "All names of `mpi4py.MPI`: made from mpi4py's list of them (`MPI.pyi`, 4.1) and from the code by",
-        "`python -m tests.mpi4py.api_table --write`; tests keep it true. Names, signatures, defaults and the types of",
-        "constants are mpi4py's.",
+        "All names of `mpi4py.MPI`, generated from its stub (`MPI.pyi`, 4.1) and the code by",
+        "`python -m tests.mpi4py.api_table --write`. Names, signatures, defaults and types of constants are those of mpi4py;",
+        "tests check this.",
         "",
-        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are mpi4py's own and run on the simulated `MPI`; but",
-        "`mpi4py.util.dtlib` is ours. What [mpi4py's own tests](conformance.md) say is on a page of its own.",
+        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are the original modules and run on the simulated `MPI`; only",
+        "`mpi4py.util.dtlib` is replaced. See also the results of [mpi4py's own tests](conformance.md).",
         "",
-        "## At a glance",
+        "## Overview",
         "",
-        "| | there | partly | not |",
+        "| class | supported | limited | missing |",
         "| --- | ---: | ---: | ---: |",
     ]
     for owner, table in tables.items():
         counts = Counter(row[1] for row in table)
-        lines.append(f"| {title(owner)} | {counts['there']} | {counts['partly']} | {counts['not']} |")
+        lines.append(f"| {title(owner)} | {counts['supported']} | {counts['limited']} | {counts['missing']} |")
     lines.append(f"| constants and predefined objects | {len(public(interface.constants))} | 0 | 0 |")
     for owner, table in tables.items():
-        lines += ["", f"## {title(owner)}", "", "| name | | what it does |", "| --- | --- | --- |"]
-        lines += [f"| `{name}` | {there} | {text} |" for name, there, text in table]
+        lines += ["", f"## {title(owner)}", "", "| name | status | description |", "| --- | --- | --- |"]
+        lines += [f"| `{name}` | {known} | {text} |" for name, known, text in table]
     lines += ["", "## Constants and predefined objects", ""]
     lines.append(", ".join(f"`{name}`" for name in sorted(public(interface.constants))))
     return "\n".join(lines) + "\n"

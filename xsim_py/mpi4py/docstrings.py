@@ -1,8 +1,7 @@
 """Docstrings of the public names: one sentence each, from the phrases in ``docstrings.txt``.
 
-They are put in from outside, since one function serves several names, and so that a name is described in the same words
-whoever implements it. As in mpi4py the first line of a call's docstring is the call with its arguments, and that of a
-property its type.
+They are set from outside, because one function serves several names, and a name has one description in all classes. As in
+mpi4py, the first line of a docstring is the call with its arguments, or the type of a property.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ def _phrase(sections: list[dict[str, str]], name: str) -> str | None:
             return section[name]
     if name.endswith("_init"):
         plain = _phrase(sections, name.removesuffix("_init"))
-        return plain and f"make a persistent request to {plain}"
+        return plain and f"{plain} (persistent request)"
     if name[0] == "I" and name[1:2].islower():
         plain = _phrase(sections, name[1:].capitalize())
-        return plain and f"begin to {plain}"
+        return plain and f"{plain} (nonblocking)"
     if name[0].islower():
         plain = _phrase(sections, name.capitalize())
-        return plain and f"{plain}, with Python objects"
+        return plain and f"{plain} (Python objects)"
     return None
 
 
