@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import pairwise
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.campaign import CAMPAIGN
 from xsim_py.process.programs.private_modules import PrivateModules
 
 # A deadline measures how busy the machine is; a derandomised run fails on every machine or on none.
@@ -25,8 +27,24 @@ settings.register_profile("campaign", parent=settings.get_profile("default"), de
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def _left_to_campaign(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return every second case of each test that is marked as sampled."""
+    counts: Counter[str] = Counter()
+    left = set()
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            name = item.nodeid.partition("[")[0]
+            counts[name] += 1
+            if counts[name] % 2 == 0:
+                left.add(item)
+    return left
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow tests first, shared out among the workers, each of which begins with a part of the list of its own."""
+    """Drop what a campaign alone runs; put slow tests first, dealt to the workers, each with its part of the rest."""
+    if not CAMPAIGN:
+        left = _left_to_campaign(items)
+        items[:] = [item for item in items if item not in left]
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [item for item in items if item.get_closest_marker("slow")]
     rest = [item for item in items if not item.get_closest_marker("slow")]

@@ -25,6 +25,7 @@ def digests() -> dict[str, str]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_digest_depends_neither_on_shards_nor_on_the_process(case: Case, digests: dict[str, str]):
     found = {shards: digest_of(case, shards=shards) for shards in SHARDS}

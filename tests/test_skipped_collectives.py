@@ -74,6 +74,7 @@ def test_a_call_that_was_refused_is_named(why: str) -> None:
     assert re.match(rf"rank \d: {name} at <string>:7 was refused: .*{error}", line)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [*WAYS[1:], {"isolation": "process"}])
 @pytest.mark.parametrize("ranks", [3, 30])
 def test_the_report_is_the_same_however_it_is_simulated(options: dict[str, Any], ranks: int) -> None:

@@ -259,6 +259,7 @@ SCENARIOS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("recovery", ["backward", "forward"])
 @pytest.mark.parametrize(("fail", "options"), SCENARIOS)
 def test_what_goes_wrong_changes_nothing_whatever_the_shards(recovery: str, fail: list[str], options: tuple):

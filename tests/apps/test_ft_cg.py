@@ -133,6 +133,7 @@ def test_the_default_is_right_on_any_number_of_ranks(ranks: int, options: tuple[
     assert (results(run)[-1], run.status, run.err) == ("right: True", 0, "")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("solver", ["cg", "power", "lanczos"])
 @pytest.mark.parametrize("recovery", ["lossy", "li", "rollback", "restart"])
 def test_who_dies_changes_no_result(recovery: str, solver: str):

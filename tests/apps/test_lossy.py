@@ -49,6 +49,7 @@ def heat_with_a_hole(steps: int, death: int, fill: str) -> float:
     return float(np.delete(wrong, np.r_[HOLE] if death < steps else [], axis=0).max() / decay)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fill", ["zero", "last", "linear"])
 @pytest.mark.parametrize("death", [0, 1, 2, 7, 29])
 def test_heat_is_as_wrong_as_its_serial_twin(fill: str, death: int):
@@ -117,6 +118,7 @@ def squared_error(fill: str, steps: int, death: int) -> float:
     return (bias * more / whole) ** 2 + squares * of_one / whole**2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("death", [0, 1, 2, 12, 20])
 @pytest.mark.parametrize("fill", ["zero", "default", "last", "linear", "weight"])
 def test_a_mean_of_samples_is_as_wrong_as_a_closed_form_says(fill: str, death: int):

@@ -23,6 +23,7 @@ def woken_us(ranks: int, *args: object, **machine: Any) -> float:
     return float(re.findall(r"^# time: the last woke ([\d.]+) us", run.out, re.MULTILINE)[0])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize(
     "failures",

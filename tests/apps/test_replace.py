@@ -14,6 +14,7 @@ def replaced(out: str) -> list[str]:
     return re.findall(r"^# replaced (.*) after", out, re.MULTILINE)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize(
     ("failures", "expected"),
@@ -52,6 +53,7 @@ def test_it_goes_on_until_one_of_the_first_processes_is_left():
     assert run.out.endswith(LAST)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "second",
     [

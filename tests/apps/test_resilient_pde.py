@@ -87,6 +87,7 @@ def test_pieces_of_pieces_are_pieces(pde: ModuleType):
     assert np.concatenate(found) == pytest.approx(pde.at(together, 0.3, 0.7), abs=1e-13)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize(
     ("failures", "scheme", "gone"),

@@ -10,6 +10,7 @@ from tests.campaign import CAMPAIGN
 SHOWN = [run for run in RUNS if CAMPAIGN or run.app != "wang_landau" or run.args[-1:] == ("3@20",)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("run", SHOWN, ids=str)
 def test_it_prints_what_the_real_one_printed(run: RealRun):
     printed = simulated(f"{run.app}.py", *run.args, ranks=run.ranks, ft=True)

@@ -123,6 +123,7 @@ def test_it_is_right_on_any_number_of_ranks(ranks: int):
     assert schwarz(ranks=ranks).out.endswith("right: True\n")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "failures",
     [

@@ -160,6 +160,7 @@ def test_the_program_prints_the_exact_errors():
     assert said(lost, "error") == ["mean 0.001957, max 0.007251"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shards", [1, 2, 3, 7])
 @pytest.mark.parametrize(
     ("scheme", "failures", "expected"),
@@ -181,6 +182,7 @@ def test_lost_grids_are_made_up_for(scheme: str, failures: list[str], expected: 
     assert run.out.endswith("right: True\n")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "second",
     [

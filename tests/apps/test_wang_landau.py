@@ -175,6 +175,7 @@ def undisturbed() -> tuple[str, str, int]:
     return state(simulated("wang_landau.py", *QUICK, ranks=8))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "failures",
     [

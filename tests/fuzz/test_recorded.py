@@ -12,6 +12,7 @@ from tests.real_mpi import MPIEXEC
 RECORDED = recorded()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("program", RECORDED, ids=str)
 def test_the_simulation_logs_what_the_real_mpi_logged(program: Recorded) -> None:
     for number, machine in enumerate(sorted(MACHINES)):

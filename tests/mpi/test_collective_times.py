@@ -90,6 +90,7 @@ WITH_CLOSED_FORM = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("operation", "name"), WITH_CLOSED_FORM)
 def test_each_algorithm_takes_its_closed_form(operation: str, name: str) -> None:
     for p in SIZES:

@@ -575,6 +575,7 @@ def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.
     assert computed.count(33) >= 5 * shards
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("operation", "algorithm"), [(operation, name) for operation in COMPUTED for name in ALGORITHMS[operation]]
 )

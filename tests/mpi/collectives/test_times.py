@@ -54,6 +54,7 @@ def measure(p: int, operation: str, name: str, **arguments: int) -> tuple[float,
     return max(network.times) / LATENCY, network.messages
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("operation", "name"), CLOSED_FORMS, ids=lambda value: value)
 def test_time_and_messages_equal_the_closed_form(operation: str, name: str):
     time, messages = CLOSED_FORMS[operation, name]

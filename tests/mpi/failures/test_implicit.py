@@ -86,6 +86,7 @@ def test_uniform_errors_cost_an_agreement_to_the_picosecond(uniform: str, name: 
     assert longest("allreduce", "construct") == longest("allreduce", "local") + 6 * US  # for its duplicate
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "uniform"),
     [

@@ -16,7 +16,7 @@ from xsim_py import simulate
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 RANKS = 7
-MANY = settings().max_examples  # 100, and 5,000 in a campaign
+MANY = max(settings().max_examples, 33)  # and 5,000 in a campaign
 
 
 def hits_of(ranks: list[int], size: int, samples: int) -> tuple[int, int]:
