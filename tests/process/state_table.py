@@ -1,4 +1,4 @@
-"""The table of docs/guides/what-is-simulated.md that says what is private to a rank: measured by a program.
+"""The table of docs/reference/rank-state.md that says what is private to a rank: measured by a program.
 
 Each rank changes a piece of state, waits for all, and looks whether it finds its own (see state.yaml).
 
@@ -24,7 +24,7 @@ import yaml
 from xsim_py import simulate
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "guides" / "what-is-simulated.md"
+PAGE = HERE.parents[1] / "docs" / "reference" / "rank-state.md"
 MARKS = ("<!-- the table is written by `python -m tests.process.state_table --write` -->\n", "<!-- end of table -->")
 RANKS = 3
 WAYS = {"greenlets": "with greenlets", "process": "`--isolation process`", "spawn": "`--isolation spawn`"}
