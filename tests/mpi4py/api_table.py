@@ -16,6 +16,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 from types import ModuleType
 
+from xsim_py.mpi4py.docstrings import _phrases
+
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 
 
@@ -124,14 +126,16 @@ def rows(owner: str, names: Iterable[str]) -> list[tuple[str, str, str]]:
     for name in sorted(names):
         full = name if owner == "functions" else f"{owner}.{name}"
         value = inspect.getattr_static(holder, name, None)
-        said = sentence(getattr(holder, name, None) if not isinstance(value, property) else value)
+        phrase = _phrases().get(owner, {}).get(name)
+        shown = getattr(holder, name, None) if not isinstance(value, property) else value
+        said = f"{phrase[0].upper()}{phrase[1:]}." if phrase else sentence(shown)
         limit = PARTLY.get(full)
         found.append((name, status(full, value), f"{said} Limit: {limit}." if limit else said))
     return found
 
 
 def sentence(value: object) -> str:
-    """What an object's docstring says, without the line of the call."""
+    """Return the last paragraph of a docstring."""
     text = "" if isinstance(value, int | str) else (getattr(value, "__doc__", None) or "")
     return text.rpartition("\n\n")[2].replace("\n", " ")
 
@@ -145,11 +149,11 @@ def render(interface: Interface) -> str:
         "# The mpi4py interface",
         "",
         "All names of `mpi4py.MPI`, generated from its stub (`MPI.pyi`, 4.1) and the code by",
-        "`python -m tests.mpi4py.api_table --write`. Names, signatures, defaults and types of constants are those of mpi4py;",
-        "tests check this.",
+        "`python -m tests.mpi4py.api_table --write`. Names, signatures, defaults and types of constants are those of",
+        "mpi4py; tests check this.",
         "",
-        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are the original modules and run on the simulated `MPI`; only",
-        "`mpi4py.util.dtlib` is replaced. See also the results of [mpi4py's own tests](conformance.md).",
+        "`mpi4py.util`, `mpi4py.futures` and `mpi4py.bench` are the original modules and run on the simulated `MPI`;",
+        "only `mpi4py.util.dtlib` is replaced. See also the results of [mpi4py's own tests](conformance.md).",
         "",
         "## Overview",
         "",

@@ -1,8 +1,8 @@
-"""The page docs/reference/patched.md: what a rank finds in the place of names of Python's library.
+"""The page docs/reference/patched.md: how names of Python's standard library behave in a rank.
 
-It is made of the tables by which a run replaces them (`PATCHED` in the files of xsim_py/process).
+It is generated from the tables of replaced names (`PATCHED` in the files of xsim_py/process).
 
-python -m tests.process.patch_table --write     puts what the tables say now into the page
+python -m tests.process.patch_table --write     updates the page
 """
 
 import argparse
@@ -30,29 +30,29 @@ MARKS = ("<!-- the tables are written by `python -m tests.process.patch_table --
 KINDS = ("virtual", "private", "refused", "watched", "real")
 REAL = {
     "subprocess.Popen": "A real child process, with the rank's environment. Its time does not count.",
-    "os.waitpid": "Waits for a real child; other threads of the rank go on, and virtual time does not pass.",
-    "multiprocessing.Process": "A real child process, outside of the simulation; start it by `fork`.",
-    "concurrent.futures.ProcessPoolExecutor": "Real child processes, and real threads that serve them.",
-    "os.times": "Real: the time that the simulator has used.",
-    "resource.getrusage": "Real, of the simulator with all its ranks; so is `resource.setrlimit`.",
-    "os.getppid": "Real: the process that has started the simulator.",
-    "os.cpu_count": "Real: the processors of this computer, not of the machine's nodes.",
+    "os.waitpid": "Waits for a real child. Other threads of the rank continue, and virtual time does not advance.",
+    "multiprocessing.Process": "A real child process, outside the simulation; start it with `fork`.",
+    "concurrent.futures.ProcessPoolExecutor": "Real child processes and the real threads that serve them.",
+    "os.times": "Real: CPU time of the simulator.",
+    "resource.getrusage": "Real: of the simulator with all its ranks, like `resource.setrlimit`.",
+    "os.getppid": "Real: the parent process of the simulator.",
+    "os.cpu_count": "Real: processors of the host, not of a simulated node.",
     "socket.gethostname": "Real; `MPI.Get_processor_name()` names the node.",
-    "uuid.uuid1": "Made of the real time; `uuid.uuid4` follows from the seed, for it asks `os.urandom`.",
-    "secrets.token_bytes": "Python's own, and follows from the seed, for it asks `os.urandom`.",
-    "ssl.RAND_bytes": "Real randomness, another in each run.",
-    "threading.Thread.run": "Python's own, as all of `threading.Thread` but what starts a thread and waits for it.",
-    "threading.Event": "Python's own, made of locks that wait in virtual time; so are `Condition` and `Timer`.",
-    "queue.Queue": "Python's own, made of locks that wait in virtual time.",
-    "asyncio.sleep": "Python's own: what waits in virtual time is the selector of its loop.",
-    "sys.exit": "Python's own: the rank ends when `SystemExit` comes out of its program.",
-    "builtins.print": "Python's own: it writes to the `sys.stdout` of the rank.",
-    "builtins.id": "A real address, another in each run.",
+    "uuid.uuid1": "Based on the real time. `uuid.uuid4` follows from the seed, because it uses `os.urandom`.",
+    "secrets.token_bytes": "Python's own; follows from the seed, because it uses `os.urandom`.",
+    "ssl.RAND_bytes": "Real randomness: differs in each run.",
+    "threading.Thread.run": "Python's own, like all of `threading.Thread` except start, join and thread state.",
+    "threading.Event": "Python's own, based on locks that wait in virtual time; so are `Condition` and `Timer`.",
+    "queue.Queue": "Python's own, based on locks that wait in virtual time.",
+    "asyncio.sleep": "Python's own; the selector of its loop waits in virtual time.",
+    "sys.exit": "Python's own: the rank ends when `SystemExit` leaves its program.",
+    "builtins.print": "Python's own: writes to the `sys.stdout` of the rank.",
+    "builtins.id": "A real address: differs in each run.",
     "mmap.mmap": "Real memory and real files.",
-    "ctypes.CDLL": "Compiled code calls the real operating system: it reads the real clock, and its waits are real.",
+    "ctypes.CDLL": "Compiled code uses the real operating system: its clock and its waits are real.",
     "faulthandler.enable": "Shared by the ranks; so is `tracemalloc`.",
 }
-"""Names that one would look for and that nothing is done to, each with a sentence."""
+"""Names that a reader may look for and that are not replaced, each with a sentence."""
 
 
 class Entry(NamedTuple):
@@ -97,10 +97,10 @@ def page() -> str:
     for entry in entries():
         name = "sys.monitoring" if entry.place == "sys.monitoring" else module_of(entry.place)
         rows.setdefault(name, {}).setdefault((entry.finds, entry.file), []).append(shown(entry))
-    lines = ["## What stays real", "", "| name | a rank finds |", "| --- | --- |"]
+    lines = ["## Names that stay real", "", "| name | behaviour |", "| --- | --- |"]
     lines += [f"| `{name}` | {told} |" for name, told in sorted(REAL.items())]
     for name in sorted(rows, key=lambda name: (name.startswith("_"), name)):
-        lines += ["", f"## `{name}`", "", "| name | a rank finds | by |", "| --- | --- | --- |"]
+        lines += ["", f"## `{name}`", "", "| name | behaviour | implementation |", "| --- | --- | --- |"]
         lines += [f"| {', '.join(names)} | {finds} | `{file}` |" for (finds, file), names in rows[name].items()]
     return "\n".join(lines) + "\n"
 

@@ -400,12 +400,12 @@ def _with_ours(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(ours.get(each, each) for each in defaults)
 
 
-_OWN = "virtual: pipes and descriptors 0 to 2 are the rank's, others are real"
+_OWN = "virtual: pipes and descriptors 0 to 2; others are real"
 PATCHED: Table = (
-    ("sys", "private: nothing but for rank 0", {"stdin": Around(RankInput)}),
+    ("sys", "private: empty except on rank 0", {"stdin": Around(RankInput)}),
     (
         "sys",
-        "private: in the order of virtual time",
+        "private: in virtual-time order",
         {name: Around(partial(RankStream, at)) for at, name in enumerate(("stdout", "stderr"))},
     ),
     ("os", _OWN, {name: Around(_noted, name, function) for name, function in _FUNCTIONS.items()}),
@@ -417,7 +417,7 @@ PATCHED: Table = (
     ("fcntl", _OWN, {"fcntl": Around(_noted, "fcntl", _fcntl)}),
     ("builtins", _OWN, {"open": Around(_noted, "open", _open)}),
     ("io", _OWN, {"open": Around(lambda _: builtins.open)}),
-    ("socket.socket", "virtual: a real socket, but waits in virtual time", {"detach": _detach}),
+    ("socket.socket", "virtual: a real socket that waits in virtual time", {"detach": _detach}),
 )
 
 

@@ -114,5 +114,5 @@ _real_send_all = socket.socket.sendall
 
 _WRAPPED = {name: Around(_wrap, name) for name in (*_READING, *_WRITING, *_TELLING)}
 PATCHED: Table = (
-    ("socket.socket", "virtual: a real socket, but waits in virtual time", {**_WRAPPED, "sendall": _send_all}),
+    ("socket.socket", "virtual: a real socket that waits in virtual time", {**_WRAPPED, "sendall": _send_all}),
 )

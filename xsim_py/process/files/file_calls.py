@@ -481,8 +481,8 @@ def _taken_by_class(real: Function) -> Any:
     return staticmethod(_taken.get(id(real), real))
 
 
-_STORED = "virtual: on the simulated storage, real elsewhere"
-_PLAIN = "real: by the functions of os"
+_STORED = "virtual: on the simulated storage; real elsewhere"
+_PLAIN = "real: through functions of os"
 PATCHED: Table = (
     ("os", _STORED, {name: Around(_take, name, virtual) for name, virtual in _virtual.items()}),
     ("builtins", _STORED, {"open": Around(_take, "open", open_)}),

@@ -70,7 +70,11 @@ _real_unraisablehook = sys.unraisablehook
 
 
 PATCHED: Table = (
-    ("sys", "private: in one piece", {"__excepthook__": in_ranks(_excepthook), "unraisablehook": _unraisablehook}),
+    (
+        "sys",
+        "private: written in one piece",
+        {"__excepthook__": in_ranks(_excepthook), "unraisablehook": _unraisablehook},
+    ),
 )
 
 

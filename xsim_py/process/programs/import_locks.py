@@ -137,7 +137,7 @@ def _unseen(function: Any) -> Around:
 
 
 _TWINS = {each.__name__: _unseen(each) for each in (_find_and_load, _lock_unlock_module)}
-PATCHED: Table = (("_frozen_importlib", "virtual: waits for modules that another rank imports", _TWINS),)
+PATCHED: Table = (("_frozen_importlib", "virtual: waits while another rank imports the module", _TWINS),)
 
 
 def install(patches: Patches) -> None:

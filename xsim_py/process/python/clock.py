@@ -189,7 +189,7 @@ def _with_clocks(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _NAMES = {getattr(time, name): name for name in ("monotonic", "perf_counter", "sleep")}
 _CLOCKS = ("perf_counter", "monotonic", "process_time", "thread_time")
-_GIVEN = "virtual: the rank's time where none is given"
+_GIVEN = "virtual: time of the rank by default"
 PATCHED: Table = (
     ("time", "virtual: from 2020-01-01", {"time": Around(_seconds, EPOCH_S), "time_ns": Around(_nanoseconds, EPOCH_S)}),
     ("time", "virtual: from 0", {name: Around(_seconds, 0) for name in _CLOCKS}),

@@ -115,8 +115,8 @@ def _with_real(begin: Callable[..., Any], *args: Any) -> Any:
 
 _begin = with_real(_with_real)
 PATCHED: Table = (
-    ("datetime", "virtual: now and today are the rank's", {"date": _Date, "datetime": _DateTime}),
-    ("_imp", "watched: compiled modules find the real dates", {"create_dynamic": _begin, "exec_dynamic": _begin}),
+    ("datetime", "virtual: current date and time of the rank", {"date": _Date, "datetime": _DateTime}),
+    ("_imp", "watched: compiled modules get the real classes", {"create_dynamic": _begin, "exec_dynamic": _begin}),
 )
 
 

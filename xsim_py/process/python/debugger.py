@@ -28,7 +28,11 @@ def _stacking(real: Callable[[Any, Any, Any], tuple[list[tuple[FrameType, int]],
 
 
 PATCHED: Table = (
-    ("bdb.Bdb", "private: without the simulator", {"stop_here": Around(_stopping), "get_stack": Around(_stacking)}),
+    (
+        "bdb.Bdb",
+        "private: stack without the simulator",
+        {"stop_here": Around(_stopping), "get_stack": Around(_stacking)},
+    ),
 )
 
 

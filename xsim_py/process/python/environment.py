@@ -145,7 +145,7 @@ def _begin() -> None:
     changed_variables.clear()
 
 
-_CHILD = "watched: a real child, which inherits the rank's environment"
+_CHILD = "watched: a real child with the rank's environment"
 PATCHED: Table = (
     ("os", "private", {"putenv": in_ranks(_putenv), "unsetenv": in_ranks(_unsetenv)}),
     ("os", _CHILD, dict.fromkeys(("fork", "forkpty", "posix_spawn", "posix_spawnp", "system"), watched(_renew))),

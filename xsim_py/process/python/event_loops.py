@@ -94,7 +94,7 @@ _TASKS: Table = (("asyncio.base_events.BaseEventLoop", "private: names of tasks"
 _KINDS = ("SelectSelector", "_PollLikeSelector", "EpollSelector", "KqueueSelector")
 PATCHED: Table = (
     *((f"selectors.{name}", "virtual: waits in virtual time", {"select": Around(_selecting)}) for name in _KINDS),
-    ("selectors._BaseSelectorImpl", "watched: when loops are made", {"__init__": Around(_making)}),
+    ("selectors._BaseSelectorImpl", "watched: creation of event loops", {"__init__": Around(_making)}),
     *_TASKS,
 )
 

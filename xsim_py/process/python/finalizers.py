@@ -235,11 +235,11 @@ def _forget() -> None:
     _collecting.clear()
 
 
-_END = "private: called in the rank that has made it"
+_END = "private: called in the rank that created it"
 PATCHED: Table = (
     ("weakref.finalize", _END, {"__init__": Around(_making), "__call__": Around(_calling)}),
-    ("gc", "watched: finalizers of the rank run", {"collect": _collect}),
-    ("builtins", "watched: classes that have finalizers", {"__build_class__": _real_build}),
+    ("gc", "watched: runs finalizers of the rank", {"collect": _collect}),
+    ("builtins", "watched: classes with finalizers", {"__build_class__": _real_build}),
 )
 
 

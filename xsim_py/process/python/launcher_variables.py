@@ -63,9 +63,7 @@ class _Environment(MutableMapping[bytes, bytes]):
 
 _seen: _Environment
 _ROWS = {"_data": Around(lambda _: _seen)}
-PATCHED: Table = tuple(
-    (f"os.{name}", "private: with a launcher's variables", _ROWS) for name in ("environ", "environb")
-)
+PATCHED: Table = tuple((f"os.{name}", "private: with launcher variables", _ROWS) for name in ("environ", "environb"))
 
 
 def install(patches: Patches, names: Collection[str], values: Callable[[Rank], dict[str, str]]) -> None:

@@ -285,15 +285,15 @@ def _lists(name: str, **told: Any) -> Around:
 
 
 PATCHED: Table = (
-    ("logging", "virtual: the start of the job", {"_startTime": Around(_started)}),
+    ("logging", "virtual: start of the job", {"_startTime": Around(_started)}),
     ("logging.Logger", "private", {name: _PrivateSetting(name) for name in _OF_LOGGERS}),
     ("logging.Manager", "private", {name: _PrivateSetting(name) for name in _OF_MANAGERS}),
     ("logging.Logger", "private", {"isEnabledFor": Around(_is_enabled), "addHandler": Around(_adding, "handlers")}),
     ("logging.Logger", "private", {"__setattr__": _set_attribute}),
     ("logging.Filterer", "private", {"addFilter": Around(_adding, "filters")}),
     ("logging.Manager", "private", {"_clear_cache": in_ranks(_forget_enabled)}),
-    ("logging.Logger.manager", "private: loggers that the rank has made", {"loggerDict": Around(_Loggers)}),
-    ("logging.Manager", "private: loggers that the rank has made", {"getLogger": Around(_getting)}),
+    ("logging.Logger.manager", "private: loggers of the rank", {"loggerDict": Around(_Loggers)}),
+    ("logging.Manager", "private: loggers of the rank", {"getLogger": Around(_getting)}),
     ("logging", "private", {name: _lists(name) for name in ("_levelToName", "_nameToLevel")}),
     ("logging", "private", {"_handlerList": _lists("_handlerList", empty=True, begin=_shut_down_at_end)}),
     ("logging", "private", {"_handlers": _lists("_handlers", empty=True)}),
@@ -303,5 +303,5 @@ PATCHED: Table = (
         "private",
         {name: watched(private_state.own_attribute, logging, changed) for name, changed in _CHANGING.items()},
     ),
-    ("logging", "private: what a rank assigns in it", {"__class__": private_state.OwnAttributes}),
+    ("logging", "private: assignments of a rank", {"__class__": private_state.OwnAttributes}),
 )

@@ -90,7 +90,7 @@ _ZONE = Setting(time.tzset, lambda _: _real_tzset())  # that of the rank's envir
 
 _CONTEXTS = "multiprocessing.context"
 _MULTIPROCESSING: Table = (
-    (f"{_CONTEXTS}.DefaultContext", "private: how processes are started", {"_actual_context": _OwnContext()}),
+    (f"{_CONTEXTS}.DefaultContext", "private: start method of processes", {"_actual_context": _OwnContext()}),
     ("multiprocessing.process", "private: numbers of children", {"_process_counter": Around(_OwnCount)}),
 )
 PATCHED: Table = (

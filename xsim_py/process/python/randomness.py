@@ -146,7 +146,7 @@ PATCHED: Table = (
     ("random", _SEEDED, {"_urandom": Around(lambda _: os.urandom)}),
     ("random.Random", _SEEDED, {"seed": Around(_seeding)}),
     ("tempfile", _SEEDED, {"_get_candidate_names": in_ranks(_names)}),
-    ("tempfile", "real: looked for once for all ranks", {"_get_default_tempdir": Around(_looked_for)}),
+    ("tempfile", "real: determined once for all ranks", {"_get_default_tempdir": Around(_looked_for)}),
     (
         "random",
         "private: a generator",

@@ -150,7 +150,7 @@ def _is_child(pid: int) -> bool:
 
 _real_kill = os.kill
 _leave: Callable[[int, str], Any]
-_OWN = "virtual: signals that the rank sends itself"
+_OWN = "virtual: signals of a rank to itself"
 PATCHED: Table = (
     (
         "signal",
@@ -161,8 +161,8 @@ PATCHED: Table = (
     ("signal", _OWN, {"sigwait": in_ranks(_wait_for), "pthread_sigmask": in_ranks(_mask)}),
     ("signal", _OWN, {"sigwaitinfo": in_ranks(_wait_info), "sigtimedwait": in_ranks(_wait_info)}),
     ("signal", _OWN, {"sigpending": in_ranks(lambda: set(_pending(current.rank())))}),
-    ("signal", "refused: no timers send signals", {name: in_ranks(_no_timer(name)) for name in ("alarm", "setitimer")}),
-    ("os", "virtual: to the rank itself; to its children, real; else refused", {"kill": in_ranks(_kill)}),
+    ("signal", "refused: no signals from timers", {name: in_ranks(_no_timer(name)) for name in ("alarm", "setitimer")}),
+    ("os", "virtual: to the rank itself; to its children real, else refused", {"kill": in_ranks(_kill)}),
 )
 
 

@@ -284,7 +284,7 @@ _OF_MONITORING = {
     "set_events": _by(_Watchers._set_events),
     "use_tool_id": _by(_Watchers._use_tool_id),
 }
-_OWN = "private: sees the rank only"
+_OWN = "private: observes only its rank"
 PATCHED: Table = (
     ("threading", _OWN, {"settrace": _by(_Watchers._settrace_of_threads)}),
     ("sys", _OWN, {"settrace": _by(_Watchers._settrace), "setprofile": _by(_Watchers._setprofile)}),

@@ -188,7 +188,7 @@ _real_chdir = os.chdir
 
 
 PATCHED: Table = (
-    ("builtins", "private: what a rank assigns in it", {"__class__": OwnAttributes}),
+    ("builtins", "private: assignments of a rank", {"__class__": OwnAttributes}),
     ("os", "private: the current directory", {"chdir": in_ranks(_chdir), "fchdir": in_ranks(_chdir)}),
 )
 
