@@ -1,17 +1,16 @@
-"""An Allreduce again and again, and what becomes of it when processes fail: FTCO, ULFM, Legio, or a restart.
+"""Repeated Allreduce under process failures: FTCO, ULFM, Legio, or restart.
 
-The benchmark behind a comparison of ways to recover.  In each step every rank works, which here is to sleep until the
-next multiple of the time of a step, and then all add up their integers with Allreduce.  What happens when a process
-fails is chosen with --scheme:
+This benchmark compares recovery schemes. In each step every rank works (it sleeps until the next multiple of the step
+time); then all ranks add up their integers with Allreduce. --scheme selects the response to a failure:
 
-ftco     nothing is done about it here: the collective operations of the MPI library get over failures by themselves
-ulfm     whoever sees an error revokes the communicator; all survivors shrink it, and try the same step again
-legio    nothing is done about it here: a layer between program and library does it, such as --resilience legio
-restart  the job ends; started again, it goes on from its last checkpoint, a small file
+ftco     none in the program: the collective operations of the MPI library tolerate failures
+ulfm     a rank that sees an error revokes the communicator; all survivors shrink it and repeat the step
+legio    none in the program: a layer between program and library responds, such as --resilience legio
+restart  the job ends; after a restart, it continues from its last checkpoint, a small file
 
-Under ulfm a rank may have finished a step that others could not finish, and be one step ahead of them.  So everybody
-adds its step, too: from the sum each sees whether all are in the same one, and those ahead do the last step again.
-After the last step all shrink the communicator once more.  As all get the same answer, all go home, or none does.
+Under ulfm a rank may finish a step that others could not finish, and be one step ahead of them. So the sum includes
+each rank's step. It shows whether all ranks are in the same step; ranks ahead repeat the last step. After the last step
+all ranks shrink the communicator once more. As all get the same answer, either all finish or none does.
 
     xsim compare-recovery -n 64 --failures none,1,2p,2s,3m
     xsim run -n 8 --fail "rank=3 before its 2nd Allreduce" allreduce_loop.py --scheme ulfm
@@ -48,7 +47,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def complaints(arguments: argparse.Namespace) -> list[str]:
-    """Return what is wrong with the arguments."""
+    """Return the problems of the arguments."""
     counts = ("steps", "integers", "checkpoint_every")
     wrong = [f"--{name.replace('_', '-')} must be at least 1" for name in counts if getattr(arguments, name) < 1]
     return wrong if 0 <= arguments.work < math.inf else [*wrong, "--work must be finite and not negative"]
@@ -60,13 +59,13 @@ class Loop:
     Attributes
     ----------
     comm : MPI.Comm
-        Those who are left, as far as is known.
+        The surviving ranks, as far as known.
     step : int
-        The one that this rank is in, from 1.
+        The current step, from 1.
     entered_s : dict of int to float
-        When it came to the Allreduce of each step for the first time.
+        Time of the first Allreduce call of each step.
     took_s : array of float
-        From then until it had the sum; not a number where another start of the job has done it.
+        Time from then to the sum; NaN for steps of an earlier start of the job.
     """
 
     def __init__(self, comm: MPI.Comm, arguments: argparse.Namespace) -> None:
@@ -78,7 +77,7 @@ class Loop:
         self.sums = np.zeros(SUM + arguments.integers, dtype=np.int64)
 
     def run(self) -> None:
-        """Go on to the end of the last step."""
+        """Continue to the end of the last step."""
         a, begin_s = self.arguments, MPI.Wtime()
         if a.scheme == "restart":
             self.step = self.comm.bcast(last_step(a.state) + 1 if self.comm.rank == 0 else None, root=0)
@@ -89,10 +88,10 @@ class Loop:
             self.add_up()
             self.take_stock()
             if self.step > a.steps and a.scheme == "ulfm" and self.shrink():
-                self.step = a.steps  # somebody may have failed to finish it
+                self.step = a.steps  # another rank may have failed to finish it
 
     def add_up(self) -> None:
-        """Get the sum over those who are left, whatever it takes."""
+        """Return the sum over the survivors, after as many attempts as necessary."""
         mine = np.full_like(self.sums, 1 + MPI.COMM_WORLD.rank)
         mine[CONTRIBUTORS], mine[STEPS] = 1, self.step
         while True:
@@ -100,12 +99,12 @@ class Loop:
                 self.comm.Allreduce(mine, self.sums, op=MPI.SUM)
                 return
             except MPI.Exception as error:
-                self.comm.Revoke()  # nobody may wait for those who are on their way to recovery
+                self.comm.Revoke()  # no rank may wait for ranks that have left for the recovery
                 if not self.shrink():
-                    raise error  # nobody is missing: it was not a failure
+                    raise error  # no rank is missing: it was not a failure
 
     def shrink(self) -> bool:
-        """Go on without those who failed; tell whether there were any."""
+        """Continue without the failed ranks; return True if there were any."""
         smaller = self.comm.Shrink()
         lost = smaller.size < self.comm.size
         smaller.Set_errhandler(MPI.ERRORS_RETURN)
@@ -115,7 +114,7 @@ class Loop:
         return lost
 
     def take_stock(self) -> None:
-        """Go on to the next step, if the sum was that of one step."""
+        """Continue with the next step if the sum was that of one step."""
         a = self.arguments
         expected = self.sums[CONTRIBUTORS] * self.step
         if a.scheme == "ulfm" and self.sums[STEPS] != expected:
@@ -128,7 +127,7 @@ class Loop:
 
 
 def last_step(path: str) -> int:
-    """Return how many steps the last checkpoint has, or 0."""
+    """Return the step of the last checkpoint, or 0."""
     try:
         with open(path, encoding="utf-8") as file:
             return int(file.read())
@@ -137,14 +136,14 @@ def last_step(path: str) -> int:
 
 
 def save(path: str, step: int) -> None:
-    """Put a checkpoint in place of the one before, at once: there is always a complete one."""
+    """Replace the last checkpoint atomically."""
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         file.write(f"{step}\n")
     os.replace(f"{path}.new", path)
 
 
 def print_times(loop: Loop) -> None:
-    """Print how long the slowest rank took for each step."""
+    """Print the time of the slowest rank for each step."""
     slowest = np.empty_like(loop.took_s)
     loop.comm.Reduce(loop.took_s, slowest, op=MPI.MAX, root=0)
     if loop.comm.rank == 0:

@@ -1,20 +1,19 @@
-"""Bag of tasks: a master learns that workers have died, gives their tasks to others, and quietly goes on.
+"""Bag of tasks: the master is notified of failed workers, gives their tasks to others, and continues.
 
-This is what the slides on ULFM (Bosilca, Bouteiller and others, 2014) call an application that uses notification only.
-Failures leave holes in MPI_COMM_WORLD, and nobody repairs anything: no communicator is revoked or shrunk, and nothing
-is agreed on.  The master waits for an answer of anybody.  A death ends that wait with MPI_ERR_PROC_FAILED_PENDING; the
-master asks who it was, acknowledges it, puts the task of the dead one back into the bag, and waits on in the same
-request.
+The slides on ULFM (Bosilca, Bouteiller and others, 2014) call this an application that uses notification only. Failures
+leave holes in MPI_COMM_WORLD that are not repaired: no communicator is revoked or shrunk, and there is no agreement.
+The master waits for a result from any rank. A failure ends that wait with MPI_ERR_PROC_FAILED_PENDING. The master
+identifies and acknowledges the failed rank, returns its task to the bag, and continues to wait for the same request.
 
-The tasks are pieces of the midpoint rule for pi, added up in the order of the tasks.  So the sum is the serial one to
-the last bit, whoever did what and however often: an answer that was sent before its worker died counts once.
+The tasks are pieces of the midpoint rule for pi, added up in task order. So the sum equals the serial one bit for bit,
+in any distribution: a result sent before its worker failed counts once.
 
     xsim run -n 8 bag_of_tasks.py
     xsim run -n 8 --fail "rank=3 before its 2nd Send" --fail rank=5@1ms bag_of_tasks.py --work 1e-3
     mpirun --with-ft ulfm -n 8 python bag_of_tasks.py --die 3@1 --die 5@0
 
-Any workers may die, as long as one is left.  The bag itself is the master's, on rank 0, and dies with it: the workers
-then say so, and end.  The arithmetic is real; how long a task takes is --work, in which the worker sleeps.
+Any workers may fail, except the last one. The bag is on the master, rank 0, and fails with it: the workers then report
+this and end. The arithmetic is real; a task takes --work seconds, in which the worker sleeps.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import recovery
 from mpi4py import MPI
 
 MASTER = 0
-RIGHT, WRONG = -1, -2  # in place of the number of a task: go home, and with which status
+RIGHT, WRONG = -1, -2  # instead of a task number: exit, with this status
 WORK, NOTE = 1, 2
 
 
@@ -52,14 +51,14 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def piece(task: int, tasks: int, points: int) -> float:
-    """Compute one task: the midpoint rule for the integral of 4 / (1 + x^2) on its piece of 0 to 1."""
+    """Compute one task: the midpoint rule for the integral of 4 / (1 + x^2) on its piece of [0, 1]."""
     width = 1 / (tasks * points)
     x = (np.arange(task * points, (task + 1) * points) + 0.5) * width
     return float(np.sum(4 / (1 + x * x))) * width
 
 
 def is_right(pi: float, tasks: int, points: int) -> bool:
-    """Judge a sum: it is the serial one bit for bit, and h^2 / 12 above pi, as the rule's error formula says."""
+    """Return True if a sum is the serial one bit for bit, and h^2 / 12 above pi."""
     serial = 0.0
     for task in range(tasks):
         serial += piece(task, tasks, points)
@@ -68,7 +67,7 @@ def is_right(pi: float, tasks: int, points: int) -> bool:
 
 
 class Master:
-    """The bag, what has come out of it, and who is at which task."""
+    """The bag, the results, and the current task of each worker."""
 
     def __init__(self, comm: MPI.Intracomm, arguments: argparse.Namespace) -> None:
         self.comm, self.arguments = comm, arguments
@@ -78,10 +77,10 @@ class Master:
         self.idle = deque(range(1, comm.size))
         self.dead: list[int] = []
         self.again = 0
-        self.last = 0.0  # when the last answer came
+        self.last = 0.0  # time of the last result
 
     def serve(self) -> None:
-        """Give and take until the bag is empty and nobody works any more."""
+        """Distribute tasks until the bag is empty and all workers are idle."""
         answer, status, request = np.zeros(2), MPI.Status(), MPI.REQUEST_NULL
         self.give()
         while len(self.done) < self.arguments.tasks or self.doing:
@@ -94,7 +93,7 @@ class Master:
             self.give()
 
     def give(self) -> None:
-        """Give each idle worker a task, as long as there are any."""
+        """Give each idle worker a task, while there are any."""
         while self.bag and self.idle:
             task = self.bag.popleft()
             if task not in self.done:
@@ -103,7 +102,7 @@ class Master:
                 send_in_spite(self.comm, task, worker)
 
     def take(self, worker: int, task: int, value: float) -> None:
-        """Keep an answer, of which only the first counts."""
+        """Record a result, of which only the first counts."""
         if task not in self.done:
             self.done[task] = value
             self.last = MPI.Wtime()
@@ -112,7 +111,7 @@ class Master:
             self.idle.append(worker)
 
     def report(self) -> bool:
-        """Print the sum, and return whether it is right."""
+        """Print the sum, and return True if it is right."""
         pi = 0.0
         for task in range(self.arguments.tasks):
             pi += self.done[task]
@@ -124,13 +123,13 @@ class Master:
         return right
 
     def dismiss(self, right: bool) -> None:
-        """Send everybody home, from the last rank to the first: see `orphaned`."""
+        """Dismiss all workers, from the last rank to the first: see `orphaned`."""
         for worker in range(self.comm.size - 1, 0, -1):
             send_in_spite(self.comm, RIGHT if right else WRONG, worker)
 
 
 def toil(comm: MPI.Intracomm, arguments: argparse.Namespace) -> int:
-    """Do tasks until sent home; return with which status."""
+    """Do tasks until dismissed; return the exit status."""
     given, number = np.zeros(1, int), 0
     while True:
         comm.Recv(given, MASTER, WORK)
@@ -149,12 +148,12 @@ def toil(comm: MPI.Intracomm, arguments: argparse.Namespace) -> int:
 
 
 def send_in_spite(comm: MPI.Intracomm, task: int, worker: int) -> None:
-    """Send a worker a task; if it is known to be dead, the next wait for anybody says so as well."""
+    """Send a worker a task; if it is known to have failed, the next wait reports that, too."""
     recovery.attempt(comm.Send, np.array([task]), worker, WORK)
 
 
 def bury(master: Master) -> None:
-    """Put the tasks of those who are newly dead back into the bag; what was received from anybody may go on then."""
+    """Return the tasks of newly failed workers to the bag, and acknowledge the failures."""
     master.comm.Ack_failed()
     for worker in sorted({*recovery.known_dead(master.comm)}.difference(master.dead)):
         master.dead.append(worker)
@@ -170,9 +169,9 @@ def bury(master: Master) -> None:
 
 
 def orphaned(comm: MPI.Intracomm) -> None:
-    """Say that the master is dead, or wait for a lower rank that says so.
+    """Report that the master has failed, or wait for a lower rank that does.
 
-    Higher ranks are told first, and the master sends them home first.  So all lower ranks that live come here, too.
+    Higher ranks are notified first, and the master dismisses them first. So all lower surviving ranks get here, too.
     """
     note = np.zeros(1, int)
     for lower in range(1, comm.rank):
@@ -187,7 +186,7 @@ def orphaned(comm: MPI.Intracomm) -> None:
 
 
 def main() -> None:
-    """Do the master's or a worker's part."""
+    """Run the master or a worker."""
     arguments = parse_arguments()
     comm = MPI.COMM_WORLD
     if comm.rank == MASTER:

@@ -1,13 +1,13 @@
-"""An Allreduce on each of several communicators that share a process which fails: FTCO against ULFM.
+"""An Allreduce on several communicators that share a failing process: FTCO against ULFM.
 
-After the benchmark of Margolin and Barak (appendix D).  All communicators are clones of MPI_COMM_WORLD.  In each
-iteration but the first, one more process fails, and then all others do an Allreduce on one communicator after the
-other.  When a call fails, its communicator is revoked and shrunk, and the call is tried again: one repair for each
-communicator.  With collective operations that get over failures themselves no call ever fails, and nothing is repaired.
+After the benchmark of Margolin and Barak (appendix D). All communicators are clones of MPI_COMM_WORLD. In each
+iteration except the first, one more process fails. Then all others do an Allreduce on one communicator after the other.
+If a call fails, its communicator is revoked and shrunk, and the call is repeated: one repair per communicator. With
+fault-tolerant collective operations no call fails, and nothing is repaired.
 
-A fault is one of
+There are two kinds of fault:
 permanent  the process ends for good, right before the iteration: it has left all operations of the one before
-temporary  the process says nothing for --silent seconds, and then does what the others do: it is late, not dead
+temporary  the process is silent for --silent seconds, and then continues: it is late, but has not failed
 
     xsim run -n 8 --ft --set mpi.collectives.allreduce=nonoverlapping benchtolerate.py --communicators 4
     xsim run -n 8 --collectives ftco benchtolerate.py --communicators 4
@@ -50,7 +50,7 @@ class Clone:
         self.repairs = 0
 
     def allreduce(self, mine: np.ndarray, operation: MPI.Op = MPI.SUM) -> np.ndarray:
-        """Return what came out for those who are left, whatever it takes."""
+        """Return the sum over the survivors, after as many attempts as necessary."""
         found = np.zeros_like(mine)
         while True:
             try:
@@ -59,7 +59,7 @@ class Clone:
             except MPI.Exception as error:
                 if error.Get_error_class() not in GONE:
                     raise
-                self.comm.Revoke()  # nobody may wait for those who are on their way to the repair
+                self.comm.Revoke()  # no rank may wait for ranks that have left for the repair
                 broken, self.comm = self.comm, self.comm.Shrink()
                 broken.Free()
                 self.comm.Set_errhandler(MPI.ERRORS_RETURN)
@@ -67,7 +67,7 @@ class Clone:
 
 
 def suffer(arguments: argparse.Namespace) -> None:
-    """Be the process that a fault hits."""
+    """Act as the faulty process."""
     if arguments.fault == "permanent":
         os.kill(os.getpid(), signal.SIGKILL)
     elif arguments.fault == "temporary":
@@ -75,7 +75,7 @@ def suffer(arguments: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Measure each iteration; return 1 if a sum is not that of those who are left."""
+    """Measure each iteration; return 1 if a sum is not that of the survivors."""
     a = parse_arguments()
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
     if min(a.communicators, a.iterations) < 1 or a.iterations >= size or not 0 <= a.silent < math.inf:
@@ -84,7 +84,7 @@ def main() -> int:
     clones = [Clone() for _ in range(a.communicators)]
     begin_s, wrong = MPI.Wtime(), 0
     for iteration in range(a.iterations + 1):
-        # All begin together, as far as their clocks go: an operation may not tell anybody of the fault before.
+        # All begin together, within the accuracy of their clocks: no earlier operation may reveal the fault.
         begin_s += TOGETHER_S
         time.sleep(max(0.0, begin_s - MPI.Wtime()))
         begin_s = MPI.Wtime()

@@ -1,8 +1,8 @@
 """Conjugate gradient for the Poisson equation on a square, distributed by rows of the grid.
 
-The matrix is the 5-point Laplacian of an n x n grid; it is never stored.  Each rank owns some rows of the grid.
-A product with the matrix needs the neighbours' nearest rows (a halo exchange), and each dot product is an Allreduce:
-the two costs of nearly every Krylov solver.
+The matrix is the 5-point Laplacian of an n x n grid; it is never stored. Each rank owns some rows of the grid. A
+product with the matrix needs the neighbours' nearest rows (a halo exchange), and each dot product is an Allreduce: the
+two costs of nearly every Krylov solver.
 
     mpiexec -n 4 python cg.py --n 32
 """

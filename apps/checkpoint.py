@@ -1,18 +1,17 @@
-"""Checkpoint and restart: how long a job takes that is started again after each failure.
+"""Checkpoint and restart: the total time of a job that restarts after each failure.
 
-The job has to do some work, in segments, and writes a checkpoint after each.  Work, checkpoint and restart only take
-their time, asleep, so the program is the model behind the theory of the best interval: with failures that come at
-random, one in M seconds on average, a job of W seconds of work, checkpoints of C seconds after segments of S seconds
-and restarts of R seconds takes
+The job works in segments and writes a checkpoint after each. Work, checkpoint and restart are sleeps, so the program is
+the model behind the theory of the optimal interval. Let failures be random, one in M seconds on average. A job of W
+seconds of work, with checkpoints of C seconds after segments of S seconds and restarts of R seconds, takes on average
 
     M exp(R / M) (exp((S + C) / M) - 1) W / S
 
-seconds on average.  A failure may strike at any time, also during a checkpoint or a restart; it costs what has been
-done since the last complete checkpoint.  Every start but the first begins with a restart, also where there is no
-complete checkpoint yet, and the last segment has a checkpoint as well.
+seconds. A failure may strike at any time, also during a checkpoint or a restart. It costs the work since the last
+complete checkpoint. Every start except the first begins with a restart, even without a complete checkpoint, and the
+last segment has a checkpoint as well.
 
-The number of complete segments is kept in a small file, which is there as long as the job is not done.  A process that
-dies has to end the job at once: then the others do not work on until they miss it.
+A small file stores the number of complete segments until the job is done. A failing process must end the job at once,
+so that the others do not continue to work until they notice.
 
     xsim run -n 4 --no-ft --restart on-abort --fail rank=2@400s checkpoint.py
     mpirun -n 4 python checkpoint.py --work 10 --interval 2 --checkpoint 0.5 --restart 1   # until it succeeds
@@ -31,7 +30,7 @@ from mpi4py import MPI
 
 
 class State(NamedTuple):
-    """What is known of a job that is under way."""
+    """The stored state of an unfinished job."""
 
     complete: int
     starts: int
@@ -50,7 +49,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def complaints(arguments: argparse.Namespace) -> list[str]:
-    """Return what is wrong with the arguments."""
+    """Return the problems of the arguments."""
     values = {name: getattr(arguments, name) for name in ("work", "interval", "checkpoint", "restart")}
     wrong = [
         f"--{name} {value} must be finite and not negative"
@@ -61,7 +60,7 @@ def complaints(arguments: argparse.Namespace) -> list[str]:
 
 
 def load(path: str) -> State | None:
-    """Return the state of the job, or None if it has not begun yet."""
+    """Return the state of the job, or None if it has not begun."""
     try:
         with open(path, encoding="utf-8") as file:
             complete, starts, begun_s = file.read().split()
@@ -71,14 +70,14 @@ def load(path: str) -> State | None:
 
 
 def save(path: str, state: State) -> None:
-    """Put the state in place of the one before, at once: there is always a complete one."""
+    """Replace the stored state atomically."""
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         file.write(f"{state.complete} {state.starts} {state.begun_s!r}\n")
     os.replace(f"{path}.new", path)
 
 
 def start(comm: MPI.Comm, path: str) -> State:
-    """Find out where the job stands, note one more start of it, and tell all ranks."""
+    """Read the state of the job, count this start, and inform all ranks."""
     state = None
     if comm.rank == 0:
         state = load(path) or State(complete=0, starts=0, begun_s=time.time())
@@ -88,7 +87,7 @@ def start(comm: MPI.Comm, path: str) -> State:
 
 
 def run(comm: MPI.Comm, arguments: argparse.Namespace) -> State:
-    """Go on with the job from its last complete checkpoint to its end."""
+    """Continue the job from its last complete checkpoint to its end."""
     state = start(comm, arguments.state)
     if state.starts > 1:
         time.sleep(arguments.restart)
@@ -97,7 +96,7 @@ def run(comm: MPI.Comm, arguments: argparse.Namespace) -> State:
         time.sleep(min(arguments.interval, arguments.work - state.complete * arguments.interval))
         time.sleep(arguments.checkpoint)
         state = state._replace(complete=state.complete + 1)
-        comm.Barrier()  # nobody is still writing his part
+        comm.Barrier()  # no rank is still writing its part
         if comm.rank == 0:
             save(arguments.state, state)
         comm.Barrier()
@@ -105,7 +104,7 @@ def run(comm: MPI.Comm, arguments: argparse.Namespace) -> State:
 
 
 def main() -> None:
-    """Run the job, and print how long it took since its first start."""
+    """Run the job, and print the time since its first start."""
     comm = MPI.COMM_WORLD
     comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)
     arguments = parse_arguments()

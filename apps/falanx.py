@@ -1,25 +1,26 @@
-"""Falanx: a resource manager, a replicated data store, and workers that are groups of ranks; a task is what is redone.
+"""Falanx: a resource manager, a replicated data store, and workers that repeat lost tasks.
 
-After the data-flow runtime of AIST (Ikegami and others, SC14; for OpenFMO), as the slides on ULFM show it.  Rank 0 is
-the master, with the resource manager: it gives tasks to workers, and knows who has which data.  The next ranks are the
-data store: each result is with --copies of them.  The others make up workers of --task-ranks each, on a communicator of
-their own.  A task reads its inputs from the store, is computed by all ranks of a worker, and leaves its result there.
+After the data-flow runtime of AIST (Ikegami and others, SC14; for OpenFMO), as described by the slides on ULFM. Rank 0
+is the master with the resource manager: it gives tasks to workers, and tracks the location of data. The next ranks are
+the data store: --copies of them hold each result. The others form workers of --task-ranks each, on separate
+communicators. A task reads its inputs from the store, is computed by all ranks of a worker, and stores its result
+there.
 
-The application is the fragment molecular orbital method in outline: N monomers, then all pairs (dimers) as soon as both
-of their monomers are there, and E = sum of E_IJ - (N - 2) sum of E_I.  The "densities" are sequences of integers, so
-that E has a closed form, and is exact whoever computes what in which order.
+The application is an outline of the fragment molecular orbital method: N monomers, then all pairs (dimers) once both
+monomers are available, and E = sum of E_IJ - (N - 2) sum of E_I. The "densities" are sequences of integers, so E has a
+closed form, and is exact for any distribution and order.
 
     xsim run -n 8 falanx.py
     xsim run -n 8 --fail "rank=5 before its 3rd bcast" --fail rank=2@1ms falanx.py
     mpirun --with-ft ulfm -n 8 python falanx.py --die 5@1 --die 2@9
 
-A worker of which a rank has died is stopped by a revocation of its communicator, and its task goes to another.  When
-the ranks that are left over are enough for a worker, the master lets the others finish what they are at, and revokes
-the communicator of all; they shrink it, and make up new workers.  The copies that were on a storage rank that has died
-are made again elsewhere.  Data are lost when all of their copies die before that: the job ends, and says which.  So it
-does when the master dies, or all workers, or the whole store.
+A worker with a failed rank is stopped by revoking its communicator, and its task goes to another. Once the remaining
+ranks are enough for a worker, the master lets the others finish their tasks, and revokes the global communicator. All
+survivors shrink it and form new workers. Copies on a failed storage rank are replaced elsewhere. Data are lost if all
+their copies fail before that: the job ends and reports them. It also ends if the master, all workers, or the whole
+store fail.
 
-The protocol, the data and their copies are real; how long a task takes is --work, in which the worker sleeps.
+The protocol, the data and their copies are real; a task takes --work seconds, in which the worker sleeps.
 """
 
 from __future__ import annotations
@@ -81,14 +82,14 @@ def energy(task: Task, inputs: Sequence[np.ndarray], start: int, stop: int) -> n
 
 
 def total(results: dict[Task, np.ndarray], fragments: int) -> int:
-    """Return the energy of the whole, of the two-body expansion."""
+    """Return the total energy of the two-body expansion."""
     energies = {task: int(result.sum()) for task, result in results.items()}
     monomers = sum(energies[i,] for i in range(fragments))
     return sum(energies[i, j] for i in range(fragments) for j in range(i)) - (fragments - 2) * monomers
 
 
 def closed_form(fragments: int, points: int) -> int:
-    """Return the same by formula: of n = 1 to N, sum n sum k - e_2(n) sum k^2, for k = 1 to the number of points."""
+    """Return it by formula: sum n sum k - e_2(n) sum k^2, n = 1 to N, k = 1 to the points."""
     numbers, squares = fragments * (fragments + 1) // 2, fragments * (fragments + 1) * (2 * fragments + 1) // 6
     pairs = (numbers * numbers - squares) // 2
     return numbers * points * (points + 1) // 2 - pairs * points * (points + 1) * (2 * points + 1) // 6
@@ -98,7 +99,7 @@ def closed_form(fragments: int, points: int) -> int:
 
 
 class Store:
-    """What a storage rank holds, on the communicator of all that are left."""
+    """The data of a storage rank, on the communicator of all survivors."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -106,7 +107,7 @@ class Store:
         self.served = 0
 
     def serve(self, base: MPI.Intracomm) -> None:
-        """Do what is asked for, until the communicator is revoked or the master dies."""
+        """Serve requests until the communicator is revoked or the master fails."""
         status = MPI.Status()
         while True:
             request, well = recovery.attempt(base.recv, source=MPI.ANY_SOURCE, status=status)
@@ -120,7 +121,7 @@ class Store:
                 base.Ack_failed()
 
     def answer(self, base: MPI.Intracomm, request: Any, source: int, tag: int) -> None:
-        """Keep a result, or give one away."""
+        """Store or send a result."""
         if tag == END:
             recovery.die()
         task = request[0]
@@ -134,7 +135,7 @@ class Store:
 
 
 def fetch(base: MPI.Intracomm, task: Task, holders: Sequence[int]) -> np.ndarray | None:
-    """Get a result from the first of its holders that lives, or None."""
+    """Return a result from the first of its surviving holders, or None."""
     for holder in holders:
         if recovery.attempt(base.send, (task,), holder, GET)[1]:
             result, well = recovery.attempt(base.recv, source=holder, tag=DATA)
@@ -144,7 +145,7 @@ def fetch(base: MPI.Intracomm, task: Task, holders: Sequence[int]) -> np.ndarray
 
 
 def keep(base: MPI.Intracomm, task: Task, result: np.ndarray, holders: Sequence[int]) -> list[int]:
-    """Give a result to its holders, and return those that have said that they have it."""
+    """Send a result to its holders, and return those that have confirmed it."""
     for holder in holders:
         recovery.attempt(base.send, (task, result, base.rank), holder, PUT)
     return [holder for holder in holders if recovery.attempt(base.recv, source=holder, tag=STORED)[1]]
@@ -161,7 +162,7 @@ class Worker:
         self.done = 0
 
     def toil(self, base: MPI.Intracomm, group: MPI.Intracomm) -> None:
-        """Do tasks with the others of the worker; the first of them talks to the master and to the store."""
+        """Do tasks with the rest of the worker; its first rank talks to master and store."""
         while True:
             order, holders = None, []
             if group.rank == 0:
@@ -192,7 +193,7 @@ class Worker:
 
 
 class Layout:
-    """Who does what on a communicator: the storage ranks keep their numbers, and the workers are made up anew."""
+    """The roles on a communicator: storage ranks keep their numbers, workers are re-formed."""
 
     def __init__(self, base: MPI.Intracomm, arguments: argparse.Namespace) -> None:
         first = range(arguments.storage + 1)
@@ -205,13 +206,13 @@ class Layout:
         self.workers = self.computing // max(1, self.size)
 
     def worker(self, rank: int) -> int | None:
-        """Return of which worker a rank is, if it is none that is left over."""
+        """Return the worker of a rank, or None for a spare rank."""
         number = (rank - self.first) // max(1, self.size)
         return number if 0 <= number < self.workers else None
 
 
 class Master:
-    """Tasks, who is at them, and where their results are: storage ranks are numbered from 1, as at the beginning."""
+    """Tasks, their workers, and the storage ranks (from 1, as initially) of results."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -223,7 +224,7 @@ class Master:
         self.news: tuple[list[str], bool] | str | None = None
 
     def run(self, base: MPI.Intracomm, layout: Layout) -> None:
-        """Manage until all is done, or new workers can be made up, or something is lost; `news` says which."""
+        """Manage until all is done, new workers can be formed, or data are lost; return which."""
         self.base, self.layout, self.buried = base, layout, set[int]()
         self.leaders = {number: layout.first + number * layout.size for number in range(layout.workers)}
         self.idle, self.doing = deque(self.leaders), dict[int, "Task"]()
@@ -247,7 +248,7 @@ class Master:
                     self.take(*message, status.source)
 
     def assign(self) -> None:
-        """Give idle workers what there is to do, unless all are to become idle."""
+        """Give idle workers the available tasks, unless all are to become idle."""
         while self.todo and self.idle and not self.should_make_up():
             task = self.todo.popleft()
             if task not in self.where:
@@ -259,7 +260,7 @@ class Master:
                 recovery.attempt(self.base.send, (task, sources, holders), self.leaders[number], TASK)
 
     def circle(self, task: Task) -> list[int]:
-        """Return the storage ranks that live, in the order in which they are asked to keep a result."""
+        """Return the surviving storage ranks, in the order of their requests."""
         size = self.arguments.storage
         monomer, *others = task
         number = self.arguments.fragments + monomer * (monomer - 1) // 2 + others[0] if others else monomer
@@ -269,7 +270,7 @@ class Master:
         return [place + 1 for place in places if place + 1 in self.stores]
 
     def take(self, task: Task, kept: list[int], leader: int) -> None:
-        """Note that a worker has done a task, and what can be done now; of two results the first counts."""
+        """Record a finished task, and enable dependent ones; the first result counts."""
         number = self.layout.worker(leader)
         if self.doing.pop(number, None) is not None:
             self.idle.append(number)
@@ -286,7 +287,7 @@ class Master:
         self.copy(task)
 
     def finish(self) -> None:
-        """Read all results from the store, and judge what they add up to."""
+        """Read all results from the store, and check their sum."""
         arguments = self.arguments
         for store in random.Random(arguments.seed).sample(sorted(self.stores), min(arguments.kill, len(self.stores))):
             recovery.attempt(self.base.send, None, self.layout.place[store], END)
@@ -307,7 +308,7 @@ class Master:
     # -------------------------------------------------------------------------------------------------------- recovery
 
     def bury(self) -> None:
-        """Stop the workers of which a rank is newly dead, and give their tasks to others."""
+        """Stop the workers with newly failed ranks, and give their tasks to others."""
         self.base.Ack_failed()
         for rank in sorted({*recovery.known_dead(self.base)}.difference(self.buried)):
             self.buried.add(rank)
@@ -321,18 +322,18 @@ class Master:
                     self.redo(self.doing.pop(number))
 
     def redo(self, task: Task) -> None:
-        """Put a task back."""
+        """Return a task to the queue."""
         if task not in self.where:
             self.todo.appendleft(task)
             self.again += 1
 
     def should_make_up(self) -> bool:
-        """Return whether those who are left could be more workers than there are now, and there is something to do."""
+        """Return True if the survivors could form more workers than now, and tasks remain."""
         living = self.layout.computing - sum(rank >= self.layout.first for rank in self.buried)
         return bool(self.todo) and len(self.leaders) < max(1, living // self.arguments.task_ranks)
 
     def bury_stores(self, dead: set[int]) -> None:
-        """Have copies made of what was on storage ranks that are dead, or say what is lost with them."""
+        """Replace copies on failed storage ranks, or return the lost data."""
         self.stores -= dead
         self.copying = {key: source for key, source in self.copying.items() if not {key[1], source} & dead}
         lost = []
@@ -346,7 +347,7 @@ class Master:
             self.news = f"{len(lost)} results with all copies, the first of task {lost[0]}" if lost else "the store"
 
     def copy(self, task: Task) -> None:
-        """Have more copies of a result made, if it has too few."""
+        """Replace missing copies of a result."""
         there, wanted = self.where[task], min(self.arguments.copies, len(self.stores))
         under_way = [store for each, store in self.copying if each == task] if self.copying else []
         if len(there) + len(under_way) < wanted:
@@ -357,7 +358,7 @@ class Master:
                 recovery.attempt(self.base.send, message, self.layout.place[there[0]], COPY)
 
     def take_copy(self, task: Task, rank: int) -> None:
-        """Note that a storage rank has a copy that was wanted."""
+        """Record a replaced copy on a storage rank."""
         store = self.layout.stores[rank]
         if self.copying.pop((task, store), None) is not None and store in self.stores:
             self.where[task].append(store)
@@ -365,7 +366,7 @@ class Master:
 
 
 def make_up(base: MPI.Intracomm, actor: Master | Store | Worker) -> tuple[Any, Layout, MPI.Intracomm]:
-    """Hear from the master how things are, and make up workers of all who are there."""
+    """Receive the state from the master, and form workers of all survivors."""
     layout = Layout(base, actor.arguments)
     if MASTER not in layout.place:
         raise recovery.Lost("the master, rank 0, and what only it knew")
@@ -379,7 +380,7 @@ def make_up(base: MPI.Intracomm, actor: Master | Store | Worker) -> tuple[Any, L
 
 
 def play(actor: Master | Store | Worker, base: MPI.Intracomm, layout: Layout, group: MPI.Intracomm) -> None:
-    """Play one's part until the communicator is revoked, or is to be; a worker that has failed waits for that."""
+    """Play a role until the communicator is revoked, or must be; a failed worker waits for that."""
     if isinstance(actor, Master):
         actor.run(base, layout)
     elif isinstance(actor, Store):
@@ -396,7 +397,7 @@ def play(actor: Master | Store | Worker, base: MPI.Intracomm, layout: Layout, gr
 
 
 def main() -> None:
-    """Play a part in the runtime, again each time that workers have been made up."""
+    """Play a role in the runtime, again each time that workers are re-formed."""
     arguments = parse_arguments()
     base = MPI.COMM_WORLD
     kind = Master if base.rank == MASTER else Store if base.rank <= arguments.storage else Worker

@@ -1,28 +1,27 @@
-"""FA-MPI: a solver that works in TryBlocks, and goes forward or backward after a failure.
+"""FA-MPI: a solver that works in TryBlocks, with forward or backward recovery.
 
 The Poisson equation on a long box of hexahedral finite elements, as in the proxy application MiniFE, is solved by
-Jacobi's method.  Each rank has some planes of nodes.  A TryBlock (tryblock.py) holds a few sweeps and ends with an
-agreement; so either all ranks have done these sweeps, or none has.  This is the pattern of FA-MPI (Hassani and
-Skjellum, UAB; algorithm 1 of their poster at SC'13, which ran MiniFE on 1K processes).  What comes next depends on what
-went wrong:
+Jacobi's method. Each rank has some planes of nodes. A TryBlock (tryblock.py) contains a few sweeps and ends with an
+agreement, so either all ranks complete these sweeps, or none does. This is the pattern of FA-MPI (Hassani and Skjellum,
+UAB; algorithm 1 of their poster at SC'13, which ran MiniFE on 1K processes). The next action depends on the outcome:
 
-    an error that a rank has injected, or a time that is over       the block is done again, on the same communicator
-    a death, --recovery backward    regrow: new processes take the ranks of the dead; all reload the last checkpoint,
+    an error injected by a rank, or a timeout       repeat the block on the same communicator
+    a failure, --recovery backward  regrow: new processes replace the failed ranks; all reload the last checkpoint,
                                     of which each rank's right neighbour has a copy
-    a death, --recovery forward     shrink: the neighbours take the planes of the dead, interpolate them, and nobody
-                                    goes back further than to the beginning of the block
+    a failure, --recovery forward   shrink: the neighbours take over the planes of the failed rank and interpolate
+                                    them; no rank goes back further than to the beginning of the block
 
-The right-hand side is a sum of eigenvectors of the matrix.  So there is a closed form of the solution after any number
-of sweeps from zero, by which the program judges itself.  Who goes backward ends with that, and bit for bit with what
-one process computes.  Who has gone forward has a start that no formula knows, and ends within the bound that the
-residual and the smallest eigenvalue give.
+The right-hand side is a sum of eigenvectors of the matrix. So the solution after any number of sweeps from zero has a
+closed form, against which the program checks itself. Backward recovery ends with that solution, bit for bit as one
+process computes it. Forward recovery starts from a state that no formula gives, and ends within the bound from the
+residual and the smallest eigenvalue.
 
     xsim run -n 8 fampi.py
     xsim run -n 8 --fail rank=3@2ms fampi.py --recovery forward
     mpirun --with-ft ulfm -n 8 python fampi.py --die 3@20 --corrupt 1@12 --stall 2@30 --timeout 0.5
 
-Real are the messages, the errors and what is computed; reduced are the cost of the computation (--work) and the mesh,
-which is regular, so that the stiffness matrix need not be stored.
+The messages, the errors and the computation are real. --work declares the compute time, and the mesh is regular, so
+that the stiffness matrix need not be stored.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from mpi4py import MPI
 from tryblock import TryBlock
 
 UP, DOWN = 1, 2
-CORRUPT, LOST = 3, 4  # injected: a checksum is wrong; data of which no copy is left
-UNSOLVED = 0  # flagged: the residual is not small enough
+CORRUPT, LOST = 3, 4  # injected: a wrong checksum; data without a copy
+UNSOLVED = 0  # flagged: the residual is too large
 ROUND_OFF = 1e-11
 # The stiffness matrix of trilinear elements times 36, from (-1, 2, -1) and (1, 4, 1) along the axes.
 STIFF, MASS = np.array([-1, 2, -1]), np.array([1, 4, 1])
@@ -103,7 +102,7 @@ class Box(NamedTuple):
         return sum(self.mode(waves, planes) for waves in MODES)
 
     def after(self, sweeps: int, planes: range) -> np.ndarray:
-        """Return the exact solution after so many sweeps from zero."""
+        """Return the exact solution after a number of sweeps from zero."""
         values = {waves: self.eigenvalue(waves) for waves in MODES}
         return sum(
             (1 - (1 - value / DIAGONAL) ** sweeps) / value * self.mode(waves, planes) for waves, value in values.items()
@@ -117,7 +116,7 @@ class Box(NamedTuple):
 def times_matrix(wide: np.ndarray) -> np.ndarray:
     """Return the matrix times a field, which has one more layer of nodes on all sides.
 
-    The order of additions is the same for every node, so that ranks get the bits that one process gets.
+    The order of additions is the same for every node, so all ranks get the bits of one process.
     """
     planes, nodes = wide.shape[0] - 2, wide.shape[1] - 2
     result = np.zeros((planes, nodes, nodes))
@@ -139,7 +138,7 @@ def surrounded(u: np.ndarray) -> np.ndarray:
 
 @cache
 def columns(planes: int, nodes: int) -> np.ndarray:
-    """Return the sums of the columns of the matrix of some planes, for the nodes of `wide`."""
+    """Return the column sums of the matrix of some planes, for the nodes of `wide`."""
     sums = np.zeros((planes + 2, nodes + 2, nodes + 2))
     for (z, y, x), weight in np.ndenumerate(STENCIL):
         sums[z : z + planes, y : y + nodes, x : x + nodes] += weight
@@ -147,7 +146,7 @@ def columns(planes: int, nodes: int) -> np.ndarray:
 
 
 def serial(box: Box, limit: float, block: int, max_sweeps: int) -> tuple[int, np.ndarray]:
-    """Solve in one process; return the number of sweeps, too."""
+    """Solve in one process; return the solution and the number of sweeps."""
     every = range(box.planes)
     u, b = np.zeros((box.planes, box.nodes, box.nodes)), box.right_side(every)
     for sweep in range(0, max_sweeps, block):
@@ -163,7 +162,7 @@ def serial(box: Box, limit: float, block: int, max_sweeps: int) -> tuple[int, np
 
 
 class Slab:
-    """The planes of one rank, as they were at the end of the last block that succeeded."""
+    """The planes of one rank, as they were at the end of the last successful block."""
 
     def __init__(self, arguments: argparse.Namespace, comm: MPI.Intracomm) -> None:
         self.arguments = arguments
@@ -175,23 +174,23 @@ class Slab:
         self.start(comm.rank)
 
     def start(self, rank: int) -> None:
-        """Begin with a solution of zero."""
+        """Start from a solution of zero."""
         first = rank * self.arguments.planes
         self.put(0, range(first, first + self.arguments.planes))
 
     def put(self, sweep: int, planes: range, u: np.ndarray | None = None) -> None:
-        """Take over a state in which to begin the next block."""
+        """Take over the initial state of the next block."""
         self.sweep, self.planes, self.solved = sweep, planes, False
         self.u = np.zeros((len(planes), self.box.nodes, self.box.nodes)) if u is None else u
         self.b = self.box.right_side(planes)
 
     @property
     def ended(self) -> bool:
-        """Return whether the residual is small enough everywhere, or there have been too many sweeps."""
+        """Return True if the residual is small enough everywhere, or the limit of sweeps is reached."""
         return self.solved or self.sweep >= self.arguments.max_sweeps
 
     def advanced(self, block: TryBlock) -> tuple[int, np.ndarray]:
-        """Do the sweeps of a block; return a state that becomes this slab's if all succeed."""
+        """Return the state after the sweeps of a block, which becomes this slab's if all succeed."""
         u = self.u
         for sweep in range(self.sweep, self.sweep + self.arguments.block):
             recovery.die_at(self.arguments.die, sweep)
@@ -201,7 +200,7 @@ class Slab:
         return sweep + 1, u
 
     def swept(self, block: TryBlock, u: np.ndarray, sweep: int) -> tuple[np.ndarray, np.ndarray]:
-        """Do a sweep, and check the sum of what comes out; return it and the residual before."""
+        """Return the field after a sweep, and the residual before, after checking its sum."""
         time.sleep(self.arguments.work + 2 * self.arguments.timeout * self.happens("stall", sweep))
         wide = self.with_neighbours(block, u)
         residual = self.b - times_matrix(wide)
@@ -228,7 +227,7 @@ class Slab:
         return wide
 
     def happens(self, what: str, sweep: int) -> bool:
-        """Return whether this rank of the first processes is to suffer that now, which it does once."""
+        """Return True, once, if an event is to strike this initial rank now."""
         mishap = (what, (MPI.COMM_WORLD.rank, sweep))
         if mishap not in self.mishaps or recovery.is_new():
             return False
@@ -236,7 +235,7 @@ class Slab:
         return True
 
     def judged(self, comm: MPI.Intracomm) -> tuple[list[str], bool]:
-        """Compare with the formulas; return what to print, and whether all is right."""
+        """Compare with the formulas; return the lines to print, and True if all is right."""
         nodes = self.box.planes * self.box.nodes**2
         bound = self.limit * np.sqrt(nodes) / self.box.eigenvalue((1, 1, 1))
         after, solution = self.box.after(self.sweep, self.planes), self.box.solution(self.planes)
@@ -251,7 +250,7 @@ class Slab:
         return [f"{line}, {self.sweep} sweeps"], bool(right and equal)
 
     def compared(self, comm: MPI.Intracomm, slabs: list[np.ndarray] | None) -> bool:
-        """Return whether all bits are those that one process computes."""
+        """Return True if all bits are those of one process."""
         equal = None
         if slabs is not None:
             sweeps, alone = serial(self.box, self.limit, self.arguments.block, self.arguments.max_sweeps)
@@ -263,7 +262,7 @@ class Slab:
 
 
 def saved(slab: Slab, block: TryBlock) -> None:
-    """Make a checkpoint of the beginning of a block, in a block of its own within it."""
+    """Make a checkpoint of the beginning of a block, in a nested block."""
     done = slab.sweep // slab.arguments.block
     if slab.arguments.recovery == "backward" and done % slab.arguments.every == 0:
         with block.nested() as inner:
@@ -271,7 +270,7 @@ def saved(slab: Slab, block: TryBlock) -> None:
 
 
 def repaired(slab: Slab, comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Replace the dead, or leave them out."""
+    """Replace or exclude the failed ranks."""
     new = (tryblock.regrow if slab.arguments.recovery == "backward" else tryblock.shrink)(comm)
     dead = recovery.known_dead(comm)
     if comm.rank == min({*range(comm.size)}.difference(dead)):
@@ -293,12 +292,12 @@ def reloaded(slab: Slab, block: TryBlock) -> None:
 
 
 def taken_over(slab: Slab, block: TryBlock) -> tuple[int, range, np.ndarray]:
-    """Return this rank's planes and those of the dead that it takes over, between the others' planes."""
+    """Return this rank's planes with those it takes over from failed ranks, interpolated."""
     comm, zero = block.comm, np.zeros_like(slab.u[0])
     of_all = comm.allgather((slab.planes, slab.u[0], slab.u[-1]))
     of_all = [(range(0), zero, zero), *of_all, (range(slab.box.planes, slab.box.planes), zero, zero)]
     low, mine, high = of_all[comm.rank : comm.rank + 3]
-    # A gap is shared by its neighbours; the first and the last rank take all that is beyond them.
+    # A gap is shared by its neighbours; the first and the last rank take all beyond them.
     begin = (low[0].stop + mine[0].start) // 2 if comm.rank else 0
     end = (mine[0].stop + high[0].start) // 2 if comm.rank < comm.size - 1 else slab.box.planes
     below = [_between(z, (low[0].stop - 1, low[2]), (mine[0].start, slab.u[0])) for z in range(begin, mine[0].start)]
@@ -312,7 +311,7 @@ def _between(z: int, low: tuple[int, np.ndarray], high: tuple[int, np.ndarray]) 
 
 
 def solve(comm: MPI.Intracomm, arguments: argparse.Namespace) -> tuple[MPI.Intracomm, list[str], bool]:
-    """Do block after block until the solution has been found and judged."""
+    """Run blocks until the solution has been found and checked."""
     slab, restoring, tries = Slab(arguments, comm), recovery.is_new(), 0
     backward = arguments.recovery == "backward"
     while True:
@@ -347,7 +346,7 @@ def solve(comm: MPI.Intracomm, arguments: argparse.Namespace) -> tuple[MPI.Intra
 
 
 def say_what_happened(slab: Slab, block: TryBlock) -> None:
-    """Print why a block is done again."""
+    """Print why a block is repeated."""
     origins = block.origins()
     if block.comm.rank == 0:
         why = [f"ranks {origins[CORRUPT]} found a wrong sum"] if origins else []
@@ -359,7 +358,7 @@ def say_what_happened(slab: Slab, block: TryBlock) -> None:
 
 
 def main() -> None:
-    """Solve, whatever goes wrong."""
+    """Solve, under any failures."""
     arguments = parse_arguments()
     begin = MPI.Wtime()
     comm, lines, right = solve(recovery.joined(), arguments)

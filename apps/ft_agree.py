@@ -1,10 +1,10 @@
-"""Agree: how long fault-tolerant agreement takes.
+"""Agree: time of fault-tolerant agreement.
 
-The second benchmark of the xSim papers.  All ranks agree again and again on the bitwise AND of a number that each
-brings, and rank 0 reports how long a rank took for one agreement: the average, the shortest and the longest.
+The second benchmark of the xSim papers. All ranks repeatedly agree on the bitwise AND of one number per rank, and rank
+0 reports the time of a rank for one agreement: average, minimum and maximum.
 
-The paper measures without failures.  Where one comes all the same, Agree raises an error on every survivor; all of
-them acknowledge the failure and agree once more, so that in the end every agreement has succeeded.
+The paper measures without failures. If one occurs all the same, Agree raises an error on every survivor. All of them
+acknowledge the failure and agree once more, so that in the end every agreement has succeeded.
 
 Run it for real, and simulated:
 
@@ -35,12 +35,12 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def number_of(rank: int) -> int:
-    """Return what `rank` brings: all bits but one, which is another for each of the first 31 ranks."""
+    """Return a rank's number: all bits except one, a different one for each of 31 ranks."""
     return (2**BITS - 1) & ~(1 << rank % BITS)
 
 
 def agreed(comm: MPI.Comm) -> tuple[int, bool]:
-    """Agree, again after a failure if need be; return the number and whether there had been a failure."""
+    """Agree, again after a failure; return the number, and True if there was a failure."""
     failed = False
     while True:
         try:
@@ -53,7 +53,7 @@ def agreed(comm: MPI.Comm) -> tuple[int, bool]:
 
 
 def is_right(comm: MPI.Comm, number: int, all_bits: int) -> bool:
-    """Tell whether `number` is the AND over the living, and perhaps over some who died after they had agreed."""
+    """Return True if `number` is the AND over survivors, and possibly ranks that failed later."""
     if number == all_bits:
         return True
     dead = set(MPI.Group.Translate_ranks(comm.Get_failed(), None, comm.Get_group()))
@@ -62,7 +62,7 @@ def is_right(comm: MPI.Comm, number: int, all_bits: int) -> bool:
 
 
 def print_report(comm: MPI.Comm, times: np.ndarray, right: bool) -> None:
-    """Print on rank 0 what all ranks have seen."""
+    """Print the results of all ranks on rank 0."""
     sums, shortest, longest = np.array([times.sum(), right]), np.array(times.min()), np.array(times.max())
     for values, operation in ((sums, MPI.SUM), (shortest, MPI.MIN), (longest, MPI.MAX)):
         comm.Reduce(MPI.IN_PLACE if comm.rank == 0 else values, values, op=operation, root=0)
@@ -75,7 +75,7 @@ def print_report(comm: MPI.Comm, times: np.ndarray, right: bool) -> None:
 
 
 def main() -> None:
-    """Agree as often as is asked for, check each number, and print the times on rank 0."""
+    """Agree repeatedly, check each number, and print the times on rank 0."""
     iterations = parse_arguments().iterations
     comm = MPI.COMM_WORLD
     if iterations < 1:

@@ -1,25 +1,25 @@
-"""FT-CG: iterative solvers whose lost part is interpolated from what its neighbours still have, and that go on.
+"""FT-CG: iterative solvers that interpolate lost parts from the neighbours' data.
 
-Each rank has some rows of a grid, on which the 5-point Laplacian A is the matrix, as in cg.py.  When processes die, new
-ones take their ranks, and with them the static data (A and b, which are formulas here).  For the dynamic data there are
-four ways, --recovery:
+Each rank has some rows of a grid, on which the 5-point Laplacian A is the matrix, as in cg.py. When processes fail, new
+ones replace them, and recompute the static data (A and b, which are formulas here). For the dynamic data there are four
+schemes, --recovery:
 
-    lossy      the lost part of x is A_ii^-1 (b_i - sum of A_ij x_j over all others), for each dead rank alone, and the
-               method starts again from this x (Langou, Chen, Bosilca, Dongarra: Recovery patterns for iterative methods
-               in a parallel unstable environment, SIAM J. Sci. Comput. 30, 2007)
-    li         the parts of neighbours that died together are found together, from one system (linear interpolation of
-               Agullo, Giraud, Guermouche, Roman, Zounon: Numerical recovery strategies for parallel resilient Krylov
-               linear solvers, Numer. Linear Algebra Appl. 23, 2016)
-    rollback   everybody goes back to the last checkpoint, of which each right neighbour has a copy
-    restart    everybody begins again from zero
+    lossy      the lost part of x is A_ii^-1 (b_i - sum of A_ij x_j over all others), for each failed rank alone, and
+               the method restarts from this x (Langou, Chen, Bosilca, Dongarra: Recovery patterns for iterative
+               methods in a parallel unstable environment, SIAM J. Sci. Comput. 30, 2007)
+    li         adjacent parts that failed together come from one system (linear interpolation of Agullo, Giraud,
+               Guermouche, Roman, Zounon: Numerical recovery strategies for parallel resilient Krylov linear solvers,
+               Numer. Linear Algebra Appl. 23, 2016)
+    rollback   all ranks go back to the last checkpoint, of which each right neighbour has a copy
+    restart    all ranks restart from zero
 
---solver cg solves A x = b.  --solver power and lanczos (restarted) find the largest eigenvalue of A plus 8 at one
-point; there the lost part is (A_ii - lambda)^-1 (- sum of A_ij x_j), as in Agullo, Giraud, Salas, Zounon:
+--solver cg solves A x = b. --solver power and lanczos (restarted) find the largest eigenvalue of A plus 8 at one point;
+there the lost part is (A_ii - lambda)^-1 (- sum of A_ij x_j), as in Agullo, Giraud, Salas, Zounon:
 Interpolation-restart strategies for resilient eigensolvers, SIAM J. Sci. Comput. 38, 2016.
 
-The program judges itself: the solution of A x = b is known beforehand, and an eigenvalue is a zero of a sum over the
-eigenvectors of A.  Also one process repeats the computation with its recoveries, bit for bit; there it is seen
-that interpolation of all that is lost does not increase the A-norm of the error.
+The program checks itself: the solution of A x = b is known beforehand, and an eigenvalue is a zero of a sum over the
+eigenvectors of A. One process also repeats the computation with its recoveries, bit for bit. It verifies that
+interpolation of the whole loss does not increase the A-norm of the error.
 
     xsim run -n 8 ft_cg.py
     xsim run -n 8 --fail rank=3@2ms ft_cg.py --recovery lossy --solver lanczos
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UP, DOWN, PART = 1, 2, 3
-PEAK = 8.0  # what the eigenvalue problem has more at one point: enough to keep the largest eigenvalue off the others
+PEAK = 8.0  # added to the eigenvalue problem at one point: enough to separate the largest eigenvalue
 OTHERS = 8.0  # all other eigenvalues are below
-CYCLE = 4  # steps of Lanczos between two starts
+CYCLE = 4  # steps of Lanczos between restarts
 ROUND_OFF = 1e-13
 
 
@@ -69,7 +69,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 class Grid(NamedTuple):
-    """The grid, cut into as many parts as there are ranks."""
+    """The grid, cut into one part per rank."""
 
     ranks: int
     rows: int
@@ -78,22 +78,22 @@ class Grid(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The point at which the matrix has more."""
+        """The point with the added peak."""
         return self.ranks * self.rows // 2, self.columns // 2
 
     def rows_of(self, rank: int, count: int = 1) -> range:
-        """Return the rows of a rank, or of several."""
+        """Return the rows of a rank, or of several consecutive ranks."""
         return range(rank * self.rows, (rank + count) * self.rows)
 
     def with_peak(self, product: np.ndarray, field: np.ndarray, first_row: int) -> np.ndarray:
-        """Add what the matrix has more at one point."""
+        """Add the peak of the matrix at one point."""
         row, column = self.place
         if first_row <= row < first_row + len(field):
             product[row - first_row, column] += self.peak * field[row - first_row, column]
         return product
 
     def solution(self, rows: range) -> np.ndarray:
-        """Return what is to come out of A x = b: smooth, and not trivial."""
+        """Return the solution of A x = b: smooth, but not trivial."""
         return np.sin(0.3 + np.array(rows)[:, None]) + (np.arange(self.columns) % 5)
 
     def right_side(self, rows: range) -> np.ndarray:
@@ -130,7 +130,7 @@ def _alone(field: np.ndarray) -> np.ndarray:
 
 @cache
 def block(grid: Grid, first_row: int, count: int) -> np.ndarray:
-    """Return the part of the matrix for some rows, with all its zeros."""
+    """Return the part of the matrix for some rows, as a dense matrix."""
     lines = [2 * np.eye(size) - np.eye(size, k=1) - np.eye(size, k=-1) for size in (count, grid.columns)]
     matrix = np.kron(lines[0], np.eye(grid.columns)) + np.kron(np.eye(count), lines[1])
     row, column = grid.place
@@ -140,7 +140,7 @@ def block(grid: Grid, first_row: int, count: int) -> np.ndarray:
 
 
 class Space(Protocol):
-    """What a solver does with fields, on all ranks or in one process."""
+    """Operations on fields, on all ranks or in one process."""
 
     def product(self, field: np.ndarray) -> np.ndarray:
         """Return the matrix times a field."""
@@ -150,7 +150,7 @@ class Space(Protocol):
 
 
 class Distributed(NamedTuple):
-    """Fields of which each rank has its rows."""
+    """Fields distributed over the ranks by rows."""
 
     comm: MPI.Intracomm
     grid: Grid
@@ -160,14 +160,14 @@ class Distributed(NamedTuple):
         return self.grid.with_peak(laplacian(self.comm, field), field, self.comm.rank * self.grid.rows)
 
     def dot(self, a: np.ndarray, b: np.ndarray) -> float:
-        """Return a dot product that has the same bits on all ranks, whatever the MPI library does to add."""
+        """Return a dot product with the same bits on all ranks, for any order of additions in MPI."""
         parts = np.empty(self.comm.size)
         self.comm.Allgather(np.array([np.sum(a * b)]), parts)
         return float(np.sum(parts))
 
 
 class Whole(NamedTuple):
-    """Fields that are in one process, which adds as the ranks do."""
+    """Fields in one process, which adds in the order of the ranks."""
 
     grid: Grid
 
@@ -188,7 +188,7 @@ class State(NamedTuple):
 
     x: np.ndarray
     error: float
-    """The square of the residual's norm, or a bound on the eigenvalue's relative error."""
+    """The squared norm of the residual, or a bound on the eigenvalue's relative error."""
     value: float = 0.0
     """The eigenvalue."""
     residual: np.ndarray | None = None
@@ -196,7 +196,7 @@ class State(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A solver: how it begins with some x, and how it goes on."""
+    """A solver: its start from some x, and its iteration."""
 
     begin: Callable[[Space, np.ndarray, np.ndarray], State]
     step: Callable[[Space, State], State]
@@ -233,7 +233,7 @@ def power_step(space: Space, state: State) -> State:
 
 
 def eigenvalue_error(value: float, square: float) -> float:
-    """Return the bound of Kato and Temple on the relative error, from the square of the residual's norm."""
+    """Return the bound of Kato and Temple on the relative error, from the squared residual norm."""
     return square / (value * (value - OTHERS)) if value > OTHERS else math.inf
 
 
@@ -265,7 +265,7 @@ METHODS = {
 
 
 class Problem:
-    """What is to be solved, and how."""
+    """The problem and its method."""
 
     def __init__(self, arguments: argparse.Namespace, ranks: int) -> None:
         self.arguments = arguments
@@ -277,15 +277,15 @@ class Problem:
         self.limit = arguments.tolerance**2 * square if self.linear else arguments.tolerance
 
     def first(self, rows: range) -> np.ndarray:
-        """Return the x to begin with."""
+        """Return the initial x."""
         return np.full((len(rows), self.grid.columns), 0.0 if self.linear else 1.0)
 
     def begun(self, space: Space, x: np.ndarray, rows: range) -> State:
-        """Begin with some x."""
+        """Start from some x."""
         return self.method.begin(space, x, self.grid.right_side(rows))
 
     def ended(self, iteration: int, state: State) -> bool:
-        """Return whether there is a result, or have been too many iterations."""
+        """Return True if there is a result, or the limit of iterations is reached."""
         return state.error <= self.limit or iteration >= self.arguments.max_iterations
 
 
@@ -293,14 +293,14 @@ class Problem:
 
 
 class Loss(NamedTuple):
-    """A recovery by interpolation: after which iteration, whose parts, and the eigenvalue of then."""
+    """A recovery by interpolation: its iteration, lost parts, and eigenvalue."""
 
     iteration: int
     ranks: tuple[int, ...]
     value: float
 
     def groups(self, together: bool) -> list[tuple[int, int]]:
-        """Return what is solved at once: first rank and number of ranks."""
+        """Return the jointly solved groups: first rank and number of ranks."""
         found: list[tuple[int, int]] = []
         for rank in self.ranks:
             if together and found and sum(found[-1]) == rank:
@@ -311,7 +311,7 @@ class Loss(NamedTuple):
 
 
 def interpolated(problem: Problem, first: int, count: int, value: float, edges: dict[int, np.ndarray]) -> np.ndarray:
-    """Return the lost parts of neighbours, from the nearest rows of those around them that are alive."""
+    """Return the lost parts of neighbours, from the nearest surviving rows around them."""
     rows = problem.grid.rows_of(first, count)
     known = problem.grid.right_side(rows) if problem.linear else problem.first(rows) * 0
     known[0] += edges.get(first - 1, 0)
@@ -321,7 +321,7 @@ def interpolated(problem: Problem, first: int, count: int, value: float, edges: 
 
 
 class Part:
-    """The rows of one rank, and what it keeps to get over a failure."""
+    """The rows of one rank, with its data for recovery."""
 
     def __init__(self, problem: Problem, comm: MPI.Intracomm) -> None:
         self.problem, self.how = problem, problem.arguments.recovery
@@ -329,13 +329,13 @@ class Part:
         self.buddies = recovery.Buddies()
         self.losses: list[Loss] = []
         self.restored: tuple[int, State | np.ndarray, list[Loss]] = (0, problem.first(self.rows), [])
-        # After each of the last two iterations x and the eigenvalue: nobody is more than one ahead of another.
+        # x and the eigenvalue after each of the last two iterations: ranks are at most one iteration apart.
         self.kept: dict[int, tuple[np.ndarray, float]] = {}
         if not recovery.is_new():
             self.kept[0] = (problem.first(self.rows), 0.0)
 
     def begin(self, space: Space) -> tuple[int, State]:
-        """Begin with what has been restored; that it has been everywhere is agreed on."""
+        """Start from the restored data; all ranks have agreed that the restore is complete."""
         iteration, state, self.losses = self.restored
         if isinstance(state, State):
             return iteration, state
@@ -344,16 +344,16 @@ class Part:
         return iteration, self.problem.begun(space, state, self.rows)
 
     def keep(self, comm: MPI.Intracomm, iteration: int, state: State) -> None:
-        """Keep what a recovery will need."""
+        """Keep the data for a recovery."""
         if self.how == "rollback":
             if iteration % self.problem.arguments.every == 0:
                 self.buddies.save(comm, iteration, state)
         elif self.how != "restart":
-            self.kept.setdefault(iteration, (state.x, state.value))  # with which it began is there already
+            self.kept.setdefault(iteration, (state.x, state.value))  # its initial data are stored already
             self.kept.pop(iteration - 2, None)
 
     def restore(self, comm: MPI.Intracomm) -> None:
-        """Find out where to begin anew, and with what."""
+        """Determine the new starting point and its data."""
         self.restored = (0, self.problem.first(self.rows), [])
         if self.how == "rollback":
             saved = self.buddies.restore(comm)
@@ -363,7 +363,7 @@ class Part:
             self.restored = self.interpolate(comm)
 
     def interpolate(self, comm: MPI.Intracomm) -> tuple[int, np.ndarray, list[Loss]]:
-        """Return the last x that all who have one have, with the lost parts interpolated."""
+        """Return the last x available on all ranks that have one, with the lost parts interpolated."""
         mine, of_all = np.array([max(self.kept, default=-1), len(self.losses)]), np.empty((comm.size, 2), int)
         comm.Allgather(mine, of_all)
         there = of_all[:, 0] >= 0
@@ -379,7 +379,7 @@ class Part:
     def exchanged(
         self, comm: MPI.Intracomm, loss: Loss, first: int, count: int, x: np.ndarray | None
     ) -> np.ndarray | None:
-        """Interpolate some lost parts at the first of their ranks; return this rank's x."""
+        """Interpolate some lost parts on the first of their ranks; return this rank's x."""
         beside = [rank for rank in (first - 1, first + count) if 0 <= rank < comm.size and rank not in loss.ranks]
         if comm.rank in beside:
             comm.send(x[-1 if comm.rank < first else 0], first, PART)
@@ -394,11 +394,11 @@ class Part:
         return x
 
 
-# -------------------------------------------------------------------------------------------------------- the judgement
+# ----------------------------------------------------------------------------------------------------------- validation
 
 
 def repeated(problem: Problem, losses: list[Loss]) -> tuple[int, State, list[str], bool]:
-    """Compute all in one process, recoveries too; return what comes out, and whether no recovery was a step back."""
+    """Repeat the run in one process; return the result, and True if no recovery was a step back."""
     grid, space = problem.grid, Whole(problem.grid)
     every = grid.rows_of(0, grid.ranks)
     solution = grid.solution(every)
@@ -437,7 +437,7 @@ def repeated(problem: Problem, losses: list[Loss]) -> tuple[int, State, list[str
 
 
 def solved(problem: Problem, space: Whole, x: np.ndarray, rows: range, value: float) -> bool:
-    """Return True if some rows of x solve their equations to rounding, by the product with the whole matrix."""
+    """Return True if some rows of x solve their equations to round-off, with the whole matrix."""
     known = problem.grid.right_side(rows) if problem.linear else problem.first(rows) * 0
     left = (space.product(x) - value * x)[rows]
     return bool(
@@ -447,13 +447,13 @@ def solved(problem: Problem, space: Whole, x: np.ndarray, rows: range, value: fl
 
 
 def judged(part: Part, space: Distributed, iteration: int, state: State) -> tuple[list[str], bool]:
-    """Compare with the formulas, and with one process; return what to print, and whether all is right."""
+    """Compare with formulas and one process; return the lines to print, and True if right."""
     problem, grid = part.problem, part.problem.grid
     if problem.linear:
         residual = grid.right_side(part.rows) - space.product(state.x)
         error = state.x - grid.solution(part.rows)
         least = 2 * sum(1 - math.cos(math.pi / (size + 1)) for size in (grid.ranks * grid.rows, grid.columns))
-        bound = math.sqrt(problem.limit) * (1 + 1e-3)  # the residual that is computed on the way is a little off
+        bound = math.sqrt(problem.limit) * (1 + 1e-3)  # the residual computed during the iteration is slightly off
         right = (
             math.sqrt(space.dot(residual, residual)) <= bound and math.sqrt(space.dot(error, error)) <= bound / least
         )
@@ -478,7 +478,7 @@ def judged(part: Part, space: Distributed, iteration: int, state: State) -> tupl
 
 
 def main() -> None:
-    """Solve, and get over failures."""
+    """Solve, and recover from failures."""
     arguments = parse_arguments()
     comm = recovery.joined()
     problem = Problem(arguments, comm.size)

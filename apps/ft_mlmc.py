@@ -1,31 +1,31 @@
-"""Multilevel Monte Carlo that just goes on: a failure costs samples, and nothing is done again.
+"""Multilevel Monte Carlo that continues after failures, with fewer samples.
 
-The mean of a geometric Brownian motion, dX = mu X dt + sigma X dW with X(0) = 1, is estimated on levels 0 to L:
-level l takes 2**l steps of Euler's to time 1, and its samples are of the difference to level l - 1 along the same
-Brownian path.  Teams of processes make samples, some teams on each level, larger ones on finer levels, where each
-process of a team has a part of the time axis.  A team of which a process dies stops, and no other notices.  At the end
-a barrier and an agreement find who has failed; the lowest living process of a level is its root, collects what its
-teams have, and the mean is that of the samples that are there.  If somebody dies meanwhile, roots are elected again,
-and collect again.
+The mean of a geometric Brownian motion, dX = mu X dt + sigma X dW with X(0) = 1, is estimated on levels 0 to L: level l
+takes 2**l Euler steps to time 1, and its samples are of the difference from level l - 1 along the same Brownian path.
+Teams of processes make samples, some teams on each level, larger ones on finer levels, where each process of a team has
+a part of the time axis. A team with a failed process stops, and no other team is affected. At the end a barrier and an
+agreement determine the failed ranks. The lowest surviving process of a level is its root and collects the results of
+its teams; the mean is that of the available samples. If a process fails meanwhile, roots are elected again, and collect
+again.
 
-With `--save late` the samples of a team are lost when one of its processes dies, for each has its part of them.  With
-`--save intermediate` each process gives its sums to another one, of another team, whenever it has made some samples:
-lost is what is in work.  A level of which no sample is left is missing from the mean, which is then wrong by what the
-level adds.
+With `--save late` the samples of a team are lost when one of its processes fails, because each has its part of them.
+With `--save intermediate` each process sends its sums to a keeper in another team after each portion: only the current
+portion is lost. A level without remaining samples is missing from the mean, which is then wrong by the contribution of
+that level.
 
 This is FT-MLMC by Pauli, Kohler and Arbenz (ETH Zurich: "A fault tolerant implementation of multi-level Monte Carlo
-methods", 2013), without its finite volumes: on 46 processes there are two teams of 16 on level 5, two of 4 on level 4,
-and two of one process each for level 3, for level 2, and for levels 1 and 0, as there.  Real are the samples, the split
-of work, saving, elections and collecting; what a sample costs is said by `--work`.
+methods", 2013), without its finite volumes. On 46 processes there are, as there, two teams of 16 on level 5, two of 4
+on level 4, and two of one process each for level 3, for level 2, and for levels 1 and 0 together. The samples, the
+distribution of work, saving, elections and collecting are real; `--work` declares the cost of a sample.
 
     xsim run -n 46 ft_mlmc.py
     xsim run -n 46 --fail rank=40@1ms --fail rank=41@1ms ft_mlmc.py
     mpirun --with-ft ulfm -n 10 python ft_mlmc.py --die 2@5 --save intermediate
 
-Judged are the sums: they have to be those of the samples that are said to be in them, made again by one process, bit
-by bit.  At time 1 they also have to be what another way to compute them gives, in which X is a product, and some walks
-are flipped coin by coin.  The mean and the variance of each level have to be within `WELL_WITHIN` standard errors of
-their closed forms, and so has the mean of all, whose standard error is that of the samples that are left.
+Validation: one process recomputes the samples that the sums claim to contain, and the sums must agree bit for bit. At
+time 1 they must also agree with a second method, in which X is a product, and some walks are flipped coin by coin. The
+mean and the variance of each level must be within `WELL_WITHIN` standard errors of their closed forms. So must the
+total mean, whose standard error is that of the remaining samples.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MU, SIGMA = 0.05, 0.2
-UNIT = 2.0**-32  # sums are whole numbers of it, so that their order does not matter
-CHUNK = 4096  # samples that are made at once
+UNIT = 2.0**-32  # unit of all sums, which are whole numbers, so that their order does not matter
+CHUNK = 4096  # samples made at once
 WELL_WITHIN = 5.0  # standard errors
-FLIPPED = 16  # samples of each level whose walks are flipped coin by coin
+FLIPPED = 16  # samples per level whose walks are flipped coin by coin
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -89,10 +89,10 @@ def mixed(words: np.ndarray) -> np.ndarray:
 
 
 def walks(seed: int, level: int, samples: range, steps: range) -> np.ndarray:
-    """Return where walks of 64 coin flips end, one for each sample and step.
+    """Return the ends of walks of 64 coin flips, one for each sample and step.
 
-    Divided by 8 they have exactly the mean and variance of Brownian motion at time 1, and nearly its distribution.
-    They depend on nothing else than these numbers, so that it does not matter who computes them.
+    Divided by 8 they have exactly the mean and variance of Brownian motion at time 1, and nearly its distribution. They
+    depend only on the arguments, so that any rank can compute them.
     """
     stream = mixed(mixed(np.array([seed], np.uint64)) + np.uint64(level))
     rows = mixed(stream + np.arange(samples.start, samples.stop, dtype=np.uint64))
@@ -115,14 +115,14 @@ def euler(increments: np.ndarray) -> np.ndarray:
 
 
 def differences(level: int, walked: np.ndarray) -> np.ndarray:
-    """Return X of a level without X of the one below, which is linear between its own times, at the level's times."""
+    """Return X of a level minus X of the one below, interpolated linearly to the level's times."""
     increments = walked * (math.sqrt(0.5**level) / 8)
     fine = euler(increments)
     return fine - refined(euler(increments[:, ::2] + increments[:, 1::2])) if level else fine
 
 
 def refined(path: np.ndarray) -> np.ndarray:
-    """Return paths at twice as many times."""
+    """Return paths at twice the number of times."""
     before = np.hstack((np.ones((len(path), 1)), path[:, :-1]))
     return np.stack(((before + path) / 2, path), axis=2).reshape(len(path), -1)
 
@@ -141,7 +141,7 @@ def mean_after(level: int, steps: float) -> float:
 
 
 def mean_of(level: int) -> float:
-    """Return what a level adds to the mean at time 1: E[X_l - X_(l-1)]."""
+    """Return the contribution of a level to the mean at time 1: E[X_l - X_(l-1)]."""
     return mean_after(level, 2**level) - (mean_after(level - 1, 2 ** (level - 1)) if level else 0)
 
 
@@ -157,9 +157,9 @@ def variance_of(level: int) -> float:
 
 
 def kurtosis_of(level: int) -> float:
-    """Return E[(D - E[D])^4] / Var[D]^2 of D = X_l - X_(l-1) at time 1, by the distribution of a walk's end.
+    """Return E[(D - E[D])^4] / Var[D]^2 of D = X_l - X_(l-1) at time 1, from a walk's distribution.
 
-    From level 6 on it changes no more, but for round-off.
+    From level 6 on it is constant up to round-off.
     """
     level = min(level, 6)
     h = 1 / 2**level
@@ -183,14 +183,14 @@ def kurtosis_of(level: int) -> float:
 
 
 class Job(NamedTuple):
-    """Samples that a team makes in one go."""
+    """Samples that a team makes in one portion."""
 
     level: int
     samples: range
 
 
 class Layout:
-    """Who does what: stations have a level, or some, and teams of one size; a few ranks may have nothing to do."""
+    """The distribution of work: stations have levels and teams of one size; ranks may be idle."""
 
     def __init__(self, ranks: int, arguments: argparse.Namespace) -> None:
         self.samples, self.units = arguments.samples, arguments.units
@@ -210,25 +210,25 @@ class Layout:
         return sum(self.samples[level] * 8.0**level for level in self.levels[station]) / self.sizes[station]
 
     def place(self, rank: int) -> Place | None:
-        """Return where a rank works, if it does."""
+        """Return the place of a rank, or None."""
         for station, (first, end) in enumerate(pairwise(self.first)):
             if first <= rank < end:
                 return Place(station, *divmod(rank - first, self.sizes[station]))
         return None
 
     def jobs(self, station: int, team: int) -> Iterator[Job]:
-        """Yield a team's jobs in their order."""
+        """Yield a team's jobs in order."""
         for level in self.levels[station]:
             block = _part(self.samples[level], team, self.teams)
             units = min(self.units, len(block))
             yield from (Job(level, block[each.start : each.stop]) for each in _parts(len(block), units))
 
     def steps(self, place: Place, level: int) -> range:
-        """Return the steps of a level of which a process makes the walks and keeps the sums."""
+        """Return the steps of a level whose walks and sums belong to a process."""
         return _part(2**level, place.part, self.sizes[place.station])
 
     def offsets(self, place: Place) -> dict[int, slice]:
-        """Return where the sums of each level are in an array of all."""
+        """Return the offsets of the levels' sums in a joint array."""
         slices, end = {}, 0
         for level in self.levels[place.station]:
             length = 2 * len(self.steps(place, level))
@@ -237,12 +237,12 @@ class Layout:
         return slices
 
     def keeper(self, rank: int, distance: int = 1) -> int:
-        """Return who gets the sums of a rank; nobody of its team, and a fair way on, for a level may die as a whole."""
+        """Return the keeper of a rank's sums, in a distant team, as a whole level may fail."""
         return (rank + distance * max(self.sizes)) % self.first[-1]
 
 
 class Place(NamedTuple):
-    """A process's place: its part of a team of a station."""
+    """The place of a process: its part of a team of a station."""
 
     station: int
     team: int
@@ -250,7 +250,7 @@ class Place(NamedTuple):
 
 
 def _part(whole: int, number: int, parts: int) -> range:
-    """Return one of so many parts of a range, as equal as can be."""
+    """Return one of several nearly equal parts of a range."""
     return range(whole * number // parts, whole * (number + 1) // parts)
 
 
@@ -262,7 +262,7 @@ def _parts(whole: int, parts: int) -> Iterator[range]:
 
 
 class Sampler:
-    """One process: the sums of its part of its team's samples."""
+    """One process, with the sums of its part of its team's samples."""
 
     def __init__(self, arguments: argparse.Namespace, layout: Layout, place: Place) -> None:
         self.arguments, self.layout, self.place = arguments, layout, place
@@ -271,7 +271,7 @@ class Sampler:
         self.sums = np.zeros(max(each.stop for each in self.offsets.values()), np.int64)
 
     def make(self, team: MPI.Intracomm, job: Job) -> None:
-        """Make samples together with the others of the team."""
+        """Make samples together with the rest of the team."""
         own = self.layout.steps(self.place, job.level)
         made = walks(self.arguments.seed, job.level, job.samples, own)
         finest = len(self.layout.samples) - 1
@@ -286,10 +286,10 @@ class Sampler:
 
 
 class Copies:
-    """The sums of this process on their way to its keeper, and those of the process whose keeper it is.
+    """The sums of this process in flight to its keeper, and those that it keeps for another.
 
-    All of it goes over a communicator of its own, which nobody revokes: those who have found a failure do not disturb
-    those who still work.
+    They travel on a separate communicator that is never revoked: ranks that have found a failure do not disturb ranks
+    that are still working.
     """
 
     def __init__(self, mail: MPI.Intracomm, layout: Layout) -> None:
@@ -302,18 +302,18 @@ class Copies:
         size = 1 + max(each.stop for each in layout.offsets(self.place).values())
         jobs = layout.jobs(self.place.station, self.place.team) if self.source != MPI.UNDEFINED else ()
         letters = [np.zeros(size, np.int64) for _ in jobs]
-        # All receives are posted now: from who is known to have died, none can be posted for what it has sent before.
+        # All receives are posted now, because none can be posted for messages of a rank known to have failed.
         self.coming = [(recovery.attempt(mail.Irecv, letter, self.source)[0], letter) for letter in letters]
 
     def send(self, done: int, sums: np.ndarray) -> None:
-        """Give the keeper the sums of so many jobs."""
+        """Send the keeper the sums of a number of jobs."""
         if self.keeper != MPI.UNDEFINED:
             letter = np.concatenate(([done], sums))
             request, _ = recovery.attempt(self.mail.Isend, letter, self.keeper)
             self.sent.append((request, letter))
 
     def take(self) -> None:
-        """Take the copies that have come, of which the last two count."""
+        """Receive the available copies, of which the last two count."""
         while self.coming:
             request, letter = self.coming[0]
             come, well = recovery.attempt(request.Test) if request else (None, False)
@@ -327,12 +327,12 @@ class Copies:
 
 
 def last_two(states: dict[int, np.ndarray], done: int, sums: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the sums after some job and after the one before: processes of a team may be a job apart when it stops."""
+    """Return the sums after the last two jobs: a team may stop with ranks one job apart."""
     return {done: sums, **{jobs: each for jobs, each in states.items() if jobs == done - 1}}
 
 
 class Survivor:
-    """A process that goes on whoever fails: it samples as long as its team lives, and brings home what there is."""
+    """A process that samples while its team survives, and reports its sums."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -342,12 +342,12 @@ class Survivor:
         self.copies: Copies | None = None
 
     def divide(self, comm: MPI.Intracomm) -> tuple[MPI.Intracomm, MPI.Intracomm]:
-        """Return the team's communicator, and one for copies."""
+        """Return the communicator of the team, and one for copies."""
         first = MPI.COMM_WORLD.rank - (self.place.part if self.place else 0)
         return comm.Split(first, comm.rank), comm.Dup()
 
     def sample(self, team: MPI.Intracomm, mail: MPI.Intracomm) -> None:
-        """Make the team's samples; if one of it fails, the others wake each other and stop."""
+        """Make the team's samples; after a failure, its members wake each other and stop."""
         if not self.place:
             return
         sampler = Sampler(self.arguments, self.layout, self.place)
@@ -365,7 +365,7 @@ class Survivor:
                 self.copies.take()
 
     def collect(self, comm: MPI.Intracomm) -> tuple[list[str], bool]:
-        """Bring all sums to the roots of their levels, from there to rank 0, and what comes of them to all."""
+        """Send all sums to the roots of their levels, from there to rank 0, and the result to all."""
         comm.Barrier()
         parcels = self.parcels()
         roots, counts = self.elected(comm, parcels)
@@ -384,7 +384,7 @@ class Survivor:
         return found
 
     def parcels(self) -> dict[int, list[tuple[int, int, dict[int, np.ndarray]]]]:
-        """Return, for the root of each station, the sums of its teams that are here: the team, the part, the sums."""
+        """Return the local sums for the root of each station: team, part, sums."""
         owned = [(self.place, self.states)] if self.place else []
         if self.copies:
             self.copies.take()
@@ -395,7 +395,7 @@ class Survivor:
         return parcels
 
     def elected(self, comm: MPI.Intracomm, stations: Iterable[int]) -> tuple[dict[int, int], np.ndarray]:
-        """Elect the lowest living process of each station, or else the lowest that has copies; count those who send."""
+        """Elect the lowest survivor of each station, or the lowest with copies; count the senders."""
         candidates = np.full(len(self.layout.sizes), 2 * comm.size)
         senders = np.zeros(len(candidates), np.int64)
         for station in stations:
@@ -408,14 +408,14 @@ class Survivor:
 
 
 class Summed(NamedTuple):
-    """What is there of a station: sums of each level, and how many jobs of each team are in them."""
+    """The sums of a station by level, with the number of jobs of each team in them."""
 
     sums: dict[int, np.ndarray]
     jobs: dict[int, int]
 
 
 def summed(layout: Layout, station: int, parcels: Iterable[tuple[int, int, dict[int, np.ndarray]]]) -> Summed:
-    """Add up the sums of all teams of which every part is there, each with as many jobs as all of its parts have."""
+    """Add up the sums of complete teams, each with the number of jobs that all its parts have."""
     teams: dict[int, list[dict[int, np.ndarray]]] = {}
     for team, part, states in parcels:
         teams.setdefault(team, [{} for _ in range(layout.sizes[station])])[part].update(states)
@@ -433,11 +433,11 @@ def summed(layout: Layout, station: int, parcels: Iterable[tuple[int, int, dict[
     return Summed(sums, jobs)
 
 
-# ------------------------------------------------------------------------------------------------------------- judging
+# ---------------------------------------------------------------------------------------------------------- validation
 
 
 def judged(arguments: argparse.Namespace, layout: Layout, stations: dict[int, Summed]) -> tuple[list[str], bool] | None:
-    """Return what to print and whether it is right, or None if there are no samples."""
+    """Return the lines to print and True if right, or None if there are no samples."""
     lines, right, spread, known, tails, path = [], True, 0.0, 0.0, 0.0, np.zeros(2)
     present = {level: station for station in stations for level in layout.levels[station]}
     for level, wanted in enumerate(layout.samples):
@@ -472,7 +472,7 @@ def judged(arguments: argparse.Namespace, layout: Layout, stations: dict[int, Su
 
 
 def _jobs_done(layout: Layout, level: int, station: int, found: Summed) -> list[range]:
-    """Return the samples of a level that are said to be in the sums."""
+    """Return the samples of a level that the sums claim to contain."""
     return [
         job.samples
         for team, count in found.jobs.items()
@@ -482,7 +482,7 @@ def _jobs_done(layout: Layout, level: int, station: int, found: Summed) -> list[
 
 
 def chunks(seed: int, level: int, done: Iterable[range]) -> Iterator[np.ndarray]:
-    """Yield the differences of some samples, made by one process."""
+    """Yield the differences of some samples, recomputed by one process."""
     for samples in done:
         for start in range(samples.start, samples.stop, CHUNK):
             part = range(start, min(start + CHUNK, samples.stop))
@@ -490,12 +490,12 @@ def chunks(seed: int, level: int, done: Iterable[range]) -> Iterator[np.ndarray]
 
 
 def serial(seed: int, level: int, done: Iterable[range]) -> np.ndarray:
-    """Return the sums of some samples, made by one process."""
+    """Return the sums of some samples, recomputed by one process."""
     return sum((in_units(each) for each in chunks(seed, level, done)), np.zeros((2, 2**level), np.int64))
 
 
 def ends_are_right(seed: int, level: int, done: Iterable[range], sums: np.ndarray) -> bool:
-    """Judge sums at time 1 and of squares by products, and some of the walks flip by flip."""
+    """Check sums at time 1 and of squares by products, and some walks flip by flip."""
     found, count, steps = np.zeros(2), 0, range(2**level)
     for samples in done:
         for start in range(samples.start, samples.stop, CHUNK):
@@ -515,7 +515,7 @@ def ends_are_right(seed: int, level: int, done: Iterable[range], sums: np.ndarra
 
 
 def flipped(seed: int, level: int, sample: int, step: int) -> int:
-    """Return where one walk ends, by whole numbers."""
+    """Return the end of one walk, in whole numbers."""
 
     def mixed(word: int) -> int:
         word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
@@ -526,7 +526,7 @@ def flipped(seed: int, level: int, sample: int, step: int) -> int:
 
 
 def moments_are_right(level: int, count: int, mean: float, square: float) -> bool:
-    """Judge a mean and a mean of squares at time 1 by closed forms, within what so many samples can say."""
+    """Check means of values and squares at time 1 against closed forms."""
     exact, expected, spread = mean_of(level), variance_of(level), kurtosis_of(level) - 1
     wrong = abs(square - 2 * mean * exact + exact**2 - expected) / expected
     few = WELL_WITHIN * math.sqrt(spread / count) + WELL_WITHIN**2 * spread / count
@@ -535,12 +535,12 @@ def moments_are_right(level: int, count: int, mean: float, square: float) -> boo
 
 
 def tail(level: int, count: int) -> float:
-    """Return how much further off a mean of few samples may be, which is not normal: the term of Bernstein's bound."""
+    """Return the additional tolerance for a mean of few samples: the term of Bernstein's bound."""
     return WELL_WITHIN**2 / 2 * math.sqrt(variance_of(level) * max(0.0, kurtosis_of(level) / 3 - 1)) / count
 
 
 def main() -> None:
-    """Sample, go on whoever fails, and estimate the mean from what is left."""
+    """Sample, continue after failures, and estimate the mean from the remaining samples."""
     arguments = parse_arguments()
     survivor = Survivor(arguments)
     (team, mail), comm = recovery.until_agreed(MPI.COMM_WORLD, survivor.divide, recovery.shrink)

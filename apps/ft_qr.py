@@ -1,24 +1,23 @@
-"""QR: sums of columns go through a factorisation with the matrix, and give back what a process takes along.
+"""QR factorisation with checksums that restore the data of a failed process.
 
-A matrix is factorised by Householder's reflections, in blocks of columns that lie on the ranks in turn.  For each
-group of blocks, one from each rank, there is a block that is their sum.  A reflection of the columns reflects the sum,
-too: after each panel it still is the sum, of finished and unfinished columns alike.  So when a process dies, a new one
-takes its rank, and each of its blocks is the sum of its group less the others.  There are two sums of each group, on
-two ranks, for one of them may be the dead one, which also has a block of that group; in the second one each rank's
-block has a weight of its own.  The reflections of a panel, which no sum protects, lie with the right neighbour, too,
-who has got them anyway.  Everybody goes back to the panel that all had begun, and goes on.  Two processes that die
-together take two blocks of each group along: those are lost.  With `--recovery buddy` a neighbour has copies of
-everything, as of each panel.
+A matrix is factorised by Householder reflections, in blocks of columns distributed cyclically over the ranks. For each
+group of blocks, one from each rank, there is a block that is their sum. A reflection of the columns reflects the sum,
+too: after each panel it still is the sum, of finished and unfinished columns alike. So when a process fails, a new one
+replaces it, and each of its blocks is the sum of its group minus the others. Each group has two sums, on two ranks,
+because the failed rank may hold one of them and also has a block of that group; in the second one each rank's block has
+a different weight. The reflections of a panel, which no sum protects, are also on the right neighbour, which has
+received them anyway. All ranks go back to the last panel that all had begun, and continue. Two processes that fail
+together lose two blocks of each group. With `--recovery buddy` a neighbour has copies of everything, as of each panel.
 
-When a bit flips in memory nobody dies, but both sums are off: by the same row of the same column, and by numbers whose
-ratio is the weight of one rank.  So before each panel it is known which element has changed (Huang and Abraham, IEEE
-Transactions on Computers C-33, 1984), and it is made anew from the first sum, like the column of it that a reflection
-has spread it to.  If only one of the two sums is off, that is what has changed.
+When a bit flips in memory no process fails, but both sums are off, in the same row of the same column, and the ratio of
+the differences is the weight of one rank. So the changed element is identified before each panel (Huang and Abraham,
+IEEE Transactions on Computers C-33, 1984). It is recomputed from the first sum, as is the whole column if a reflection
+has spread the error. If only one of the two sums is off, the sum itself has changed.
 
 This is algorithm-based fault tolerance as in FTLA (Innovative Computing Laboratory, University of Tennessee: Du,
-Bouteiller, Bosilca, Herault, Dongarra, PPoPP 2012), of which the ULFM tutorials of 2014 say that "FTQR returns an
-error to the app, app calls new BLACS repair constructs (spawn new processes with MPI_COMM_SPAWN), and re-enters FTQR
-to resume".  The arithmetic, the sums and the recovery are real; the two-dimensional layout of ScaLAPACK is reduced to
+Bouteiller, Bosilca, Herault, Dongarra, PPoPP 2012), of which the ULFM tutorials of 2014 say that "FTQR returns an error
+to the app, app calls new BLACS repair constructs (spawn new processes with MPI_COMM_SPAWN), and re-enters FTQR to
+resume". The arithmetic, the sums and the recovery are real; the two-dimensional layout of ScaLAPACK is reduced to
 columns.
 
     xsim run -n 8 ft_qr.py --die 3@5
@@ -26,8 +25,8 @@ columns.
     xsim run -n 8 --fail "flip:array,rank=2,at=1ms,array=block2,bit=1400" ft_qr.py
     mpirun --with-ft ulfm -n 8 python ft_qr.py --die 3@5
 
-Judge: after each panel the sums are sums to 1e-13 of the matrix; each block that is given back is that which the
-reflections so far make of the matrix, to 1e-13; in the end A is Q R, and Q has orthogonal columns, to 1e-14 n.
+Validation: after each panel the sums hold to 1e-13 of the matrix; each restored block equals the matrix after the
+reflections so far, to 1e-13; in the end A is Q R, and Q has orthogonal columns, to 1e-14 n.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ try:
 except ImportError:
 
     def expose(name: str, array: np.ndarray) -> None:
-        """Do nothing: only where the program is simulated are there soft errors on demand."""
+        """Do nothing: only a simulated program has injected soft errors."""
 
 
 PANELS, GUARDS = 1, 2
 EXACT = 1e-13
-UNSEEN = -1.0  # no such thing has been looked at
+UNSEEN = -1.0  # not checked
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -71,12 +70,12 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def entries(size: int, block: int, width: int) -> np.ndarray:
-    """Return a block of columns of the matrix: numbers from -1 to 1 without a pattern, which anybody can make again."""
+    """Return a block of columns of the matrix: reproducible pseudo-random numbers in [-1, 1]."""
     return np.random.default_rng([size, block]).uniform(-1, 1, (size, width))
 
 
 def reflections(columns: np.ndarray, begin: int) -> np.ndarray:
-    """Return the reflections that make columns triangular from a row on: V, and below it T, with Q = I - V T V'."""
+    """Return the reflections that triangularise columns from a row on: V over T, Q = I - V T V'."""
     size, width = columns.shape
     work, both = columns.copy(), np.zeros((size + width, width))
     vectors, factor = both[:size], both[size:]
@@ -94,22 +93,22 @@ def reflections(columns: np.ndarray, begin: int) -> np.ndarray:
 def reflected(columns: np.ndarray, panel: np.ndarray, *, back: bool = False) -> np.ndarray:
     """Return Q' times some columns, or Q times them."""
     vectors, factor = panel[: len(columns)], panel[len(columns) :]
-    with np.errstate(over="ignore", invalid="ignore"):  # of what a soft error has made of a number
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers changed by soft errors
         return columns - vectors @ ((factor if back else factor.T) @ (vectors.T @ columns))
 
 
 class State(NamedTuple):
-    """A rank's share of the matrix when some panels are done; what is changed is made anew."""
+    """A rank's share of the matrix after some panels; changes create a new state."""
 
     blocks: dict[int, np.ndarray]
     sums: dict[int, np.ndarray]
     panels: dict[int, np.ndarray]
     """The reflections of the rank's own panels."""
     guarded: dict[int, np.ndarray]
-    """The reflections of its left neighbour's."""
+    """The reflections of its left neighbour's panels."""
 
     def plausible(self, size: int) -> State:
-        """Return a copy with zeros for numbers that no matrix of so many rows can have, or that are none."""
+        """Return a copy with zeros for values that are impossible for this matrix, or not numbers."""
 
         def limited(columns: dict[int, np.ndarray], most: float) -> dict[int, np.ndarray]:
             return {at: np.where(np.abs(each) <= most, each, 0.0) for at, each in columns.items()}
@@ -131,7 +130,7 @@ class Factorisation:
         self.start()
 
     def start(self) -> None:
-        """Begin with the matrix, and the sums of its blocks."""
+        """Start from the matrix and the sums of its blocks."""
         told, ranks = self.told, self.ranks
         self.panel, self.worst = 0, UNSEEN
         blocks = {block: self.original(block) for block in range(self.rank, self.count, ranks)}
@@ -144,12 +143,12 @@ class Factorisation:
 
     @property
     def weights(self) -> np.ndarray:
-        """What each rank's block counts in the two sums of a group, shape (2, ranks)."""
+        """The weights of the ranks' blocks in the two sums of a group, shape (2, ranks)."""
         return np.array([np.ones(self.ranks), 1 + np.arange(self.ranks) / self.ranks])
 
     @property
     def state(self) -> State:
-        """What this rank has; soft errors may hit its blocks and sums."""
+        """The state of this rank; soft errors may hit its blocks and sums."""
         return self._state
 
     @state.setter
@@ -160,11 +159,11 @@ class Factorisation:
                 expose(f"{name}{at}", each)
 
     def original(self, block: int) -> np.ndarray:
-        """Return a block of the matrix itself."""
+        """Return a block of the initial matrix."""
         return entries(self.size, block, self.told.block)
 
     def compute(self, comm: MPI.Intracomm) -> Residuals:
-        """Factorise from the panel on that is next, and judge what has come of it."""
+        """Factorise from the next panel on, and check the result."""
         while self.panel < min(self.count, self.told.panels):
             self.copies.save(comm, self.panel, self.state)
             recovery.die_at(self.told.die, self.panel)
@@ -174,7 +173,7 @@ class Factorisation:
         return self.residuals(comm)
 
     def advance(self, comm: MPI.Intracomm) -> None:
-        """Factorise a panel, and reflect all columns that come after it, and the sums."""
+        """Factorise a panel, and reflect all following columns and the sums."""
         told, state, panel, owner = self.told, self.state, self.panel, self.panel % self.ranks
         made = np.empty((self.size + told.block, told.block))
         if self.rank == owner:
@@ -189,10 +188,10 @@ class Factorisation:
         if told.work:
             time.sleep(told.work * (sum(at >= panel for at in blocks) + len(sums)))
 
-    # ------------------------------------------------------------------------------------------------------- judging
+    # -------------------------------------------------------------------------------------------------------- checks
 
     def unbalanced(self, comm: MPI.Intracomm, state: State) -> np.ndarray:
-        """Return on rank 0 how far the sums are from being sums, shape (2, groups, size, block)."""
+        """Return on rank 0 the deviation of the sums, shape (2, groups, size, block)."""
         mine = np.zeros((2, self.told.groups, self.size, self.told.block))
         for block, columns in state.blocks.items():
             mine[:, block // self.ranks] += np.multiply.outer(self.weights[:, self.rank], columns)
@@ -203,10 +202,10 @@ class Factorisation:
         return wrong
 
     def check(self, comm: MPI.Intracomm) -> None:
-        """See whether the sums are sums; what a soft error has changed is made anew, if the sums say where it is.
+        """Check the sums, and correct a soft error if they locate it.
 
-        Rank 0 decides, for soft errors hit messages, too, and then not all would find the same.  What is looked at are
-        copies, with which all go on: whatever changes meanwhile has changed in vain.
+        Rank 0 decides, because soft errors hit messages, too, and ranks might disagree. The check is on copies, with
+        which all ranks continue; a change of the originals meanwhile has no effect.
         """
         if not self.summed or self.told.no_check:
             return
@@ -216,17 +215,17 @@ class Factorisation:
         if found:
             for column in found:
                 self.put(state, column, np.zeros(self.size))
-            missing = self.unbalanced(comm, state)  # with nothing of the old numbers, which may have been huge
+            missing = self.unbalanced(comm, state)  # without the old numbers, which may have been huge
             for column, values in comm.bcast([(each, each.values(missing)) for each in found]):
                 self.put(state, column, values)
                 self.flips.append(column.told(self))
             worst = comm.bcast(float(np.abs(self.unbalanced(comm, state)).max()))
         self.state, self.worst = state, max(self.worst, worst / self.norm)
         if self.panel in self.copies.kept:
-            self.copies.kept[self.panel] = state  # who goes back goes back to this
+            self.copies.kept[self.panel] = state  # a rollback returns to this state
 
     def put(self, state: State, place: Column, values: np.ndarray) -> None:
-        """Give a column of a block or sum other values, where it is."""
+        """Replace the values of a column of a block or sum."""
         group, rank, copy = place.group, place.rank, place.copy
         if rank == self.rank:
             state.blocks[group * self.ranks + rank][:, place.column] = values
@@ -235,11 +234,11 @@ class Factorisation:
 
     @property
     def norm(self) -> float:
-        """The norm of the matrix, as that of its mean square is known."""
+        """The norm of the matrix, from the known mean square of its elements."""
         return self.size / np.sqrt(3)
 
     def residuals(self, comm: MPI.Intracomm) -> Residuals:
-        """Apply the reflections to R, which is to give A, and to the unit matrix, forth and back."""
+        """Apply the reflections to R, to compare with A, and to the unit matrix, forth and back."""
         own, width = sorted(self.state.blocks), self.told.block
         blocks, size = self.state.blocks, self.size
         results = [np.triu(blocks[each], -each * width if each < self.panel else -size) for each in own]
@@ -260,16 +259,16 @@ class Factorisation:
         return Residuals(*all_worst.tolist())
 
     def shared(self, comm: MPI.Intracomm, panel: int) -> np.ndarray:
-        """Return the reflections of a panel, which one rank has."""
+        """Return the reflections of a panel from the rank that has them."""
         made = self.state.panels.get(panel, np.empty((self.size + self.told.block, self.told.block)))
         comm.Bcast(made, root=panel % self.ranks)
         return made
 
 
 class Residuals(NamedTuple):
-    """How wrong everything is at most: the product, the columns of Q, the sums, the blocks that were given back.
+    """The largest errors: of the product, the columns of Q, the sums, and the restored blocks.
 
-    It is `UNSEEN` where there was none, or none has been looked at.
+    `UNSEEN` stands for none, or none checked.
     """
 
     product: float
@@ -279,30 +278,30 @@ class Residuals(NamedTuple):
 
 
 def holders(group: int, ranks: int) -> tuple[int, int]:
-    """Return the two ranks that have the sums of a group."""
+    """Return the two ranks with the sums of a group."""
     return 2 * group % ranks, (2 * group + 1) % ranks
 
 
 class Column(NamedTuple):
-    """A column in which something has changed."""
+    """A column with an error."""
 
     group: int
     column: int
-    """Which of a block's."""
+    """Index of the column in its block."""
     rank: int | None
-    """Whose block of the group it is in; None: it is in a sum."""
+    """Rank of its block in the group; None: it is in a sum."""
     copy: int | None
-    """In which of the group's sums."""
+    """Index of the group's sum."""
     rows: tuple[int, int]
-    """The first and the last one that is off."""
+    """The first and the last wrong row."""
 
     def values(self, missing: np.ndarray) -> np.ndarray:
-        """Return what has to be there, given how far sums without it are from being sums."""
+        """Return the correct values, from the deviation of the sums without them."""
         values = missing[self.copy or 0, self.group, :, self.column]
         return values if self.rank is None else -values
 
     def told(self, work: Factorisation) -> str:
-        """Say where it is."""
+        """Return the location as text."""
         first, last = self.rows
         where = f"row {first}" if first == last else f"rows {first} to {last}"
         if self.rank is None:
@@ -313,16 +312,16 @@ class Column(NamedTuple):
 
 
 def located(wrong: np.ndarray, weights: np.ndarray, least: float) -> list[Column]:
-    """Return where something has changed, of which all sums say where it is.
+    """Return the errors located by all sums that are off.
 
     Parameters
     ----------
     wrong : ndarray, shape (2, groups, size, block)
-        How far the sums are from being sums.
+        Deviation of the sums.
     weights : ndarray, shape (ranks,)
-        What the ranks' blocks count in the second sum; in the first one it is 1.
+        Weights of the ranks' blocks in the second sum; in the first one they are 1.
     least : float
-        What is no more than round-off.
+        Bound on the round-off.
     """
     found = []
     off = np.abs(wrong) > least
@@ -335,7 +334,7 @@ def located(wrong: np.ndarray, weights: np.ndarray, least: float) -> list[Column
         else:
             rank = int(np.abs(weights - first @ second / (first @ first)).argmin())
             if np.abs(second - weights[rank] * first).max() > least + 1e-9 * np.abs(first).max():
-                continue  # more than one of the group has changed
+                continue  # more than one error in the group
         found.append(Column(int(group), int(column), rank, copy, (int(rows[0]), int(rows[-1]))))
     return found
 
@@ -344,13 +343,13 @@ def located(wrong: np.ndarray, weights: np.ndarray, least: float) -> list[Column
 
 
 class Recovery:
-    """What becomes of a share of the matrix when a process has been replaced."""
+    """Recovery of a share of the matrix after the replacement of a process."""
 
     def __init__(self, work: Factorisation) -> None:
         self.work = work
 
     def restore(self, comm: MPI.Intracomm) -> None:
-        """Go back to the last panel that all have begun, and give the new process what the dead one had."""
+        """Go back to the last panel that all have begun, and restore the data of the failed rank."""
         work = self.work
         if isinstance(work.copies, recovery.Buddies):
             there = np.ones(comm.size, np.bool_)
@@ -370,7 +369,7 @@ class Recovery:
             self.replay(comm, loser, panel)
 
     def rebuilt(self, comm: MPI.Intracomm, panel: int, losers: list[int]) -> State:
-        """Return this rank's share at a panel, its own or what the others make of it."""
+        """Return this rank's share at a panel, its own or one restored by the others."""
         work = self.work
         if len(losers) > 1:
             raise recovery.Lost(f"the blocks of ranks {losers}: a sum gives back only one")
@@ -381,13 +380,13 @@ class Recovery:
         return state
 
     def given_back(self, comm: MPI.Intracomm, loser: int, state: State | None) -> State:
-        """Give a new process its blocks, its sums, its panels, and those that it guards."""
+        """Send a new process its blocks, its sums, its panels, and those that it guards."""
         work, me = self.work, self.work.rank
         right, left = (loser + 1) % work.ranks, (loser - 1) % work.ranks
         blocks, sums = {}, {}
         for group in range(work.told.groups):
             held = holders(group, work.ranks)
-            copy = int(held[0] == loser)  # of the sum that is left
+            copy = int(held[0] == loser)  # of the remaining sum
             mine, whole = np.zeros((2, work.size, work.told.block))
             if me != loser:
                 mine -= work.weights[copy, me] * state.blocks[group * work.ranks + me]
@@ -408,7 +407,7 @@ class Recovery:
         return State(blocks, sums, comm.recv(source=right, tag=PANELS), comm.recv(source=left, tag=GUARDS))
 
     def replay(self, comm: MPI.Intracomm, loser: int, panel: int) -> None:
-        """Compare what was given back with what the reflections so far make of the matrix."""
+        """Compare the restored data with the matrix after the reflections so far."""
         work, wrong = self.work, 0.0
         again, blocks = {block: work.original(block) for block in work.state.blocks}, work.state.blocks
         for before in range(panel):
@@ -421,11 +420,11 @@ class Recovery:
         work.recovered = max(work.recovered, wrong)
 
 
-# ----------------------------------------------------------------------------------------------------------- the judge
+# ---------------------------------------------------------------------------------------------------------------- main
 
 
 def main() -> None:
-    """Factorise, and let a sum give back what a dead process had."""
+    """Factorise, and restore the data of failed processes from sums."""
     comm = recovery.joined()
     told = parse_arguments()
     work = Factorisation(told, comm.rank, comm.size)

@@ -1,20 +1,20 @@
-"""Replace: who dies is replaced by a new process, whenever that is, and the ranks stay what they were.
+"""Replace: every failed process is replaced by a new one with the same rank, at any time.
 
-Heat spreads around a ring of rods, one a rank.  Every few steps each rank gives its rod to its neighbour, as a
-checkpoint in memory.  When processes fail, the survivors revoke the communicator, shrink it, spawn as many processes as
-are missing, merge with them, and put all in the old order: the new processes take the ranks of the dead, get their
-rods from the neighbours, and everybody goes back to the last checkpoint of which every rod is somewhere.
+Heat spreads around a ring of rods, one per rank. Every few steps each rank sends its rod to its neighbour, as a
+checkpoint in memory. When processes fail, the survivors revoke the communicator, shrink it, spawn the missing
+processes, merge with them, and restore the old order. The new processes take the ranks of the failed ones and receive
+their rods from the neighbours. All go back to the last checkpoint with a copy of every rod.
 
-More may fail during all that.  An attempt that does not get through at all ends at all: the survivors begin it anew
-from the last communicator that all had, and the new processes of the attempt kill themselves, which makes them
-failures like any other.  So the last line is the same with failures and without.  Where a rank and the neighbour
-with its copy are gone at the same time, the program says whose data are lost, and aborts.
+Further processes may fail meanwhile. An unsuccessful attempt ends completely: the survivors begin again from the last
+communicator that all had, and the new processes of the attempt kill themselves, which makes them ordinary failures. So
+the last line is the same with failures and without. If a rank and the neighbour with its copy fail at the same time,
+the program reports the lost data and aborts.
 
     xsim run -n 6 ft_replace.py
     xsim run -n 6 --fail "rank=2 before its 20th Sendrecv" --fail "rank=4 before its 1st Merge" ft_replace.py
     mpirun --with-ft ulfm -n 6 python ft_replace.py --die 2@20
 
-(Open MPI 5 may print the last line and hang in MPI_Finalize, where processes have been replaced more than once.)
+(Open MPI 5 may print the last line and hang in MPI_Finalize after several replacements.)
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 class Ring:
-    """One rank's rod, and checkpoints of it at the right neighbour."""
+    """One rank's rod, and checkpoints of it on the right neighbour."""
 
     def __init__(self, arguments: argparse.Namespace, rank: int) -> None:
         self.arguments = arguments
@@ -48,13 +48,13 @@ class Ring:
         self.start(rank)
 
     def start(self, rank: int) -> None:
-        """Begin at step 0, with a hot cell on rank 0."""
+        """Start at step 0, with a hot cell on rank 0."""
         self.step, self.rod = 0, np.zeros(self.arguments.cells)
         if rank == 0:
             self.rod[0] = 1000.0
 
     def compute(self, comm: MPI.Intracomm) -> list[np.ndarray]:
-        """Compute all steps from here on, and return all rods."""
+        """Compute all remaining steps, and return all rods."""
         while self.step < self.arguments.steps:
             if self.step % self.arguments.every == 0:
                 self.buddies.save(comm, self.step, self.rod.copy())
@@ -74,7 +74,7 @@ class Ring:
     # --------------------------------------------------------------------------------------------------------- recovery
 
     def restore(self, comm: MPI.Intracomm) -> None:
-        """Go back to the last checkpoint of which every rod is somewhere, or to the beginning."""
+        """Go back to the last checkpoint with a copy of every rod, or to the beginning."""
         saved = self.buddies.restore(comm)
         if saved is None:
             self.start(comm.rank)
@@ -83,7 +83,7 @@ class Ring:
 
 
 def replaced(comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Replace the dead, and say who they were."""
+    """Replace the failed ranks, and print them."""
     repaired = recovery.replace(comm)
     dead = recovery.known_dead(comm)
     if comm.rank == min({*range(comm.size)}.difference(dead)):
@@ -104,7 +104,7 @@ def serial(ranks: int, steps: int, cells: int) -> np.ndarray:
 
 
 def main() -> None:
-    """Compute, and let nobody's death change what comes out."""
+    """Compute, with the same result under any failures."""
     arguments = parse_arguments()
     comm = recovery.joined()
     ring = Ring(arguments, comm.rank)

@@ -1,24 +1,24 @@
-"""Respawn: what it takes to replace a process, in five phases, again and again.
+"""Respawn: the cost of replacing a process, repeatedly, in five phases.
 
-Each iteration begins with a death, and ends when there are as many processes as before:
+Each iteration begins with a failure, and ends with the initial number of processes:
 
-    Detection   all but the victim are in a Barrier, which ends with an error
-    Revoke      who has seen the error revokes the communicator
-    Shrink      the survivors make one of their own
-    Spawn       they start a new process, and agree that it is there
-    Merge       all become one communicator, and agree that they are
+    Detection   all except the victim are in a Barrier, which ends with an error
+    Revoke      ranks with the error revoke the communicator
+    Shrink      the survivors create their own
+    Spawn       they start a new process, and agree on its success
+    Merge       all form one communicator, and agree on its success
 
 This is the synthetic benchmark of Bland, Bouteiller, Herault, Bosilca and Dongarra (Post-failure recovery of MPI
-communication capability, IJHPCA 2013).  A phase ends when the last process is through with it; so the five add up to
-the iteration.  The victim is the last of the first processes, so that after as many iterations as there are others
-(--iterations 0) one of the first is left.
+communication capability, IJHPCA 2013). A phase ends when the last process has finished it, so the five add up to the
+iteration. The victim is the last of the initial processes. With one iteration per other process (--iterations 0) one of
+the initial processes is left.
 
     xsim run -n 8 ft_respawn.py
     mpirun --with-ft ulfm -n 8 python ft_respawn.py
 
 (Open MPI 5 may print the last line and hang in MPI_Finalize.)
 
-With --wait chain each rank waits for a message of the next one in place of the Barrier: one rank sees the failure, and
+With --wait chain each rank waits for a message of the next one instead of the Barrier: one rank sees the failure, and
 the revocation has to wake the others.
 """
 
@@ -56,7 +56,7 @@ def now() -> int:
 
 
 def begin_together(comm: MPI.Intracomm, pause: float) -> int:
-    """Wait until a time that all have agreed on, and return it."""
+    """Wait until a common time, and return it."""
     mine, latest = np.array([now()]), np.zeros(1, int)
     comm.Allreduce(mine, latest, op=MPI.MAX)
     begin = int(latest[0]) + round(pause * PICOSECONDS)
@@ -65,7 +65,7 @@ def begin_together(comm: MPI.Intracomm, pause: float) -> int:
 
 
 def wait_for_failure(comm: MPI.Intracomm, way: str) -> bool:
-    """Wait in what the failure is to end; return whether this rank has seen it, or only that somebody has."""
+    """Wait until the failure interrupts; return True if this rank has seen it, not a revocation."""
     try:
         if way == "barrier":
             comm.Barrier()
@@ -77,7 +77,7 @@ def wait_for_failure(comm: MPI.Intracomm, way: str) -> bool:
 
 
 def repair(comm: MPI.Intracomm, way: str, done: int) -> tuple[MPI.Intracomm, list[int]]:
-    """Get over one failure; return the new communicator, and when this rank was through with each phase."""
+    """Recover from one failure; return the new communicator, and when this rank ended each phase."""
     times = [0] * len(PHASES)
     if wait_for_failure(comm, way):
         times[0] = now()
@@ -96,7 +96,7 @@ def repair(comm: MPI.Intracomm, way: str, done: int) -> tuple[MPI.Intracomm, lis
 
 
 def main() -> None:
-    """Die and be replaced."""
+    """Fail and be replaced, repeatedly."""
     arguments = parse_arguments()
     parent = MPI.Comm.Get_parent()
     is_first, done = parent == MPI.COMM_NULL, arguments.done

@@ -1,13 +1,13 @@
-"""Revoke and shrink: what it costs to go on after a process has failed.
+"""Revoke and shrink: the cost of continuing after a process failure.
 
-The synthetic benchmark of the xSim papers.  All ranks of a duplicate of COMM_WORLD add up an integer with Reduce, and
-meet in a Barrier, because a rank may not notice a failure during its part of the Reduce.  One rank, the victim, dies
-before the Reduce.  Whoever sees an error revokes the communicator, so that nobody waits for ever, and all survivors
-shrink it and start the Reduce and the Barrier again.  Without a failure no function of ULFM is called at all.
+The synthetic benchmark of the xSim papers. All ranks of a duplicate of COMM_WORLD add up an integer with Reduce, and
+meet in a Barrier, because a rank may not notice a failure during its part of the Reduce. One rank, the victim, fails
+before the Reduce. Any rank that sees an error revokes the communicator, so that no rank waits forever. All survivors
+shrink it and start the Reduce and the Barrier again. Without a failure no function of ULFM is called.
 
-The victim kills itself (--victim); or a simulator kills a rank, and then the program is not told of a victim.  The
-failure has to come after Dup and before the first survivor leaves the Barrier, for then that one goes home, and nobody
-can shrink with it.  A program that is to survive failures at any time ends with Agree, as simplemd.py does.
+The victim kills itself (--victim); or a simulator kills a rank, and the program gets no victim. The failure must come
+after Dup and before the first survivor leaves the Barrier, because that one exits, and the others cannot shrink without
+it. A program that must survive failures at any time ends with Agree, as simplemd.py does.
 
 Run it for real, and simulated:
 
@@ -41,7 +41,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def victim_of(arguments: argparse.Namespace, size: int) -> int:
-    """Return the rank that is to die, or -1; complain about arguments that make no sense."""
+    """Return the rank to kill, or -1; reject invalid arguments."""
     victim = -1 if arguments.victim == "none" else int(arguments.victim) if arguments.victim.isdecimal() else size
     if victim >= size:
         raise ValueError(f"--victim {arguments.victim}: neither none nor one of the ranks 0 to {size - 1}")
@@ -68,12 +68,12 @@ def attempt(comm: MPI.Comm, integers: int, marks: list[float]) -> np.ndarray:
 
 
 def recover(comm: MPI.Comm, error: MPI.Exception, marks: list[float]) -> MPI.Comm:
-    """Revoke `comm` and return it without the processes that failed."""
+    """Revoke `comm` and return it without the failed processes."""
     comm.Revoke()
     marks.append(MPI.Wtime())
     smaller = comm.Shrink()
     marks.append(MPI.Wtime())
-    # Some MPI reports a failure as an error of another class; but where nobody is missing there was no failure.
+    # Some MPI reports a failure as an error of another class; but if no rank is missing there was no failure.
     if smaller.size == comm.size:
         raise error
     smaller.Set_errhandler(MPI.ERRORS_RETURN)
@@ -82,21 +82,21 @@ def recover(comm: MPI.Comm, error: MPI.Exception, marks: list[float]) -> MPI.Com
 
 
 def run(comm: MPI.Comm, integers: int) -> tuple[MPI.Comm, np.ndarray, list[float]]:
-    """Try until an attempt succeeds; return the communicator it was on, the sums, and when each phase ended."""
+    """Repeat until success; return the last communicator, the sums, and the end of each phase."""
     marks = [MPI.Wtime()]
     while True:
         phases = len(marks) + len(ATTEMPT)
         try:
             return comm, attempt(comm, integers, marks), marks
         except MPI.Exception as error:
-            # A rank that met the error in the Reduce spends no time in the Barrier, so that all have the same phases.
+            # A rank with the error in the Reduce spends no time in the Barrier, so that all have the same phases.
             now = MPI.Wtime()
             marks.extend([now] * (phases - len(marks)))
             comm = recover(comm, error, marks)
 
 
 def print_times(comm: MPI.Comm, marks: list[float]) -> None:
-    """Print on rank 0 how long the slowest rank took for each phase, and for all."""
+    """Print on rank 0 the time of the slowest rank for each phase, and for all."""
     times = np.array(marks)
     mine = np.append(np.diff(times), times[-1] - times[0])
     slowest = np.empty_like(mine)
@@ -109,7 +109,7 @@ def print_times(comm: MPI.Comm, marks: list[float]) -> None:
 
 
 def main() -> None:
-    """Let the victim die, recover, and check the sum."""
+    """Kill the victim, recover, and check the sum."""
     arguments = parse_arguments()
     world = MPI.COMM_WORLD
     try:

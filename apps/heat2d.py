@@ -56,7 +56,7 @@ def sine_mode(rows: Block, columns: Block, nx: int, ny: int) -> np.ndarray:
 
 
 def exchange_halo(grid: MPI.Cartcomm, field: np.ndarray, column: MPI.Datatype) -> None:
-    """Fill the rim of `field` with the neighbours' values; at the border it stays as it is."""
+    """Fill the rim of `field` with the neighbours' values; at the border it does not change."""
     up, down = grid.Shift(0, 1)
     left, right = grid.Shift(1, 1)
     grid.Sendrecv(field[1, 1:-1], dest=up, recvbuf=field[-1, 1:-1], source=down)

@@ -1,7 +1,7 @@
-"""Ising's model on a square torus: walkers by Wang and Landau in a window of energies, and exact results to judge by.
+"""Ising's model on a square torus: Wang-Landau walkers in a window, and exact results.
 
-Energies are numbered: level l is E = 4 l - 2 N, for N spins; there are no levels 1 and N - 1.  It is the system of
-`wang_landau.py`, and knows nothing of other processes but what it is to average or exchange.
+Energies are numbered: level l is E = 4 l - 2 N, for N spins; there are no levels 1 and N - 1. `wang_landau.py` uses
+this system, which knows nothing of other processes except the data to average or exchange.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-EXACT_4X4 = {0: 20524, 4: 13568, 8: 6688, 12: 1728, 16: 424, 20: 64, 24: 32, 32: 2}  # of both signs
+EXACT_4X4 = {0: 20524, 4: 13568, 8: 6688, 12: 1728, 16: 424, 20: 64, 24: 32, 32: 2}  # of either sign
 CRITICAL = 2.269185
 FLAT = 0.8
 CHANGES = 5  # a flip changes the level by -2 to 2
@@ -22,12 +22,12 @@ SMALL = 3e-4  # of differences in 1/T
 
 
 def levels_of(side: int) -> list[int]:
-    """Return the levels that there are."""
+    """Return the existing levels."""
     return [each for each in range(side * side + 1) if each not in (1, side * side - 1)]
 
 
 def windows_of(side: int, count: int) -> list[tuple[int, int]]:
-    """Return the first and last level of each window: each overlaps with the next one by three quarters."""
+    """Return the first and last level of each window; windows overlap by three quarters."""
     levels = levels_of(side)
     width = 4 * len(levels) / (count + 3)
     starts = [each * width / 4 for each in range(count)]
@@ -35,12 +35,12 @@ def windows_of(side: int, count: int) -> list[tuple[int, int]]:
 
 
 def most_windows(side: int) -> int:
-    """Return how many windows there may be, so that each has five levels, and walkers get about in it."""
+    """Return the maximum number of windows, each with five levels for the walkers to move in."""
     return 4 * len(levels_of(side)) // (CHANGES + 1) - 3
 
 
 def tilt(side: int, bounds: tuple[int, int]) -> np.ndarray:
-    """Return the weights -ln w of the check: a window samples at a temperature of its own, 1/T = 0 at E = 0."""
+    """Return the weights -ln w of the check: one temperature per window, 1/T = 0 at E = 0."""
     return (1 - sum(bounds) / side**2) / CRITICAL * 4 * np.arange(side**2 + 1)
 
 
@@ -48,33 +48,33 @@ def tilt(side: int, bounds: tuple[int, int]) -> np.ndarray:
 
 
 class Found(NamedTuple):
-    """All that a window has found."""
+    """The results of a window."""
 
     ln_g: np.ndarray
     ln_f: float
     visits: np.ndarray
-    """How often levels were visited in the check."""
+    """Visits of each level in the check."""
     tried: int
-    """How many exchanges with the window above were tried in the check, and how many of them accepted."""
+    """Exchanges with the window above in the check: attempted and accepted."""
     accepted: int
     names: np.ndarray
-    """The configurations that are there at the end."""
+    """The final configurations."""
     astray: int
 
 
 class Offer(NamedTuple):
-    """All that the walkers of a process bring to an exchange."""
+    """The data of a process's walkers for an exchange."""
 
     level: np.ndarray
     spins: np.ndarray
     name: np.ndarray
-    """A number of its own for each configuration."""
+    """A unique number for each configuration."""
     chance: np.ndarray
     """Random numbers for the decisions, of which those of the lower window count."""
 
 
 class Walkers:
-    """Configurations that wander through a window of energies, and their common estimate of ln g.
+    """Configurations that walk through a window of energies, with a common estimate of ln g.
 
     They try to flip the same site at the same time, and each of them decides for itself.
     """
@@ -95,7 +95,7 @@ class Walkers:
         self.outside, self.there = (there < self.low) | (there > self.high), there.clip(self.low, self.high)
 
     def _first(self) -> tuple[list[int], int]:
-        """Return a configuration in the window: from the lowest energy upwards, or from the highest one downwards."""
+        """Return a configuration in the window, from the lowest energy up or the highest down."""
         sites, ordered = self.side**2, self.low + self.high <= self.side**2
         spins = [1 if ordered or (site + site // self.side) % 2 == 0 else -1 for site in range(sites)]
         level = 0 if ordered else sites
@@ -108,7 +108,7 @@ class Walkers:
         return spins, level
 
     def walk(self, steps: int) -> None:
-        """Make steps, each of which adds to ln g where the walkers are then."""
+        """Make steps, each of which adds to ln g at the walkers' levels."""
         spins, ln_g, chance = self.spins, self.ln_g, np.empty(self.count)
         sites, here = (self.rng.random(steps) * len(spins)).astype(int).tolist(), ln_g[:, np.newaxis]
         index, middle = self.level * CHANGES + CHANGES // 2, slice(CHANGES // 2, None, CHANGES)
@@ -127,7 +127,7 @@ class Walkers:
         self.steps += steps * self.count
 
     def average(self, estimates: np.ndarray, visits: np.ndarray) -> None:
-        """Take the mean of a window's estimates; ln f is halved when all levels were visited alike, and at last 1/t."""
+        """Average a window's estimates; ln f is halved after uniform visits, and finally follows 1/t."""
         self.ln_g = sum(estimates) / len(estimates)
         counts, by_time = sum(visits)[self.levels], len(self.levels) / self.steps
         if not self.by_time and counts.min() > FLAT * counts.mean():
@@ -137,22 +137,22 @@ class Walkers:
             self.ln_f = by_time
 
     def freeze(self) -> None:
-        """Sample by the fixed weights of the check from now on; ln g has been found."""
+        """Sample by the fixed weights of the check from now on, once ln g has been found."""
         self.found = self.ln_g, self.ln_f
         self.ln_g, self.ln_f = tilt(self.side, (self.low, self.high)), 0.0
 
     def forget(self) -> None:
-        """Count visits and exchanges from now on."""
+        """Reset the counts of visits and exchanges."""
         self.visits, self.tried, self.accepted = np.zeros(len(self.visits)), 0, 0
 
     def offer(self) -> Offer:
-        """Return what an exchange takes."""
+        """Return the data for an exchange."""
         return Offer(self.level, self.spins.copy(), self.name, self.rng.random(self.count))
 
     def exchange(
         self, theirs: np.ndarray, bounds: tuple[int, int], offered: Offer, chance: np.ndarray, *, counts: bool
     ) -> None:
-        """Take over configurations of other walkers, each where both sides come to the same decision."""
+        """Adopt configurations of other walkers where both sides reach the same decision."""
         here, there = self.level, offered.level
         both = (self.low <= there) & (there <= self.high) & (bounds[0] <= here) & (here <= bounds[1])
         ratio = self.ln_g[here] - self.ln_g[there] + (theirs[there] - theirs[here])
@@ -163,14 +163,14 @@ class Walkers:
         self.accepted += counts * int(accepted.sum())
 
     def astray(self) -> int:
-        """Return how many walkers are not in the window, or not where their spins are."""
+        """Return the number of walkers outside the window, or whose spins contradict their level."""
         lattice = self.spins.reshape(self.side, self.side, -1).astype(int)
         bonds = lattice * (np.roll(lattice, 1, 0) + np.roll(lattice, 1, 1))
         level = (2 * self.side**2 - bonds.sum(axis=(0, 1))) // 4
         return int(np.sum((level != self.level) | (level < self.low) | (level > self.high)))
 
     def state(self) -> dict[str, Any]:
-        """Return what changes, for a checkpoint."""
+        """Return the variable state, for a checkpoint."""
         changing = ("ln_f", "steps", "by_time", "tried", "accepted", "level", "name", "found")
         copies = {each: getattr(self, each).copy() for each in ("spins", "ln_g", "visits")}
         return {each: getattr(self, each) for each in changing} | copies | {"rng": self.rng.bit_generator.state}
@@ -202,14 +202,14 @@ def _neighbours(side: int) -> list[tuple[int, int, int, int]]:
 
 
 def exact(side: int) -> np.ndarray:
-    """Return ln g of all levels as far as it is known, else nan."""
+    """Return ln g of all levels if known, else NaN."""
     energies = np.abs(4 * np.array(levels_of(side)) - 2 * side**2)
     known = EXACT_4X4 if side == 4 else {2 * side**2: 2, 2 * side**2 - 8: 2 * side**2, 2 * side**2 - 12: 4 * side**2}
     return np.log([known.get(energy, math.nan) for energy in energies.tolist()])
 
 
 def exact_at(side: int, temperature: float) -> tuple[float, float]:
-    """Return the exact mean energy and heat capacity of a spin: derivatives of Kaufman's partition function."""
+    """Return the exact mean energy and heat capacity per spin, from Kaufman's partition function."""
     low, here, high = (_ln_z(side, 1 / temperature + shift) for shift in (-SMALL, 0.0, SMALL))
     energy = -(high - low) / (2 * SMALL)
     return energy / side**2, (high - 2 * here + low) / SMALL**2 / temperature**2 / side**2
@@ -229,7 +229,7 @@ def _ln_z(side: int, k: float) -> float:
 
 
 def at_temperature(ln_g: np.ndarray, side: int, temperature: float) -> tuple[float, float]:
-    """Return the mean energy and the heat capacity of a spin, by ln g."""
+    """Return the mean energy and the heat capacity per spin from ln g."""
     energies = 4.0 * np.array(levels_of(side)) - 2 * side**2
     weights = ln_g - energies / temperature
     weights = np.exp(weights - weights.max())
@@ -238,7 +238,7 @@ def at_temperature(ln_g: np.ndarray, side: int, temperature: float) -> tuple[flo
 
 
 def joined(estimates: list[np.ndarray], bounds: list[tuple[int, int]], side: int) -> np.ndarray:
-    """Return ln g of all levels: windows are joined where their slopes are most alike, and g of the lowest is 2."""
+    """Return ln g of all levels, joined at similar slopes, with g = 2 for the lowest."""
     levels = np.array(levels_of(side))
     whole = estimates[0]
     for estimate, (low, high), (_, top) in zip(estimates[1:], bounds[1:], bounds, strict=False):
@@ -252,9 +252,9 @@ def joined(estimates: list[np.ndarray], bounds: list[tuple[int, int]], side: int
 
 
 def in_the_check(ln_g: np.ndarray, side: int, bounds: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return how often each window visits each level in the check, and how many exchanges with the next are accepted.
+    """Return the expected level visits of each window in the check, and acceptance of exchanges.
 
-    All follows from ln g of the levels: walkers of two windows are independent, and in equilibrium.
+    All follows from ln g of the levels, because walkers of two windows are independent and in equilibrium.
     """
     whole = np.full(side**2 + 1, -np.inf)
     whole[levels_of(side)] = ln_g
@@ -266,7 +266,7 @@ def in_the_check(ln_g: np.ndarray, side: int, bounds: list[tuple[int, int]]) -> 
         visit /= visit.sum()
     shares = []
     for window, (low, _) in enumerate(bounds[1:]):
-        common = slice(low, bounds[window][1] + 1)  # both are in both windows
+        common = slice(low, bounds[window][1] + 1)  # both levels are in both windows
         ahead = (weights[window] - weights[window + 1])[common]
         accepted = np.exp(np.minimum(ahead[:, np.newaxis] - ahead, 0))
         shares.append(visits[window][common] @ accepted @ visits[window + 1][common])

@@ -1,25 +1,24 @@
-"""Lattice Boltzmann: who dies is replaced, and its part of the flow is the average of what flows around it.
+"""Lattice Boltzmann: failed processes are replaced, their fluid by averages.
 
-A fluid on a periodic lattice (D2Q9, one relaxation time), in strips of rows, one a rank; its Taylor-Green vortices
-decay.  When processes die, new ones take their strips, and nothing of what was in there is left anywhere: density and
-velocity of a lost row are the means of those of the nearest rows that are left above and below it (`--average column`),
-or over the whole neighbouring strips (`--average block`), and the populations are their equilibrium.  The survivors
-keep what they have: their own strips at the last step that all have come to, which costs a copy and a barrier every few
-steps, and no message.  So a failure costs accuracy in place of time, little where the flow is smooth, and viscosity
-makes the error smaller.  With `--recovery buddy` the neighbours have copies, and nothing changes but the time.
+A fluid on a periodic lattice (D2Q9, one relaxation time), in strips of rows, one per rank; its Taylor-Green vortices
+decay. When processes fail, new ones take over their strips, whose data are lost entirely. Density and velocity of a
+lost row are the means of those of the nearest surviving rows above and below it (`--average column`), or over the whole
+neighbouring strips (`--average block`), and the populations are their equilibrium. The survivors keep their own strips
+at the last step that all have reached, which costs a copy and a barrier every few steps, and no message. So a failure
+costs accuracy instead of time, little if the flow is smooth, and viscosity reduces the error. With `--recovery buddy`
+the neighbours have copies, and only the time changes.
 
-That is how HemeLB, the flow solver of University College London, was to survive failures in the CRESTA project ("re-
-initialize substitute processor with average mass flow, velocity from neighbors", ULFM tutorials of 2014).  Lattice,
-failures and recovery are real; HemeLB's three-dimensional blood vessels are reduced to a plane for which there is a
-formula.
+HemeLB, the flow solver of University College London, planned this recovery in the CRESTA project ("re-initialize
+substitute processor with average mass flow, velocity from neighbors", ULFM tutorials of 2014). Lattice, failures and
+recovery are real; HemeLB's three-dimensional blood vessels are reduced to a plane for which there is a formula.
 
     xsim run -n 16 lattice_boltzmann.py --die 8@64
     xsim run -n 16 --fail "rank=8@20ms" lattice_boltzmann.py --recovery buddy
     mpirun --with-ft ulfm -n 16 python lattice_boltzmann.py --die 8@64
 
-Judge: the velocity is that of the formula (Taylor, Green 1937), but for the lattice's own error, and for what the same
-averages make wrong in the formula's velocity; the mass is what it was, but for what they make wrong in its density.
-Where nothing is lost rank 0 also computes all steps by itself, if these are not too many, and the bits are the same.
+Validation: the velocity is that of the formula (Taylor, Green 1937), except for the lattice's own error and for the
+effect of the same averages in the formula's velocity. The mass is conserved, except for their effect in the formula's
+density. Without losses rank 0 also computes all steps alone, if these are not too many, and the bits are the same.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ MOST_TWIN_PLACES = 4_000_000  # of all steps: a second or two of one core
 X = np.array([0, 1, 0, -1, 0, 1, -1, -1, 1])
 Y = np.array([0, 0, 1, 0, -1, 1, 1, -1, -1])
 WEIGHTS = np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4)[:, None, None]
-TO_UP, TO_DOWN = [2, 5, 6], [4, 7, 8]  # the populations that go to the next row, and to the one before
+TO_UP, TO_DOWN = [2, 5, 6], [4, 7, 8]  # the populations that move to the next row, and to the previous one
 
 
 def parse_arguments(ranks: int) -> argparse.Namespace:
@@ -101,7 +100,7 @@ class Vortices(NamedTuple):
         return 2 * math.pi / self.columns
 
     def decay(self, steps: float) -> float:
-        """Return what is left of the velocity after so many steps."""
+        """Return the remaining share of the velocity after a number of steps."""
         return math.exp(-2 * self.viscosity * self.wave**2 * steps)
 
     def at(self, rows: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -113,7 +112,7 @@ class Vortices(NamedTuple):
         return density, across, speed * self.wave_of(math.sin, x) * self.wave_of(math.cos, y)
 
     def wave_of(self, function: Callable[[float], float], places: np.ndarray) -> np.ndarray:
-        """Return a wave at some places; numpy's own functions differ from computer to computer."""
+        """Return a wave at some sites, by own arithmetic: numpy's functions differ between computers."""
         return np.array([function(self.wave * place) for place in places.ravel().tolist()]).reshape(places.shape)
 
 
@@ -127,16 +126,16 @@ class Strip:
         self.copies = recovery.Buddies() if told.recovery == "buddy" else recovery.Copies()
         of, row, column = np.ogrid[:9, : len(self.rows), : told.columns]
         shape, origins = (9, len(self.rows) + 2, told.columns), (row + 1 - Y[of], (column - X[of]) % told.columns)
-        self.sources = np.ravel_multi_index(np.broadcast_arrays(of, *origins), shape)  # whence populations come
+        self.sources = np.ravel_multi_index(np.broadcast_arrays(of, *origins), shape)  # the origin of populations
         self.start()
 
     def start(self) -> None:
-        """Begin at step 0."""
+        """Start at step 0."""
         self.step, self.lost = 0, frozenset[Loss]()
         self.populations = equilibrium(*self.vortices.at(self.rows, 0))
 
     def compute(self, comm: MPI.Intracomm) -> Result:
-        """Compute all steps from here on, and return what has come of it."""
+        """Compute all remaining steps, and return the result."""
         while self.step < self.told.steps:
             if self.step % self.told.every == 0:
                 self.copies.save(comm, self.step, (self.populations, self.lost))
@@ -145,7 +144,7 @@ class Strip:
         return self.result(comm)
 
     def advance(self, comm: MPI.Intracomm) -> None:
-        """Compute one step: relax, and move on to the neighbouring places."""
+        """Compute one step: relax, and move to the neighbouring sites."""
         if self.told.work:
             time.sleep(self.told.work)
         after = self.relaxed()
@@ -160,7 +159,7 @@ class Strip:
         return self.populations + (equilibrium(*moments(self.populations)) - self.populations) / self.told.tau
 
     def move(self, after: np.ndarray, below: np.ndarray, above: np.ndarray) -> None:
-        """Have all populations move on by one place, those of the neighbours' nearest rows too."""
+        """Move all populations by one site, including those of the neighbours' nearest rows."""
         wide = np.empty((9, len(self.rows) + 2, self.told.columns))
         wide[:, 1:-1], wide[TO_UP, 0], wide[TO_DOWN, -1] = after, below, above
         self.populations = wide.take(self.sources)
@@ -172,7 +171,7 @@ class Strip:
         return sum(zlib.crc32(row.tobytes(), int(number)) for number, row in rows)
 
     def result(self, comm: MPI.Intracomm) -> Result:
-        """Return what there is to judge."""
+        """Return the data for validation."""
         density, *velocity = moments(self.populations)
         exact = self.vortices.at(self.rows, self.step)[1:]
         wrong = sum(((have - want) ** 2).sum() for have, want in zip(velocity, exact, strict=True))
@@ -185,7 +184,7 @@ class Strip:
 
 
 def rows_of(rank: int, ranks: int, rows: int) -> np.ndarray:
-    """Return the numbers of the rows that a rank has."""
+    """Return the numbers of a rank's rows."""
     return np.arange(rank * rows // ranks, (rank + 1) * rows // ranks)
 
 
@@ -193,7 +192,7 @@ def rows_of(rank: int, ranks: int, rows: int) -> np.ndarray:
 
 
 class Loss(NamedTuple):
-    """Rows of which nothing was left."""
+    """Rows lost without a copy."""
 
     step: int
     first: int
@@ -201,13 +200,13 @@ class Loss(NamedTuple):
 
 
 class Recovery:
-    """What becomes of a strip when processes have been replaced."""
+    """Recovery of strips after processes have been replaced."""
 
     def __init__(self, strip: Strip) -> None:
         self.strip = strip
 
     def restore(self, comm: MPI.Intracomm) -> None:
-        """Go back to the last step that all have, and put averages in place of what nobody has."""
+        """Go back to the last step that all have, with averages for lost strips."""
         strip = self.strip
         if isinstance(strip.copies, recovery.Buddies):
             saved = strip.copies.restore(comm)
@@ -239,7 +238,7 @@ class Recovery:
         return step, copies.kept[step]
 
     def exchanged(self, comm: MPI.Intracomm, losers: list[int], populations: np.ndarray | None) -> Any:
-        """Give averages to those who have lost their strips; return the mean of what this one gets, if it is one."""
+        """Send averages to ranks with lost strips; on such a rank, return the mean of those received."""
         given, givers = [], []
         for loser in losers:
             for way in (-1, 1):
@@ -267,14 +266,14 @@ def nearest(rank: int, way: int, losers: Sequence[int], ranks: int) -> int:
     return rank
 
 
-# ----------------------------------------------------------------------------------------------------------- the judge
+# ---------------------------------------------------------------------------------------------------------- validation
 
 
 class Result(NamedTuple):
-    """What came of a run."""
+    """The result of a run."""
 
     error: float
-    """The error of the velocity, in the mean square, relative to the velocity."""
+    """The root mean square error of the velocity, relative to the velocity."""
     mass: float
     """The change of the mass, relative to the mass."""
     state: int
@@ -282,10 +281,10 @@ class Result(NamedTuple):
 
 
 def allowed(told: argparse.Namespace, vortices: Vortices, lost: frozenset[Loss]) -> tuple[float, float]:
-    """Return how large the error of the velocity and the change of the mass may be.
+    """Return the bounds on the error of the velocity and on the change of the mass.
 
-    The lattice's own error is of second order in the wave number and in the speed.  What averages make wrong decays as
-    its waves do, and each of their edges lacks the viscous stress of a step.
+    The lattice's own error is of second order in the wave number and in the speed. The error of averages decays as its
+    waves do, and each of their edges lacks the viscous stress of a step.
     """
     wave, decayed = vortices.wave, 2 * vortices.viscosity * vortices.wave**2 * told.steps
     error, mass = wave**2 * (abs(told.tau - 1) + decayed / 4) + told.speed**2 / 2, 1e-12
@@ -298,7 +297,7 @@ def allowed(told: argparse.Namespace, vortices: Vortices, lost: frozenset[Loss])
 
 
 def runs(lost: frozenset[Loss], rows: int) -> list[np.ndarray]:
-    """Return the lost rows in runs of neighbours."""
+    """Return the lost rows in runs of consecutive ones."""
     numbers = {row for loss in lost for row in range(loss.first, loss.first + loss.count)}
     begins = [row for row in sorted(numbers) if (row - 1) % rows not in numbers]
     if numbers and not begins:
@@ -308,8 +307,8 @@ def runs(lost: frozenset[Loss], rows: int) -> list[np.ndarray]:
 
 
 def spoilt(told: argparse.Namespace, vortices: Vortices, rows: np.ndarray, age: int) -> float:
-    """Return what averages in some rows make wrong in the formula's velocity, relative to it, after so many steps."""
-    if len(rows) == told.rows:  # nothing need be left of the flow
+    """Return the relative error of the formula's velocity due to averages, after some steps."""
+    if len(rows) == told.rows:  # the flow may disappear entirely
         return 2 / vortices.decay(age)
     total, waves = 0.0, 2 * math.pi * np.fft.fftfreq(told.rows)
     for profile in (np.sin, np.cos):  # of the two velocities, along the columns
@@ -322,7 +321,7 @@ def spoilt(told: argparse.Namespace, vortices: Vortices, rows: np.ndarray, age: 
 
 
 def heavier(told: argparse.Namespace, vortices: Vortices, rows: np.ndarray) -> float:
-    """Return how much averages in some rows may change the mass of the formula, relative to it."""
+    """Return the bound on the relative change of the formula's mass by averages in some rows."""
     if told.average == "block" or len(rows) == told.rows:
         return 1.5 * told.speed**2 * len(rows) / told.rows
     ends, own = (vortices.at(some, 0)[0].mean(axis=1) for some in (rows[[0, -1]] + [-1, 1], rows))
@@ -330,7 +329,7 @@ def heavier(told: argparse.Namespace, vortices: Vortices, rows: np.ndarray) -> f
 
 
 def alone(told: argparse.Namespace) -> int:
-    """Return the state that one process computes by itself."""
+    """Return the state that one process computes alone."""
     whole = Strip(told, 0, 1)
     while whole.step < told.steps:
         after = whole.relaxed()
@@ -339,7 +338,7 @@ def alone(told: argparse.Namespace) -> int:
 
 
 def main() -> None:
-    """Compute, and let nobody's death do more than it must."""
+    """Compute, with the smallest effect of failures."""
     comm = recovery.joined()
     told = parse_arguments(comm.size)
     strip = Strip(told, comm.rank, comm.size)

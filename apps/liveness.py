@@ -1,18 +1,18 @@
-"""Liveness discovery: the members of a group find out which of them are alive, without anybody else.
+"""Liveness discovery: the members of a group determine its survivors, without other ranks.
 
 The algorithm of Rocco and Palermo, "Fault-Aware Non-Collective Communication Creation and Reparation in MPI", 2022, and
-what they build of it: agreement and shrinking of a group, and communicators of a group that no dead member hangs.  Four
-variants stand beside each other:
+the calls that they build on it: agreement and shrinking of a group, and communicators of a group with failed members.
+There are four variants:
 
-naive     the paper's Algorithm 1 (with the shift mended): a process whose partner is dead is cut off
-legio     that of the library Legio: the next one alive takes over the part of a dead one; hangs for some sets of dead
-repaired  each answers exactly those that it has heard: right for all deaths before the discovery began
-safe      right also for deaths during it: who takes over asks, and who is done answers until the end
+naive the paper's Algorithm 1 (with the shift corrected): a process whose partner has failed is cut off legio that of
+the library Legio: the next survivor replaces a failed process; hangs for some sets of failures repaired each process
+replies exactly to those it has received from: correct for all failures before the discovery safe correct also for
+failures during it: a replacement queries, and finished processes reply until the end
 
-The first three receive from one partner after the other, as published.  The last one receives from anybody, and hears
-of all failures while it does; its messages travel on a communicator of their own.
+The first three receive from one partner after the other, as published. The last one receives from any rank, and is
+notified of all failures meanwhile; its messages travel on a separate communicator.
 
-Processes kill themselves (--dead, --die), or somebody else kills them.  Run it for real, and simulated:
+Processes kill themselves (--dead, --die), or are killed from outside. Run it for real, and simulated:
 
     mpirun --with-ft ulfm --oversubscribe -n 8 python liveness.py --variant safe --die 2 --die 5
     xsim run -n 8 --ft liveness.py --variant safe --die 2 --die 5
@@ -54,20 +54,20 @@ def parse_arguments() -> argparse.Namespace:
 
 
 class Block:
-    """What a process knows of a part of the group: who is alive there, and the OR of their flags."""
+    """Knowledge about a part of the group: its survivors, and the OR of their flags."""
 
     def __init__(self, alive: set[int], flag: int) -> None:
         self.alive = alive
         self.flag = flag
 
     def merge(self, other: Block) -> None:
-        """Take in what another process knows."""
+        """Merge the knowledge of another process."""
         self.alive |= other.alive
         self.flag |= other.flag
 
 
 class Place:
-    """A process's place in the tree: its rank in the group, and the role that it has come to."""
+    """A process's place in the tree: its rank in the group, and its current role."""
 
     def __init__(self, me: int, size: int) -> None:
         self.me = self.role = me
@@ -76,25 +76,25 @@ class Place:
         self.level = 1
 
     def zeros(self, rank: int) -> int:
-        """Count the trailing zero bits of a rank: as many levels is it a root of."""
+        """Count the trailing zero bits of a rank: the number of levels of which it is a root."""
         return (rank & -rank).bit_length() - 1 if rank else self.top
 
     def is_leaf(self) -> bool:
-        """Tell whether its role sends at this level."""
+        """Return True if its role sends at this level."""
         return self.zeros(self.role) < self.level
 
     def before(self) -> range:
-        """Return those of its block that may be the root, in order."""
+        """Return the members of its block that may be the root, in order."""
         return range(self.role >> self.level << self.level, self.role)
 
     def behind(self, role: int | None = None, level: int | None = None) -> range:
-        """Return the block whose leader sends to the role at the level: its own ones."""
+        """Return the block whose leader sends to the role at this level."""
         low = (self.role if role is None else role) + (1 << (level or self.level) - 1)
         return range(min(low, self.size), min(low + (1 << (level or self.level) - 1), self.size))
 
 
 def received(comm: MPI.Comm, source: int) -> Block | None:
-    """Receive from a process; return nothing if it is dead."""
+    """Receive from a process; return None if it has failed."""
     try:
         block: Block = comm.recv(source=source, tag=TAG)
     except MPI.Exception as error:
@@ -105,7 +105,7 @@ def received(comm: MPI.Comm, source: int) -> Block | None:
 
 
 def send(comm: MPI.Comm, what: Any, dest: int) -> None:
-    """Send to a process that may be dead."""
+    """Send to a process that may have failed."""
     try:
         comm.send(what, dest=dest, tag=TAG)
     except MPI.Exception as error:
@@ -114,7 +114,7 @@ def send(comm: MPI.Comm, what: Any, dest: int) -> None:
 
 
 def published(comm: MPI.Comm, ranks: Sequence[int], flag: int, variant: str) -> Block:
-    """Discover as the paper and Legio do: one blocking receive after the other."""
+    """Run the discovery of the paper or of Legio: one blocking receive after the other."""
     place = Place(ranks.index(comm.rank), len(ranks))
     mine = Block({place.me}, flag)
     heard: list[int] = []
@@ -138,7 +138,7 @@ def published(comm: MPI.Comm, ranks: Sequence[int], flag: int, variant: str) -> 
                 break
         else:
             if variant != "naive":
-                place.role = place.before()[0]  # all of them are dead: it takes over
+                place.role = place.before()[0]  # all of them have failed: it replaces them
                 continue
         break
     for child in worked_out(place, mine) if variant == "legio" else reversed(heard):
@@ -147,7 +147,7 @@ def published(comm: MPI.Comm, ranks: Sequence[int], flag: int, variant: str) -> 
 
 
 def worked_out(place: Place, mine: Block) -> list[int]:
-    """Return whom Legio answers: it works that out from the last role, and has forgotten those between."""
+    """Return the receivers of Legio's replies, which it derives from the last role only."""
     told, role = [], place.role
     for level in range(place.zeros(role), 0, -1):
         role = place.me if level == place.zeros(place.me) else role
@@ -158,12 +158,12 @@ def worked_out(place: Place, mine: Block) -> list[int]:
 
 
 class Safe:
-    """The safe variant: all messages of any number of discoveries of one group, and the answers to those who are late.
+    """The safe variant, for several discoveries of one group, with replies to late ranks.
 
     Parameters
     ----------
     comm : MPI.Comm
-        A communicator for it alone.
+        A separate communicator.
     ranks : sequence of int
         The group, as ranks of that communicator.
     """
@@ -179,7 +179,7 @@ class Safe:
         self.request: Any = None
 
     def discover(self, flag: int) -> Block:
-        """Return who is alive, and the OR of their flags."""
+        """Return the survivors, and the OR of their flags."""
         self.number += 1
         self.place = Place(self.me, len(self.ranks))
         self.mine = Block({self.me}, flag)
@@ -211,7 +211,7 @@ class Safe:
             return message
 
     def learn(self, error: MPI.Exception) -> None:
-        """Take note of failures; the same request goes on once they are acknowledged."""
+        """Record failures; the same request continues once they are acknowledged."""
         if error.Get_error_class() not in FAILURES:
             raise error
         if error.Get_error_class() == MPI.ERR_PROC_FAILED:
@@ -228,7 +228,7 @@ class Safe:
             send(self.comm, (self.me, number or self.number, kind, what), self.ranks[to])
 
     def take(self, source: int, number: int, kind: int, what: Any) -> None:
-        """Act on a message: who is done answers, and what a dead one has sent does not count."""
+        """Handle a message: finished processes reply, and messages of failed processes do not count."""
         if number > self.number:
             self.early.append((source, number, kind, what))
         elif number in self.results:
@@ -246,13 +246,13 @@ class Safe:
             self.advance()
 
     def finish(self, result: Block) -> None:
-        """Keep the result, and tell all who are known to wait for it."""
+        """Store the result, and send it to all known waiting processes."""
         self.results[self.number] = result
         for source in reversed(self.heard):
             self.post(source, RESULT, result)
 
     def advance(self) -> None:
-        """Go up in the tree as far as it can."""
+        """Advance as far as possible in the tree."""
         place = self.place
         while place.level <= place.top:
             if place.is_leaf():
@@ -279,14 +279,14 @@ class Safe:
         self.finish(self.mine)
 
     def serve(self) -> None:
-        """Answer who is late until all of the group that live are here: nobody does that while in other calls."""
+        """Reply to late ranks until all survivors are here, as no rank does in other calls."""
         over = self.comm.Iagree(array("i", [1]))
         while True:
             try:
                 if over.Test():
                     break
             except MPI.Exception:
-                break  # somebody is missing whose failure not all have acknowledged: all who live are here
+                break  # a failure is not acknowledged by all: all survivors are here
             if self.request is None:
                 self.request = self.comm.irecv(source=MPI.ANY_SOURCE, tag=TAG)
             try:
@@ -299,7 +299,7 @@ class Safe:
                 self.take(*message)
 
     def close(self) -> None:
-        """Receive no more."""
+        """Stop receiving."""
         if self.request is not None:
             self.request.Cancel()
             self.request.Wait()
@@ -310,7 +310,7 @@ Discover = Callable[[int], Block]
 
 
 def living_group(comm: MPI.Comm, ranks: Sequence[int], found: Block) -> MPI.Group:
-    """Return those who are alive as a group, in its order."""
+    """Return the survivors as a group, in its order."""
     everybody = comm.Get_group()
     living = everybody.Incl([rank for place, rank in enumerate(ranks) if place in found.alive])
     everybody.Free()
@@ -318,19 +318,19 @@ def living_group(comm: MPI.Comm, ranks: Sequence[int], found: Block) -> MPI.Grou
 
 
 def meet(comm: MPI.Comm) -> float:
-    """Wait for all; return a time on the clock that is about the same for them."""
+    """Wait for all; return a time that is about the same for them."""
     latest: float = comm.allreduce(MPI.Wtime(), MPI.MAX)
     return latest
 
 
 def sleep_until(comm: MPI.Comm, when: float) -> None:
-    """Sleep until a time of a clock that all share; where each has its own, go on as a barrier lets them."""
+    """Sleep until a shared clock's time; with separate clocks, continue as a barrier allows."""
     if comm.Get_attr(MPI.WTIME_IS_GLOBAL):
         time.sleep(max(0.0, when - MPI.Wtime()))
 
 
 def measured(calls: dict[str, Callable[[], Any]], times: int, comm: MPI.Comm) -> dict[str, float]:
-    """Return how long each call takes a process on average, in seconds; all who are alive come to each at once."""
+    """Return the mean time of each call in seconds; all survivors begin each together."""
     took = dict.fromkeys(calls, 0.0)
     for name, call in calls.items():
         for _ in range(times):
@@ -342,13 +342,13 @@ def measured(calls: dict[str, Callable[[], Any]], times: int, comm: MPI.Comm) ->
 
 
 def calls_of(comm: MPI.Intracomm, ranks: Sequence[int], discover: Discover, *, member: bool) -> dict[str, Any]:
-    """Return the calls to be compared: what a group does by itself, and ULFM's where all are in the group."""
+    """Return the compared calls: those of a group, and ULFM's if the group has all ranks."""
 
     def from_group(group: MPI.Group) -> None:
         MPI.Intracomm.Create_from_group(group).Free()
 
     def nothing() -> None:
-        """Take no part: the process is no member of the group."""
+        """Do nothing: the process is not a member of the group."""
 
     calls = {}
     if len(ranks) == comm.size:
@@ -364,7 +364,7 @@ def calls_of(comm: MPI.Intracomm, ranks: Sequence[int], discover: Discover, *, m
 
 
 def print_report(comm: MPI.Comm, what: str, found: Block | None, took: dict[str, float]) -> bool:
-    """Print on the first process alive what all have found, and the longest times; return whether it was the same."""
+    """Print the survivors and the longest times on the first survivor; return True if all agree."""
     everything = comm.gather((None if found is None else tuple(sorted(found.alive)), took), root=0)
     if everything is None:
         return True
@@ -377,7 +377,7 @@ def print_report(comm: MPI.Comm, what: str, found: Block | None, took: dict[str,
 
 
 def main() -> None:
-    """Let some die, let the others of the group find out who is alive, and print that and the times."""
+    """Kill some processes, let the others of the group discover the survivors, and print times."""
     options = parse_arguments()
     world = MPI.COMM_WORLD
     world.Set_errhandler(MPI.ERRORS_RETURN)
@@ -392,7 +392,7 @@ def main() -> None:
     dead = {*options.die, *random.Random(options.seed).sample(ranks, int(size * options.dead / 100))}
     everybody = world.Get_group()
     group = everybody.Incl(ranks)
-    own = world.Create(group)  # no message of a discovery meets one of the program
+    own = world.Create(group)  # no message of a discovery matches one of the program
     group.Free()
     everybody.Free()
     if own:

@@ -1,16 +1,16 @@
-"""The accuracy that is lost when contributions are missing: three solvers over collectives that outlive failures.
+"""Accuracy lost to missing contributions: three solvers over fault-tolerant collectives.
 
-Under FTCO a collective operation leaves out who has died, and the program goes on.  What a dead rank owned is lost for
-good.  This program measures what that costs those who live, for two solvers on a square of n x n points, of which each
-rank owns some rows, and for a mean of samples.  In each step an Allgather gives everybody the outermost rows, or the
-samples' sums, of every rank.
+Under FTCO a collective operation omits failed ranks, and the program continues. The data of a failed rank are lost
+permanently. This program measures the effect on the survivors, for two solvers on a square of n x n points, of which
+each rank owns some rows, and for a mean of samples. In each step an Allgather gives all ranks the outermost rows, or
+the samples' sums, of every rank.
 
 heat  explicit Euler steps of the heat equation from sin(pi x) sin(pi y), whose exact discrete solution is known.
-      After a loss something has to stand for the rows of the dead, by --fill: zero (a cold hole), last (what they were)
-      or linear (a straight line in time through the last two, one more step on; see xsim_py.ftco.replace); with one
-      known only, linear is last, and with none all are zero
-cg    conjugate gradients for the Poisson equation, with Allreduces for the dot products.  After a loss it begins anew
-      from where it is; what the dead had found stays as it was, and the others solve for the rest
+      After a loss --fill selects the replacement for the lost rows: zero (a cold hole), last (their last values) or
+      linear (a straight line in time through the last two, one more step on; see xsim_py.ftco.replace); with only one
+      known, linear is last, and with none all are zero
+cg    conjugate gradients for the Poisson equation, with Allreduces for the dot products. After a loss it restarts from
+      its current state; the values of the failed ranks stay as they were, and the others solve for the rest
 
     xsim run -n 8 --ft --collectives ftco --set mpi.ftco.missing=zero lossy.py --die 3@50 --fill linear
 """
@@ -27,11 +27,11 @@ from mpi4py import MPI
 
 FILLS = {"heat": ("zero", "last", "linear"), "cg": ("zero",), "mlmc": ("zero", "default", "last", "linear", "weight")}
 LEVELS = 4
-SAMPLES = (8, 4, 2, 1)  # of each level, in a step of a rank
+SAMPLES = (8, 4, 2, 1)  # of each level, per step of a rank
 
 
 def parse_arguments(ranks: int) -> argparse.Namespace:
-    """Read the command line; --die takes a step, and as many as --steps is after the last one."""
+    """Read the command line; --die with the number of --steps is after the last step."""
     parser = recovery.Parser(__doc__)
     add = parser.add_argument
     add("--solver", choices=FILLS, default="heat", help="what is solved (default: heat)")
@@ -54,7 +54,7 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
 
 
 class Contributions:
-    """What each rank gives to all in each step, and what stands for those who are dead.
+    """The contributions of ranks in each step, and the replacements for failed ranks.
 
     Attributes
     ----------
@@ -66,24 +66,24 @@ class Contributions:
         self.comm, self.fill, self.deaths = comm, arguments.fill, arguments.die
         self.lost: tuple[int, ...] = ()
         self._last: np.ndarray | None = None
-        self._there = np.zeros((comm.size, 1), bool)  # whose last one is what they gave
-        self._slope = 0.0  # of each rank's own last two, as soon as there are two
+        self._there = np.zeros((comm.size, 1), bool)  # the last one is their contribution
+        self._slope = 0.0  # of each rank's last two values, once there are two
 
     def begin(self, step: int) -> None:
-        """Die, if it is time."""
+        """Fail, if it is time."""
         recovery.die_at(self.deaths, step)
 
     def gathered(self, mine: np.ndarray, *, default: np.ndarray | None = None, filled: bool = True) -> np.ndarray:
-        """Return what all have given, shape (ranks, numbers); `default` is what --fill default puts for the dead."""
-        said = np.append(mine, 1.0)  # the one says that somebody is there
+        """Return all contributions, shape (ranks, numbers); `default` replaces those of failed ranks."""
+        said = np.append(mine, 1.0)  # the one marks a present rank
         everything = np.zeros((self.comm.size, len(said)))
         guess = self._guess(default) if filled else None
         if guess is not None:
-            from xsim_py import ftco  # whoever wants something else than zeros has to be simulated
+            from xsim_py import ftco  # replacements other than zero need a simulated run
 
             ftco.replace(self.comm, lambda who: np.append(guess[who], 0.0))
             self.comm.Allgather(said, everything)
-            ftco.replace(self.comm, None)  # sums are over those who live
+            ftco.replace(self.comm, None)  # sums are over the survivors
         else:
             self.comm.Allgather(said, everything)
         given, there = everything[:, :-1], everything[:, -1:] != 0
@@ -94,7 +94,7 @@ class Contributions:
         return given
 
     def _guess(self, default: np.ndarray | None) -> np.ndarray | None:
-        """Return what is to stand for each rank, shape (ranks, numbers); None: zeros."""
+        """Return the replacement for each rank, shape (ranks, numbers); None: zeros."""
         if self.fill == "default":
             return np.tile(default, (self.comm.size, 1))
         if self.fill in ("last", "linear") and self._last is not None:
@@ -102,14 +102,14 @@ class Contributions:
         return None
 
     def total(self, value: float, operation: MPI.Op = MPI.SUM) -> float:
-        """Return what all who live have together."""
+        """Return the sum over all survivors."""
         found = np.zeros(1)
         self.comm.Allreduce(np.array([float(value)]), found, op=operation)
         return float(found[0])
 
 
 class Rows(Contributions):
-    """The rows [first, end) of a rank, whose outermost ones it gives to all."""
+    """The rows [first, end) of a rank, which sends the outermost ones to all."""
 
     def __init__(self, comm: MPI.Comm, arguments: argparse.Namespace) -> None:
         super().__init__(comm, arguments)
@@ -128,7 +128,7 @@ class Rows(Contributions):
 
 
 def heat(rows: Rows, steps: int) -> tuple[float, float]:
-    """Return the largest error of those who live, and the largest value of the exact solution."""
+    """Return the largest error of survivors, and the largest value of the exact solution."""
     points = np.arange(1, rows.n + 1) / (rows.n + 1)
     mode = np.outer(np.sin(math.pi * points), np.sin(math.pi * points))[rows.first : rows.end]
     field, ratio = mode, 0.1
@@ -140,7 +140,7 @@ def heat(rows: Rows, steps: int) -> tuple[float, float]:
 
 
 def conjugate_gradient(rows: Rows, most: int) -> tuple[float, float]:
-    """Return the largest error of those who live, and the largest value of the exact solution."""
+    """Return the largest error of the survivors, and the largest exact value."""
     points = np.arange(1, rows.n + 1) / (rows.n + 1)
     exact = np.outer(points * (1 - points) * np.exp(points), np.sin(2 * points) * (1 - points))
     padded = np.pad(exact, 1)
@@ -152,7 +152,7 @@ def conjugate_gradient(rows: Rows, most: int) -> tuple[float, float]:
     for iteration in range(most):
         rows.begin(iteration)
         product = rows.laplacian(direction)
-        if rows.lost != known:  # directions are not conjugate any more
+        if rows.lost != known:  # directions are no longer conjugate
             known, direction = rows.lost, residual
             square = rows.total(float(np.sum(residual**2)))
             product = rows.laplacian(direction)
@@ -180,7 +180,7 @@ def sums(told: argparse.Namespace, rank: int, step: int) -> np.ndarray:
 
 
 def multilevel(given: Contributions, told: argparse.Namespace) -> tuple[float, float]:
-    """Return the root mean square of the errors of all estimates, and what is expected of it."""
+    """Return the root mean square of the errors of all estimates, and its expectation."""
     comm, ranks = given.comm, given.comm.size
     shape = (ranks, LEVELS, told.estimates)
     default = np.zeros(shape[1:])
@@ -200,12 +200,11 @@ def multilevel(given: Contributions, told: argparse.Namespace) -> tuple[float, f
 
 
 def expected(told: argparse.Namespace, ranks: int, lost_at: dict[int, int], exact: float) -> float:
-    """Return the root mean square of the error of an estimate for which ranks are missing from some step on.
+    """Return the expected root mean square error of an estimate with missing ranks.
 
-    An estimate is a weighted sum of what each rank found in each step, all independent and of one variance, `of_one`.
-    Of a rank that is lost, its last sums stand for all those steps that it has missed; on a straight line, the k-th of
-    these has k times the difference of the last two on top, if it has given two.  Nothing stands for a rank that has
-    given nothing.
+    An estimate is a weighted sum of each rank's values in each step, all independent and of one variance, `of_one`. The
+    last sums of a lost rank replace those of all missing steps. On a straight line, the k-th of these adds k times the
+    difference of the last two, if it has contributed two. A rank without contributions is not replaced.
     """
     whole = ranks * told.steps
     of_one = sum(variance_of(level) / SAMPLES[level] for level in range(LEVELS))
@@ -226,7 +225,7 @@ def expected(told: argparse.Namespace, ranks: int, lost_at: dict[int, int], exac
 
 
 def main() -> None:
-    """Solve, and let the first of those who live say how wrong it is."""
+    """Solve, and print the errors on the first survivor."""
     comm = MPI.COMM_WORLD
     told = parse_arguments(comm.size)
     if told.solver == "mlmc":

@@ -1,19 +1,19 @@
-"""Algebraic multigrid: a setup phase that makes coarser systems of the matrix alone, and V-cycles that solve with them.
+"""Algebraic multigrid: a setup phase that uses the matrix alone, and V-cycles.
 
-The matrix couples each point of a grid with its four neighbours, by numbers without a pattern, and nothing but the
-matrix is looked at.  In the setup phase blocks of 2 x 2 points become one point of a coarser grid, whose couplings are
-the sums of those between the blocks (Galerkin's product with piecewise constant interpolation), and so on until two
-rows are left, which are solved directly.  The solve phase is conjugate gradients, preconditioned by a V-cycle: a step
-of Jacobi on each level on the way down, and one on the way up.
+The matrix couples each point of a grid with its four neighbours, by numbers without a pattern, and the solver uses only
+the matrix. In the setup phase blocks of 2 x 2 points become one point of a coarser grid, whose couplings are the sums
+of those between the blocks (Galerkin's product with piecewise constant interpolation), and so on until two rows are
+left, which are solved directly. The solve phase is conjugate gradients, preconditioned by a V-cycle: a step of Jacobi
+on each level on the way down, and one on the way up.
 
-Each rank owns some rows.  When ranks have one row left, every other one hands its row to the rank before, and waits for
-the correction: on coarse levels messages are short and most ranks wait, so that latency counts (AMG2013 of Lawrence
+Each rank owns some rows. When ranks have one row left, every other one sends its row to the rank before, and waits for
+the correction. On coarse levels messages are short and most ranks wait, so that latency dominates (AMG2013 of Lawrence
 Livermore National Laboratory has the same two phases).
 
     mpiexec -n 8 python multigrid.py
     xsim run -n 512 multigrid.py
 
-Judge: rank 0 solves the same system directly, by elimination of one row of the grid after the other.
+Validation: rank 0 solves the same system directly, by elimination of one row of the grid after the other.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def complaint(told: argparse.Namespace, ranks: int, rows: int) -> str:
-    """Return what is wrong with the command line, or nothing."""
+    """Return the problem of the command line, or ""."""
     powers = all(number > 0 and number & (number - 1) == 0 for number in (ranks, rows, told.columns))
     if not powers or rows < 2 * ranks:
         needed = "ranks, rows and columns are powers of two, and two rows a rank at least"
         return f"{needed}; there are {ranks}, {rows} and {told.columns}"
-    if not 0 < told.tolerance < 1:  # nor is a nan
+    if not 0 < told.tolerance < 1:  # NaN is invalid, too
         return f"--tolerance {told.tolerance}: not above 0 and below 1"
     return f"--max-iterations {told.max_iterations}: below 0" if told.max_iterations < 0 else ""
 
 
 def couplings(row: int, rows: int, columns: int) -> np.ndarray:
-    """Return a row of the matrix, shape (3, columns): couplings to the right and below, and with what is outside.
+    """Return a row of the matrix, shape (3, columns): couplings right, down and to the outside.
 
-    They depend on nothing else than these numbers, so that anybody can make any row.
+    They depend only on the arguments, so that any rank can compute any row.
     """
     drawn = np.random.default_rng([row, columns]).uniform(0.1, 1, (5, columns))
     right, below, outside = drawn[0], drawn[1], np.zeros(columns)
@@ -70,14 +70,14 @@ def couplings(row: int, rows: int, columns: int) -> np.ndarray:
 
 
 class Level:
-    """A system on one level: this rank's rows, of which every `stride`-th rank has some.
+    """A system on one level: this rank's rows; every `stride`-th rank has some.
 
     Parameters
     ----------
     comm : MPI.Comm
         All ranks.
     rows : ndarray, shape (3, rows, columns)
-        Couplings to the right and below, and with what is outside, as of `couplings`.
+        Couplings right, down and to the outside, as in `couplings`.
     stride : int
         The distance to the next rank that has rows.
     """
@@ -98,7 +98,7 @@ class Level:
         self.coarser = None if self.is_last else self._coarsened()
 
     def _coarsened(self) -> Level | None:
-        """Return the next level, or None on a rank that has no rows there."""
+        """Return the next level, or None on a rank without rows there."""
         right, below = self.right[:, self.width - 1 :: self.width], self.below[1::2]
         rows = np.array([pairs(right), wide(below, self.width), self.restricted(self.outside)])
         if not self.is_kept:
@@ -112,7 +112,7 @@ class Level:
 
     @property
     def width(self) -> int:
-        """How many columns become one."""
+        """The number of columns merged into one."""
         return min(2, self.right.shape[1])
 
     def restricted(self, field: np.ndarray) -> np.ndarray:
@@ -131,7 +131,7 @@ class Level:
         return product
 
     def cycle(self, right_side: np.ndarray) -> np.ndarray:
-        """Return about what solves the system: one V-cycle from here down and back."""
+        """Return an approximate solution of the system: one V-cycle from here down and back."""
         if self.is_last:
             return self.solved(right_side)
         field = DAMPING * right_side / self.diagonal
@@ -139,7 +139,7 @@ class Level:
         return field + DAMPING * (right_side - self.times(field)) / self.diagonal
 
     def corrected(self, residual: np.ndarray) -> np.ndarray:
-        """Return the correction of the next level for a residual there, in the points of this one."""
+        """Return the correction of the next level for a residual, at the points of this level."""
         comm = self.comm
         if not self.is_kept:
             comm.Send(residual, dest=self.previous, tag=DATA)
@@ -156,14 +156,14 @@ class Level:
         return correction.repeat(2, axis=0).repeat(self.width, axis=1)
 
     def solved(self, right_side: np.ndarray) -> np.ndarray:
-        """Return what solves the system of the last level, of which one rank has all."""
+        """Return the solution of the last level, which is on one rank."""
         unit = np.eye(right_side.size).reshape(-1, *right_side.shape)
         matrix = np.array([self.times(each).ravel() for each in unit])
         return np.linalg.solve(matrix, right_side.ravel()).reshape(right_side.shape)
 
     @property
     def depth(self) -> int:
-        """How many levels this rank takes part in."""
+        """The number of levels with rows on this rank."""
         return 1 + (self.coarser.depth if self.coarser else 0)
 
 
@@ -185,7 +185,7 @@ def dot(comm: MPI.Comm, a: np.ndarray, b: np.ndarray) -> float:
 
 
 def solve(level: Level, right_side: np.ndarray, tolerance: float, most: int) -> tuple[np.ndarray, int]:
-    """Return the solution by conjugate gradients with V-cycles, and after how many iterations."""
+    """Return the solution by conjugate gradients with V-cycles, and the number of iterations."""
     comm, x, residual = level.comm, np.zeros_like(right_side), right_side
     norm = enough = math.sqrt(dot(comm, residual, residual))
     enough *= tolerance

@@ -1,17 +1,17 @@
-"""NetPIPE: ping-pong in pairs of ranks, for all sizes of message; a failure in one pair leaves the others as they are.
+"""NetPIPE: ping-pong in pairs of ranks; a failure affects one pair only.
 
-Ranks 0 and 1 are a pair, ranks 2 and 3, and so on.  The first of a pair sends a message, and the second sends it back,
-for sizes from 1 byte to 8 MiB in powers of two and, as NetPIPE does (Snell, Mikler, Gustafson, 1996), a few bytes
-below and above them (--perturbation).  Half of the mean time of a round trip is the time of a message.
+Ranks 0 and 1 are a pair, ranks 2 and 3, and so on. The first of a pair sends a message, and the second sends it back,
+for sizes from 1 byte to 8 MiB in powers of two and, as in NetPIPE (Snell, Mikler, Gustafson, 1996), a few bytes below
+and above them (--perturbation). Half of the mean time of a round trip is the time of a message.
 
-The slides on ULFM (Bosilca, Bouteiller and others, 2014) run two pairs, and rank 3 dies in the test of 512 bytes:
-rank 2 finds out, and ends; ranks 0 and 1 do not notice.
+The slides on ULFM (Bosilca, Bouteiller and others, 2014) run two pairs, and rank 3 fails in the test of 512 bytes. Rank
+2 detects the failure and ends; ranks 0 and 1 do not notice.
 
     xsim run -n 4 netpipe.py
     xsim run -n 4 --ft netpipe.py --die 3@512
     mpirun --with-ft ulfm -n 4 python netpipe.py --die 3@512
 
-Any ranks may die, at any time.  The output is one block of lines a pair, of the first of both who lives.
+Any ranks may fail, at any time. The output is one block of lines per pair, from the first surviving rank of the pair.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def sizes(largest: int, perturbation: int) -> list[int]:
-    """Return the sizes in bytes: the powers of two, and those beside them that are not below 1."""
+    """Return the sizes in bytes: powers of two, and those next to them that are at least 1."""
     powers = [2**exponent for exponent in range(largest.bit_length())]
     beside = {power + shift for power in powers for shift in (-perturbation, 0, perturbation)}
     return sorted(size for size in beside if 1 <= size <= largest)
 
 
 def measured_s(comm: MPI.Intracomm, partner: int, size: int, repetitions: int) -> float:
-    """Return the time of one message, in seconds, or raise what the MPI library says of a dead partner."""
+    """Return the time of one message in seconds, or raise the MPI error of a failed partner."""
     message = (np.arange(size) % 251).astype(np.uint8)
     echo = np.zeros_like(message)
     start_s = 0.0
-    for repetition in range(repetitions + 1):  # the first one warms up, and both are in step after it
+    for repetition in range(repetitions + 1):  # the first one warms up, and synchronises both
         if repetition == 1:
             start_s = MPI.Wtime()
         if comm.rank < partner:
@@ -90,7 +90,7 @@ def main() -> None:
     if comm.rank < partner or len(done) < len(wanted):
         print(*done, said, sep="\n", flush=True)
     if len(done) < len(wanted):
-        sys.exit(0)  # without a partner that could be told of anything
+        sys.exit(0)  # without a partner to inform
 
 
 if __name__ == "__main__":

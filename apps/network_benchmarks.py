@@ -1,7 +1,7 @@
-"""Network benchmarks: what the OSU micro-benchmarks measure, printed in their layout.
+"""Network benchmarks: the OSU micro-benchmarks' measurements, printed in their layout.
 
-`latency` and `bw` are between rank 0 and the last rank; collectives take all ranks.  A time is the mean over the ranks
-and repetitions of the time in the call, and a barrier stands between two calls.
+`latency` and `bw` are between rank 0 and the last rank; collectives use all ranks. A time is the mean over the ranks
+and repetitions of the time in the call, with a barrier between two calls.
 
     mpiexec -n 64 python network_benchmarks.py allreduce --sizes 4 1024 1048576
 """
@@ -31,20 +31,20 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def buffers(comm: MPI.Comm, size: int, *, sent: int = 1, received: int = 1) -> list[np.ndarray]:
-    """Return what to send and where to receive: so many times `size` bytes, as floats where they are some."""
+    """Return send and receive buffers of a multiple of `size` bytes, as floats if possible."""
     kind = np.float32 if size % 4 == 0 else np.uint8
     each = size // np.dtype(kind).itemsize
     return [np.ones(sent * each, dtype=kind), np.zeros(received * each, dtype=kind)]
 
 
 def allreduce(comm: MPI.Comm, size: int) -> Callable[[], None]:
-    """Return a sum at all ranks."""
+    """Return a sum on all ranks."""
     out, into = buffers(comm, size)
     return lambda: comm.Allreduce(out, into)
 
 
 def reduce(comm: MPI.Comm, size: int) -> Callable[[], None]:
-    """Return a sum at rank 0."""
+    """Return a sum on rank 0."""
     out, into = buffers(comm, size)
     return lambda: comm.Reduce(out, into)
 
@@ -56,13 +56,13 @@ def bcast(comm: MPI.Comm, size: int) -> Callable[[], None]:
 
 
 def allgather(comm: MPI.Comm, size: int) -> Callable[[], None]:
-    """Return a gathering of `size` bytes of each rank at all ranks."""
+    """Return a gathering of `size` bytes of each rank on all ranks."""
     out, into = buffers(comm, size, received=comm.size)
     return lambda: comm.Allgather(out, into)
 
 
 def gather(comm: MPI.Comm, size: int) -> Callable[[], None]:
-    """Return a gathering of `size` bytes of each rank at rank 0."""
+    """Return a gathering of `size` bytes of each rank on rank 0."""
     out, into = buffers(comm, size, received=comm.size if comm.rank == 0 else 0)
     return lambda: comm.Gather(out, into)
 
@@ -91,7 +91,7 @@ COLLECTIVES = {
 
 
 def mean_seconds(comm: MPI.Comm, call: Callable[[], None], repetitions: int) -> float:
-    """Return the mean time of a collective call over ranks and repetitions, at rank 0; the first call is not in it."""
+    """Return on rank 0 the mean time of a collective, without the first call."""
     elapsed = 0.0
     for repetition in range(repetitions + 1):
         start = MPI.Wtime()
@@ -120,7 +120,7 @@ def one_way_seconds(comm: MPI.Comm, size: int, repetitions: int) -> float:
 
 
 def bytes_per_second(comm: MPI.Comm, size: int, repetitions: int) -> float:
-    """Return the rate of a stream of messages from rank 0 to the last rank, which answers each window."""
+    """Return the rate of messages from rank 0 to the last, which acknowledges each window."""
     last = comm.size - 1
     out, into = np.ones(size, dtype=np.uint8), np.zeros((WINDOW, size), dtype=np.uint8)
     answer = np.zeros(4, dtype=np.uint8)

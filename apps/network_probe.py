@@ -1,14 +1,14 @@
-"""Network probe: measure what messages cost between two ranks, within a node and between nodes.
+"""Network probe: measure the cost of messages within a node and between nodes.
 
-Rank 0 exchanges messages with the first other rank of its node, and with the first one of another node, as far as there
-are such ranks; start three ranks on two nodes to measure both.  The times are medians over repetitions, as CSV:
+Rank 0 exchanges messages with the first other rank of its node, and with the first one of another node, if these exist.
+Start three ranks on two nodes to measure both. The times are medians over repetitions, as CSV:
 
     layer,op,bytes,median_s,p25_s,p75_s,count
 
-`pingpong` is half of a round trip, `isend` the time inside of MPI_Isend, and `recv` the time inside of MPI_Recv for a
-message that has arrived while the receiver was busy.  Sizes are drawn log-uniformly, so that no power of two is
-favoured, up to twice the largest that is asked for; operations and sizes come in random order, so that what disturbs
-the machine for a while does not look like a property of a size; each is done once before anything is measured.
+`pingpong` is half of a round trip, `isend` the time inside MPI_Isend, and `recv` the time inside MPI_Recv for a message
+that has arrived while the receiver was busy. Sizes are drawn log-uniformly, to favour no power of two, up to twice the
+requested maximum. Operations and sizes come in random order, so that a temporary disturbance of the machine does not
+look like a property of a size. Each is done once before the measurement.
 
     mpiexec -n 3 --host a:2,b:1 python network_probe.py --largest 4194304
 """
@@ -43,13 +43,13 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def drawn_sizes(chance: random.Random, largest: int, count: int) -> list[int]:
-    """Return no byte, one, twice the largest, and sizes in between, log-uniformly."""
+    """Return zero, one, twice the maximum, and sizes in between, log-uniformly."""
     top = math.log(2 * largest)
     return sorted({0, 1, 2 * largest, *(round(math.exp(chance.uniform(0, top))) for _ in range(max(count - 3, 0)))})
 
 
 class Pair:
-    """Two ranks that exchange messages; the first one measures all but the receives."""
+    """Two ranks that exchange messages; the first one measures all except the receives."""
 
     def __init__(self, comm: MPI.Comm, first: int, second: int, most_bytes: int) -> None:
         self.comm = comm
@@ -59,7 +59,7 @@ class Pair:
         self.into = np.zeros(most_bytes, dtype=np.uint8)
 
     def in_step(self) -> None:
-        """Let the first rank go on when the second one is ready."""
+        """Let the first rank continue when the second one is ready."""
         nothing = np.empty(0, dtype=np.uint8)
         if self.leads:
             self.comm.Recv(nothing, source=self.other, tag=READY)
@@ -80,7 +80,7 @@ class Pair:
         return (MPI.Wtime() - start) / 2
 
     def isend(self, size: int) -> float:
-        """Return the time inside of MPI_Isend; its receive has been posted."""
+        """Return the time inside MPI_Isend, with its receive posted."""
         if self.leads:
             self.in_step()
             start = MPI.Wtime()
@@ -94,7 +94,7 @@ class Pair:
         return 0.0
 
     def recv(self, size: int) -> float:
-        """Return the time inside of MPI_Recv of a message that has arrived while its receiver was busy."""
+        """Return the time inside MPI_Recv of a message that has arrived while its receiver was busy."""
         self.in_step()
         if self.leads:
             self.comm.Send(self.out[:size], dest=self.other, tag=DATA)
@@ -109,7 +109,7 @@ class Pair:
         return MPI.Wtime() - start
 
     def measured(self, arguments: argparse.Namespace) -> dict[tuple[str, int], list[float]]:
-        """Return all times by operation and size, at the first rank."""
+        """Return all times by operation and size, on the first rank."""
         chance = random.Random(arguments.seed)
         sizes = drawn_sizes(chance, arguments.largest, arguments.sizes)
         plan = [(operation, size) for operation in OPERATIONS for size in sizes]
@@ -127,7 +127,7 @@ class Pair:
 
 
 def partners(comm: MPI.Comm) -> dict[str, int]:
-    """Return with whom rank 0 measures each layer."""
+    """Return the partner of rank 0 for each layer."""
     names = comm.allgather(MPI.Get_processor_name())
     same = [rank for rank in range(1, comm.size) if names[rank] == names[0]]
     other = [rank for rank in range(1, comm.size) if names[rank] != names[0]]
@@ -135,7 +135,7 @@ def partners(comm: MPI.Comm) -> dict[str, int]:
 
 
 def wait_idly(comm: MPI.Comm) -> None:
-    """Wait for all ranks, and leave the processor to those that measure."""
+    """Wait for all ranks without using the processor."""
     request = comm.Ibarrier()
     while not request.Test():
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Partition: weighted graphs are cut into parts of given shares, each stage of a computation in balance.
+"""Partition: weighted graphs are cut into parts of given shares, with each stage balanced.
 
     steering = Steering()
     steering.submit_graph(graph)
@@ -9,11 +9,11 @@
     parts = steering.get_partitioning([1, 1, 0, 1])        # nothing for the third
 
 The calls are those of PPStee (German Aerospace Center, CRESTA project: submitGraph, setWeightsData, submitNewStage,
-getPartitioning), which hands graphs on to ParMETIS, PTScotch or Zoltan.  Here the vertices stand on a curve, and it is
-cut in two, and these again.  Where a single cut does not balance all stages, a piece is taken out of the middle: seen
-as a circle, the curve always has an arc that holds a given share of two stages at once, but for a vertex (as its share
-of the second is right on average over all arcs with that share of the first).  In the end vertices at the borders
-change sides where this makes the cut smaller or the balance better.
+getPartitioning), which passes graphs to ParMETIS, PTScotch or Zoltan. Here the vertices are ordered along a curve,
+which is bisected recursively. If a single cut does not balance all stages, a piece is taken out of the middle: closed
+to a circle, the curve always has an arc with a given share of two stages at once, up to a vertex (its share of the
+second is right on average over all arcs with that share of the first). In the end border vertices change sides if this
+reduces the cut or improves the balance.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMPUTATION, VISUALISATION, OTHER = "computation", "visualisation", "other"
-TOLERANCE = 1.05  # how much more than its share a part may have of a stage
+TOLERANCE = 1.05  # by how much a part may exceed its share of a stage
 PASSES = 4
 
 
@@ -43,27 +43,27 @@ class Graph(NamedTuple):
 
 
 class Steering:
-    """A graph, the weights of the stages that go over it, and the parts that it is cut into."""
+    """A graph, the weights of its stages, and the resulting parts."""
 
     def __init__(self) -> None:
         self.stages: dict[str, np.ndarray] = {}
 
     def submit_graph(self, graph: Graph) -> None:
-        """Take a graph, whose vertices are numbered along a curve, so that neighbours have near numbers."""
+        """Take a graph with vertices numbered along a curve: neighbours have close numbers."""
         self.graph, self.edges = graph, np.zeros(len(graph.adjacent))
 
     def set_weights(self, vertices: np.ndarray, edges: np.ndarray) -> None:
-        """Take the weights of a stage: what each vertex costs, and what goes over each edge."""
+        """Take the weights of a stage: the cost of each vertex, and the load of each edge."""
         self.weights = vertices, edges
 
     def submit_stage(self, kind: str) -> None:
-        """Have the weights that have just been set belong to a stage."""
+        """Assign the current weights to a stage."""
         vertices, edges = self.weights
         self.stages[kind] = vertices.astype(float)
         self.edges = self.edges + edges
 
     def get_partitioning(self, shares: Sequence[float]) -> np.ndarray:
-        """Return the part of each vertex; each part has its share of each stage, and nothing if that is 0."""
+        """Return the part of each vertex; each part has its share of each stage, which may be 0."""
         targets, weights = np.array(shares, float), np.array(list(self.stages.values()))
         parts = np.empty(weights.shape[1], np.int64)
         divide(np.arange(len(parts)), weights, np.arange(len(targets)), targets, parts)
@@ -77,7 +77,7 @@ class Steering:
 
 
 def limits(weights: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return how much of each stage each part may have: a little more than its share, or a vertex more."""
+    """Return the limits of the parts per stage: slightly above its share, or one vertex more."""
     shares = weights.sum(axis=1)[:, None] * targets / targets.sum()
     return np.where(targets > 0, np.maximum(TOLERANCE * shares, shares + weights.max(axis=1)[:, None]), 0.0)
 
@@ -85,7 +85,7 @@ def limits(weights: np.ndarray, targets: np.ndarray) -> np.ndarray:
 def divide(
     vertices: np.ndarray, weights: np.ndarray, names: np.ndarray, targets: np.ndarray, parts: np.ndarray
 ) -> None:
-    """Give a stretch of the curve to some parts: cut it in two, and these again."""
+    """Distribute a section of the curve to some parts by recursive bisection."""
     if len(names) == 1 or not len(vertices):
         parts[vertices] = names[0]
         return
@@ -99,9 +99,9 @@ def divide(
 
 
 def piece(weights: np.ndarray, share: float) -> tuple[int, int, bool]:
-    """Return where a piece begins and ends that has a share of each stage, or, if not so marked, all but that share.
+    """Return begin and end of a piece with a share of each stage, or with its complement.
 
-    It is the first that is right but for half a vertex.
+    It is the first that is right up to half a vertex.
     """
     count = weights.shape[1]
     if share in (0.0, 1.0):
@@ -122,9 +122,9 @@ def piece(weights: np.ndarray, share: float) -> tuple[int, int, bool]:
 
 
 def renamed(parts: np.ndarray, before: np.ndarray, shares: Sequence[float]) -> np.ndarray:
-    """Return a partition in which parts of equal shares have the names under which most vertices stay where they were.
+    """Return the partition with equal parts relabelled, so that most vertices stay in place.
 
-    Before, -1 is the part of a vertex that was nowhere.
+    Before, -1 is the part of a vertex without one.
     """
     count = len(shares)
     pairs = np.bincount((before * count + parts)[before >= 0], minlength=count * count).reshape(count, count)
@@ -142,7 +142,7 @@ def renamed(parts: np.ndarray, before: np.ndarray, shares: Sequence[float]) -> n
 
 
 def arcs(sums: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return beginnings and ends of all pieces with a share of the stages' mean, and how far off each stage is."""
+    """Return begins and ends of all pieces with a share of the stages' mean, and their deviations."""
     mean = sums.mean(axis=0)
     begins = np.flatnonzero(mean + share <= 1 + 1e-12)
     wanted = mean[begins] + share
@@ -152,7 +152,7 @@ def arcs(sums: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def refine(steering: Steering, parts: np.ndarray, most: np.ndarray, weights: np.ndarray) -> None:
-    """Let vertices at borders change sides, in the order of their numbers, as Fiduccia and Mattheyses do."""
+    """Move border vertices to other parts, in numerical order, as Fiduccia and Mattheyses do."""
     graph, edges, count = steering.graph, steering.edges, most.shape[1]
     loads = np.array([np.bincount(parts, each, count) for each in weights])
     most = np.maximum(most, 1e-300)

@@ -1,4 +1,4 @@
-"""Monte Carlo pi: the share of random points of the unit square that fall into the quarter circle.
+"""Monte Carlo pi: the share of random points of the unit square inside the quarter circle.
 
 Each rank draws its own points, seeded by its rank, and one Reduce adds up the hits.
 
@@ -25,7 +25,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def count_hits(samples: int, generator: np.random.Generator) -> int:
-    """Return how many of `samples` random points lie in the quarter circle."""
+    """Return the number of hits among `samples` random points."""
     hits = 0
     for start in range(0, samples, BATCH):
         points = generator.random((min(BATCH, samples - start), 2))
@@ -34,7 +34,7 @@ def count_hits(samples: int, generator: np.random.Generator) -> int:
 
 
 def main() -> None:
-    """Share the points among the ranks and print the estimate on rank 0."""
+    """Distribute the points over the ranks and print the estimate on rank 0."""
     comm = MPI.COMM_WORLD
     arguments = parse_arguments()
     if arguments.samples < 1:

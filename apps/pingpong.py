@@ -1,8 +1,8 @@
-"""Ping-pong: measure how long one message takes between two ranks.
+"""Ping-pong: measure the time of one message between two ranks.
 
-Rank 0 sends a message to the last rank, which sends it straight back.  Half of the time for the round trip
-is the one-way time; the other ranks do nothing.  The first round trip of each size is not counted.
-Everything but the times is the same on every machine.
+Rank 0 sends a message to the last rank, which sends it straight back. Half of the time of the round trip is the one-way
+time; the other ranks do nothing. The first round trip of each size is not counted. Everything except the times is the
+same on every machine.
 
     mpiexec -n 2 python pingpong.py --sizes 0 1024 1048576 --repetitions 10
 """
@@ -29,7 +29,7 @@ def one_way_seconds(comm: MPI.Comm, size_bytes: int, repetitions: int) -> float:
     """Return the mean one-way time of a message of `size_bytes` (only meaningful on rank 0)."""
     message = np.arange(size_bytes, dtype=np.uint8)
     echo = np.zeros_like(message)
-    round_trip(comm, message, echo)  # warms up, and the two ranks are in step after it
+    round_trip(comm, message, echo)  # warms up, and synchronises the two ranks
     start = MPI.Wtime()
     for _ in range(repetitions):
         round_trip(comm, message, echo)

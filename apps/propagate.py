@@ -1,22 +1,21 @@
-"""Propagation: who finds a failure wakes all others by a revocation, and they go on around the hole.
+"""Propagation: a rank that detects a failure wakes all others by a revocation.
 
-This is what the slides on ULFM (Bosilca, Bouteiller and others, 2014) call an application that uses propagation only.
-It has point-to-point messages and nothing else: a token goes around a ring of ranks, and each waits for it from the
-one before.  When P1 dies, P2 alone finds out.  P3 to Pn wait for ranks that live, and would wait for ever.  P2 revokes
-the communicator, all wake up, agree on who is dead, and pass the token over the hole, on a communicator that was
-duplicated beforehand.  There is no Shrink, and nobody gets another rank, while one is left (--spares).
+The slides on ULFM (Bosilca, Bouteiller and others, 2014) call this an application that uses propagation only. It has
+only point-to-point messages: a token goes around a ring of ranks, and each waits for it from its predecessor. When P1
+fails, only P2 detects it. P3 to Pn wait for surviving ranks, and would wait forever. P2 revokes the communicator. All
+wake up, agree on the failed ranks, and pass the token over the gap, on a communicator that was duplicated beforehand.
+There is no Shrink, and ranks do not change, while a duplicate is left (--spares).
 
-On each lap each rank does its stage with the token, x -> a x + rank + 1 modulo 2^61 - 1; the stages of the dead are
-done by the next one who lives.  Stages do not commute, so that the last token shows whether each was done once and in
-order; there is a closed form for it.  A token that dies with its holder is taken up from the last lap of the first
-who lives.
+On each lap each rank does its stage with the token, x -> a x + rank + 1 modulo 2^61 - 1; the next survivor does the
+stages of failed ranks. Stages do not commute, so that the last token shows whether each was done once and in order;
+there is a closed form for it. A token lost with its holder resumes from the last lap of the first survivor.
 
     xsim run -n 8 propagate.py
     xsim run -n 8 --fail rank=1@500us --timeline - propagate.py --work 20e-6
     mpirun --with-ft ulfm -n 8 python propagate.py --die 1@1 --die 4@2
 
-Any ranks may die, at any time, as long as one is left.  The protocol and the arithmetic are real; how long a stage
-takes is --work, in which the rank sleeps.
+Any ranks may fail, at any time, except the last one. The protocol and the arithmetic are real; a stage takes --work
+seconds, in which the rank sleeps.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ NEVER = 2**62
 
 
 class Token(NamedTuple):
-    """What goes around: how many stages are done, and what has come out; and then, how many have been told."""
+    """The token: the number of finished stages and the value; then the number of informed ranks."""
 
     stages: int
     value: int
@@ -73,7 +72,7 @@ def now_ps() -> int:
 
 
 class Ring:
-    """One rank's place in the ring."""
+    """One rank of the ring."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -84,9 +83,9 @@ class Ring:
         self.revoked_ps, self.woken_ps = NEVER, 0
 
     def circulate(self, comm: MPI.Intracomm) -> int:
-        """Pass the token on whenever it comes, until all stages are done and this rank knows; return its value.
+        """Pass the token on until all stages are done and this rank knows it; return its value.
 
-        The first who lives sends it off, tells the others on a lap of its own when all is done, and has it back then.
+        The first survivor starts it, informs the others on a final lap when all is done, and ends when it is back.
         """
         before, after = self.living(comm, -1), self.living(comm, 1)
         first, own = MPI.Group.Translate_ranks(comm.group, [before, comm.rank], MPI.COMM_WORLD.group)
@@ -109,7 +108,7 @@ class Ring:
                 return token.value
 
     def handled(self, token: Token, stages: range, is_first: bool) -> Token:
-        """Do this rank's stages with a token, and when all are done count those who know."""
+        """Do this rank's stages with a token, or count the informed ranks once all are done."""
         done, value = token.stages, token.value
         while done < self.ranks * self.arguments.laps and (done - stages.start) % self.ranks < len(stages):
             if self.arguments.work:
@@ -124,14 +123,14 @@ class Ring:
     # -------------------------------------------------------------------------------------------------------- recovery
 
     def living(self, comm: MPI.Intracomm, step: int) -> int:
-        """Return the next rank in one direction that is not known to be dead."""
+        """Return the next rank in one direction that is not known to have failed."""
         rank = (comm.rank + step) % comm.size
         while rank in self.dead:
             rank = (rank + step) % comm.size
         return rank
 
     def attempted(self, comm: MPI.Intracomm) -> int:
-        """Circulate, and note when this rank sees a failure, and so revokes, or is woken by another's revocation."""
+        """Circulate; note when this rank revokes after a failure, or is woken by a revocation."""
         try:
             return self.circulate(comm)
         except MPI.Exception as error:
@@ -142,7 +141,7 @@ class Ring:
             raise
 
     def skipped(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        """Go over to a communicator that was made beforehand, and leave out the dead; make new ones if none is left."""
+        """Switch to a prepared communicator and exclude failed ranks; make new ones if none is left."""
         if not self.spares:
             self.prepare(comm.Shrink())
         comm = self.spares.pop()
@@ -150,7 +149,7 @@ class Ring:
         return comm
 
     def prepare(self, comm: MPI.Intracomm) -> None:
-        """Duplicate a communicator, as often as one may be revoked."""
+        """Duplicate a communicator once for each possible revocation."""
 
         def duplicates(comm: MPI.Intracomm) -> list[MPI.Intracomm]:
             return [comm.Dup() for _ in range(self.arguments.spares + 1)]
@@ -162,14 +161,14 @@ class Ring:
 
 
 def main() -> None:
-    """Let the token go around, over whatever holes there are."""
+    """Pass the token around, across any gaps."""
     arguments = parse_arguments()
     ring = Ring(arguments)
     ring.prepare(MPI.COMM_WORLD)
     value, comm = recovery.until_agreed(ring.spares.pop(), ring.attempted, ring.skipped)
     seconds = (ring.kept.woken_ps - ring.kept.revoked_ps) / PICOSECONDS
     lines = [f"propagate: {ring.ranks} ranks, {arguments.laps} laps, token {value}"]
-    if ring.kept.revoked_ps <= ring.kept.woken_ps > 0:  # who has revoked may be dead, and with it that time
+    if ring.kept.revoked_ps <= ring.kept.woken_ps > 0:  # the rank that revoked may have failed, and its time with it
         lines.insert(0, f"# time: the last woke {seconds * 1e6:.6f} us after the revocation")
     living = comm.Shrink()
     for each in (comm, *ring.spares):

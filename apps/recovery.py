@@ -1,25 +1,23 @@
-"""Recovery: what programs need to get over failures of processes; plain mpi4py, to be copied into others.
+"""Recovery from process failures; plain mpi4py, to be copied into other programs.
 
     import recovery
 
     comm = recovery.joined()
-    result, comm = recovery.until_agreed(comm, work)       # work(comm) is begun anew, with new processes for the dead
-    recovery.conclude(comm, [f"result {result}"], right)   # somebody who lives prints it
+    result, comm = recovery.until_agreed(comm, work)       # repeats work(comm) with new processes for failed ones
+    recovery.conclude(comm, [f"result {result}"], right)   # a survivor prints it
 
-It rests on four rules.
+It is based on four rules.
 
-* Nothing waits outside of an attempt, and nothing is done in an `except`: there a second failure would find nobody who
-  handles it.
-* Whether something went well is agreed on (`agree`), before anybody relies on it.  That a call of one's own got through
-  does not mean that it did at all others.
-* Who cannot go on revokes the communicators in which others may wait for it.
-* Reductions and splits of objects are left out: mpi4py makes some of them on a communicator of its own, which a
-  revocation of the program's does not reach.  Arrays, and `bcast`, `gather`, `allgather` and `sendrecv` of objects are
+* All waits are inside an attempt, and no recovery work is in an `except`, where a second failure would not be handled.
+* Success is agreed on (`agree`) before any rank relies on it. A call that succeeds on one rank may fail on others.
+* A rank that cannot continue revokes the communicators in which others may wait for it.
+* Reductions and splits of objects are not used: mpi4py runs some of them on an internal communicator, which a
+  revocation of the program's does not reach. Arrays, and `bcast`, `gather`, `allgather` and `sendrecv` of objects are
   safe.
 
-Replacing processes is MPIX_Comm_replace of the ULFM tutorials (Bosilca and others), with one change: there is no
-agreement over the intercommunicator.  The new processes would wait in it for ever once the survivors have given an
-attempt up, for a revocation does not end an agreement.
+Replacing processes follows MPIX_Comm_replace of the ULFM tutorials (Bosilca and others), with one change: there is no
+agreement over the intercommunicator. The new processes would wait in it forever once the survivors have given up an
+attempt, because a revocation does not end an agreement.
 """
 
 from __future__ import annotations
@@ -38,18 +36,18 @@ from mpi4py import MPI
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-# Open MPI 5 says ERR_OTHER of a Barrier with a dead member.
+# Open MPI 5 reports ERR_OTHER for a Barrier with a failed member.
 FAILURES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED, MPI.ERR_OTHER)
-TAG = 0  # of messages here; who leaves messages lying takes another
-HALF = 0x7FFF  # the bits of half a flag of an agreement
-REFUSALS = 3  # so many times in a row no process could be started: there is no place for it
-IN_VAIN = 3  # so many times ERR_OTHER, and nobody has died meanwhile: it is another error
+TAG = 0  # of messages here; a program with pending messages uses another tag
+HALF = 0x7FFF  # bits of one half of an agreement's flag
+REFUSALS = 3  # number of consecutive failed spawns after which there is no slot
+IN_VAIN = 3  # number of consecutive ERR_OTHER without a failure after which it is another error
 
 
 class Lost(Exception):
-    """Data of which no copy is left; the text says which.
+    """Data without a remaining copy, described by the text.
 
-    All members have to raise it, or none: who finds a loss alone lets the others know first.
+    All members must raise it, or none: a rank that finds a loss alone informs the others first.
     """
 
 
@@ -57,9 +55,9 @@ class Lost(Exception):
 
 
 def attempt(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, bool]:
-    """Return what a call gives, and whether it got through; other errors than those of failures are raised.
+    """Return the result of a call, and True if it succeeded; re-raise errors other than failures.
 
-    That data are lost is something that a call gives, too: the `Lost` that it raised.
+    A `Lost` that the call raises is also a result.
     """
     try:
         return call(*args, **options), True
@@ -72,13 +70,13 @@ def attempt(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, 
 
 
 def agree(comm: MPI.Intracomm, well: bool) -> bool:
-    """Return whether all members live and found it well, the same at all of them: Agree raises at all or at none."""
+    """Return True if all members are alive and succeeded, consistently on all of them."""
     flag, through = attempt(comm.Agree, int(well))
     return through and flag == 1
 
 
 def agree_on(comm: MPI.Intracomm, flags: int) -> int:
-    """Return the bitwise AND of what the living members say, in spite of the dead; it is no commit."""
+    """Return the bitwise AND of the survivors' values, despite failures; it is not a commit."""
     while True:
         try:
             return comm.Agree(flags)
@@ -89,9 +87,10 @@ def agree_on(comm: MPI.Intracomm, flags: int) -> int:
 
 
 def agreed_dead(comm: MPI.Intracomm) -> list[int]:
-    """Acknowledge failures until all that live have acknowledged the same ones; return these ranks, ascending.
+    """Acknowledge failures until all survivors have acknowledged the same; return these ranks.
 
-    An agreement alone does not say so: a process may take part in it, and die before a late one has begun.
+    They are in ascending order. An agreement alone does not determine them: a process may take part in it, and fail
+    before a late one has begun.
     """
     while True:
         count = comm.Ack_failed()
@@ -103,12 +102,12 @@ def agreed_dead(comm: MPI.Intracomm) -> list[int]:
 
 
 def missing(comm: MPI.Intracomm, living: MPI.Intracomm) -> list[int]:
-    """Return the ranks in a communicator of its members that are not in another, ascending."""
+    """Return the ranks in a communicator of its members missing from another, ascending."""
     return ranks_of(MPI.Group.Difference(comm.group, living.group), comm)
 
 
 def known_dead(comm: MPI.Intracomm) -> list[int]:
-    """Return the ranks in a communicator that this process knows to be dead, ascending."""
+    """Return the ranks in a communicator that this process knows to have failed, ascending."""
     return sorted(ranks_of(comm.Get_failed(), comm))
 
 
@@ -121,16 +120,17 @@ def ranks_of(group: MPI.Group, comm: MPI.Intracomm) -> list[int]:
 
 
 def shrink(comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Repair a communicator by leaving out the dead: all others get new ranks, in the old order."""
+    """Repair a communicator by excluding failed ranks; the others are renumbered in order."""
     return comm.Shrink()
 
 
 def replace(comm: MPI.Intracomm, *, in_order: bool = True) -> MPI.Intracomm:
-    """Repair a revoked communicator by a new process for each dead member, in its rank, or else at the end.
+    """Repair a revoked communicator by a new process for each failed member, with the same rank.
 
-    The new processes run the program of this one with its arguments, and begin with `joined()`.  When any member fails
-    during an attempt, all survivors give it up, and begin another one from the last communicator that all had; its new
-    processes kill themselves, which makes them failures like any other.
+    Without `in_order` new processes get ranks at the end. They run the program of this one with its arguments, and
+    begin with `joined()`. If any member fails during an attempt, all survivors give it up, and begin another one from
+    the last communicator that all had. The new processes of the attempt kill themselves, which makes them ordinary
+    failures.
     """
     refused = 0
     while True:
@@ -153,11 +153,11 @@ def replace(comm: MPI.Intracomm, *, in_order: bool = True) -> MPI.Intracomm:
                     return made
         for unfinished in (inter, everybody, made):
             if unfinished:
-                unfinished.Revoke()  # wakes those who are in Merge, bcast or Split
+                unfinished.Revoke()  # wakes ranks in Merge, bcast or Split
 
 
 def _started(comm: MPI.Intracomm, count: int) -> MPI.Intercomm:
-    """Return the intercommunicator to `count` new processes, or MPI_COMM_NULL where they could not be started."""
+    """Return the intercommunicator to `count` new processes, or MPI_COMM_NULL."""
     try:
         return comm.Spawn(sys.executable, sys.argv, maxprocs=count)
     except MPI.Exception as error:
@@ -167,16 +167,16 @@ def _started(comm: MPI.Intracomm, count: int) -> MPI.Intercomm:
 
 
 def joined() -> MPI.Intracomm:
-    """Return the communicator with which this process begins: COMM_WORLD, or what a new process is to complete.
+    """Return the initial communicator: COMM_WORLD, or the one that a new process completes.
 
-    A new process has one chance; if it misses it, it dies.
+    A new process has one attempt; if it fails, the process kills itself.
     """
     parent = MPI.Comm.Get_parent()
     if parent == MPI.COMM_NULL:
         return MPI.COMM_WORLD
     everybody, well = attempt(parent.Merge, high=True)
     keys, told = attempt(everybody.bcast, None, root=0) if well else (None, False)
-    if not told:  # nobody else may come to the agreement
+    if not told:  # no other rank may reach the agreement
         die()
     made, split = attempt(everybody.Split, 0, keys[MPI.COMM_WORLD.rank])
     if not agree(everybody, split):
@@ -185,7 +185,7 @@ def joined() -> MPI.Intracomm:
 
 
 def is_new() -> bool:
-    """Return whether this process has been started in place of a dead one."""
+    """Return True if this process was started to replace a failed one."""
     return MPI.Comm.Get_parent() != MPI.COMM_NULL
 
 
@@ -195,24 +195,23 @@ def is_new() -> bool:
 def until_agreed(
     comm: MPI.Intracomm, work: Callable[[MPI.Intracomm], Any], repair: Callable[..., MPI.Intracomm] = replace
 ) -> tuple[Any, MPI.Intracomm]:
-    """Do some work until all members have done it, repairing what it is done on; return what it gives, and on what.
+    """Repeat work until all members succeed, with repairs; return result and communicator.
 
-    Where it finds that data are lost (`Lost`), or that an error is none of a failure, the job ends.  With `replace`
-    there is one such loop a program: a new process begins with the first one, and does not meet those who are in
-    another.
+    If it finds that data are lost (`Lost`), or an error that is not a failure, the job ends. With `replace` a program
+    has only one such loop: a new process begins with the first one, and never meets ranks in another.
     """
     return _until_agreed(comm, work, repair, _Doubts())
 
 
 class _Doubts:
-    """Counts attempts that have ended with ERR_OTHER since somebody is known to have died."""
+    """A counter of attempts that ended with ERR_OTHER since the last known failure."""
 
     def __init__(self) -> None:
         self.count = 0
         self.error: MPI.Exception | None = None
 
     def watched(self, work: Callable[..., Any], comm: MPI.Intracomm) -> Any:
-        """Do some work, and take down the error with which it ends if that may not be one of a failure."""
+        """Do some work, and record its error if that may not be a failure."""
         self.error = None
         try:
             return work(comm)
@@ -221,7 +220,7 @@ class _Doubts:
             raise
 
     def resolve(self, comm: MPI.Intracomm) -> None:
-        """End the job if it is none; all have agreed on who has failed in the communicator of the attempt."""
+        """End the job if the error is not a failure; all have agreed on the failed ranks."""
         self.count = 0 if known_dead(comm) else self.count + bool(self.error)
         if self.count == IN_VAIN:
             _abort(comm, f"{IN_VAIN} attempts in vain, and nobody has died: {self.error}")
@@ -252,10 +251,9 @@ def roll_back_until_agreed(
     *,
     restoring: bool | None = None,
 ) -> tuple[Any, MPI.Intracomm]:
-    """Compute until all members have got through; after each failure repair, and restore before going on.
+    """Compute until all members succeed; after each failure repair and restore, then continue.
 
-    New processes begin with restoring, if `restoring` does not say otherwise.  `compute` goes on from where `restore`
-    has put it.
+    New processes begin by restoring, unless `restoring` is given. `compute` continues from the state set by `restore`.
     """
     restoring = is_new() if restoring is None else restoring
 
@@ -276,7 +274,7 @@ def roll_back_until_agreed(
 
 
 def uniformly(comm: MPI.Intracomm, make: Callable[[MPI.Intracomm], Any]) -> Any:
-    """Make communicators from one, at all of its members or at none: if one cannot, all raise ERR_REVOKED."""
+    """Create communicators on all members or on none: if one fails, all raise ERR_REVOKED."""
     made, well = attempt(make, comm)
     if not agree(comm, well):
         raise MPI.Exception(MPI.ERR_REVOKED)
@@ -288,7 +286,7 @@ def with_parts(
     make: Callable[[MPI.Intracomm], Sequence[MPI.Intracomm]],
     use: Callable[..., Any],
 ) -> Any:
-    """Use communicators made from one, and wake all who wait on any of them when one of its members cannot go on."""
+    """Use derived communicators; wake all their waiting members if one cannot continue."""
     parts = uniformly(comm, make)
     result, well = attempt(use, comm, *parts)
     if not well:
@@ -306,18 +304,18 @@ def with_parts(
 class Buddies:
     """Checkpoints in memory: each rank has its own, and its right neighbour a copy.
 
-    They outlive any failures but those of a rank and its right neighbour together, if the dead are replaced in their
-    ranks: after `shrink` nobody asks for the data of the dead.  The data are any object that can
-    be pickled; who changes it later gives a copy.
+    They survive any failures except those of a rank and its right neighbour together, if failed ranks are replaced;
+    after `shrink` the data of failed ranks are not used. Data may be any picklable object; if the program changes it
+    later, it passes a copy.
     """
 
     def __init__(self) -> None:
-        self.kept: dict[int, Any] = {}  # this rank's data at a step
-        self.held: dict[int, Any] = {}  # the left neighbour's
+        self.kept: dict[int, Any] = {}  # this rank's data by step
+        self.held: dict[int, Any] = {}  # those of the left neighbour
         self.saved = False  # whether all ranks are known to have made a checkpoint
 
     def save(self, comm: MPI.Intracomm, step: int, data: Any) -> None:
-        """Make a checkpoint of a step, and forget the one before when all have the new one."""
+        """Make a checkpoint of a step, and drop the last one when all have the new one."""
         if step not in self.kept:
             self.kept[step] = data
             self._duplicate(comm, step)
@@ -329,19 +327,19 @@ class Buddies:
         self.kept, self.held, self.saved = {step: self.kept[step]}, {step: self.held[step]}, True
 
     def restore(self, comm: MPI.Intracomm) -> tuple[int, Any] | None:
-        """Return the last step of which all have data, and this rank's; or None, if nothing has been saved by all.
+        """Return the last common step and this rank's data; None if no checkpoint is complete.
 
-        Raises `Lost` with the ranks of which there are no data of any common step.
+        Raises `Lost` with the ranks whose data are missing from any common step.
         """
         right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
         there = {*self.kept, *comm.sendrecv(list(self.held), left, TAG, source=right, recvtag=TAG)}
-        # Who has a later step than another has not met that one at it, and so has the earlier one, too.
+        # A rank with a later step than another has not met that one at it, and so has the earlier one, too.
         mine, of_all = np.array([max(there, default=sys.maxsize), -int(self.saved)]), np.empty(2, np.int64)
         comm.Allreduce(mine, of_all, op=MPI.MIN)
         if not of_all[1]:
             self.kept, self.held = {}, {}
             return None
-        self.saved = True  # a new process knows it too, should all others die now
+        self.saved = True  # a new process knows it too, in case all others fail now
         step, everywhere = int(of_all[0]), np.empty(1, np.bool_)
         comm.Allreduce(np.array([step in there]), everywhere, op=MPI.LAND)
         if not everywhere[0]:
@@ -357,21 +355,21 @@ class Buddies:
 
 
 class Copies:
-    """Each rank's own copy of its own data, at the last step that all have come to: what the dead had is gone."""
+    """Copies of each rank's data at the last common step; data of failed ranks are lost."""
 
     def __init__(self) -> None:
         self.kept: dict[int, Any] = {}
 
     def save(self, comm: MPI.Intracomm, step: int, data: Any) -> None:
-        """Make a copy, and forget the one before when all have the new one."""
+        """Make a copy, and drop the last one when all have the new one."""
         self.kept[step] = data
         comm.Barrier()
         self.kept = {step: data}
 
     def last(self, comm: MPI.Intracomm) -> tuple[int, np.ndarray]:
-        """Return the last step that all have who have anything, or 0; and who those are.
+        """Return the last common step of all ranks with data, or 0, and these ranks.
 
-        Who has a later one has not met all others at it, and so has this one, too.
+        A rank with a later one has not met all others at it, and so has this one, too.
         """
         mine, steps = np.array([max(self.kept, default=sys.maxsize)]), np.empty(1, np.int64)
         comm.Allreduce(mine, steps, op=MPI.MIN)
@@ -380,17 +378,17 @@ class Copies:
         return step, there
 
 
-# --------------------------------------------------------------------------------------------------- deaths and endings
+# ------------------------------------------------------------------------------------------------- failures and endings
 
 
 def die() -> NoReturn:
-    """End as a failure does, and tell nobody."""
+    """End as in a failure, without notice."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line with `--die RANK@STEP`, for deaths under a real MPI; what is wrong with it is said once."""
+    """A command line with `--die RANK@STEP`, for failures under a real MPI."""
 
     def __init__(self, description: str | None) -> None:
         name = os.path.splitext(os.path.basename(sys.argv[0]))[0]
@@ -405,7 +403,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parse_args(self, *args: Any, **options: Any) -> Any:
-        """Read the command line; a death of a rank that there is not would be without effect, and is refused."""
+        """Read the command line; reject a failure of a rank that does not exist."""
         told = super().parse_args(*args, **options)
         ranks = MPI.COMM_WORLD.size
         for rank, step in told.die:
@@ -414,7 +412,7 @@ class Parser(argparse.ArgumentParser):
         return told
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, on the first rank, and end with status 2."""
+        """Print the problem on the first rank, and end with status 2."""
         if MPI.COMM_WORLD.rank == 0:
             super().error(message)
         sys.exit(2)
@@ -423,7 +421,7 @@ class Parser(argparse.ArgumentParser):
 def number(
     kind: type, least: float = -math.inf, most: float = math.inf, *, above: float = -math.inf, below: float = math.inf
 ) -> Callable[[str], Any]:
-    """Return what reads an argument that is a whole number (`int`), or any (`float`), within these bounds."""
+    """Return a reader of an argument that is an `int` or `float` within bounds."""
     bounds = {"at least": least, "at most": most, "above": above, "below": below}
     said = " and ".join(f"{words} {bound:,.12g}" for words, bound in bounds.items() if math.isfinite(bound))
 
@@ -432,7 +430,7 @@ def number(
             value = kind(text)
         except ValueError:
             value = math.nan
-        if not (least <= value <= most and above < value < below):  # nor is a nan
+        if not (least <= value <= most and above < value < below):  # NaN is invalid, too
             raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' * (kind is int)}number {said}".rstrip())
         return value
 
@@ -453,7 +451,7 @@ def death(text: str) -> tuple[int, int]:
 
 
 def die_at(deaths: Iterable[tuple[int, int]], step: int) -> None:
-    """Die if this is one of the first processes, and `--die` says that it dies at this step."""
+    """Die if this is an initial process that `--die` kills at this step."""
     if (MPI.COMM_WORLD.rank, step) in deaths and not is_new():
         die()
 
@@ -464,15 +462,15 @@ def _abort(comm: MPI.Intracomm, why: str) -> None:
 
 
 def conclude(comm: MPI.Intracomm, lines: Iterable[str], right: bool) -> NoReturn:
-    """Print a result that all members have, and `right: True` or `right: False`; end with status 0 or 1.
+    """Print a result that all members have, and `right: True` or `right: False`; set the status.
 
-    It is printed once more, by the first of those who live, if anybody dies before all know that it has been printed.
+    The status is 0 or 1. The first survivor prints again if a rank fails before all know that it was printed.
     """
     _leave(comm, [*lines, f"right: {right}"], int(not right))
 
 
 def give_up(comm: MPI.Intracomm, what: str) -> NoReturn:
-    """Say that data are lost for good, and which, and end with status 1; all members call it."""
+    """Report permanently lost data, and end with status 1; all members call it."""
     _leave(comm, [f"lost: {what}"], 1)
 
 

@@ -1,25 +1,25 @@
-"""Repartition: the weight of a dead process is 0, and the others divide the work anew.
+"""Repartition: a failed process gets weight 0, and the survivors divide the work again.
 
-A system of equations is solved on a mesh by Jacobi's method, and every few iterations a part of the mesh is looked at:
-two stages, whose costs lie differently.  `partition.py` cuts the mesh so that each process has its share of both.
-When processes die, the survivors revoke and shrink the communicator, have the mesh cut again with weight 0 for the
-dead, and move the values of vertices to where they belong now.  The values that were with the dead are gone: they
-begin as means of their neighbours (`--recovery neighbours`), or as all did at first (`--recovery initial`).  Nobody
-else goes back, and as the method comes to its solution from anywhere, the result is what it was.
+A system of equations is solved on a mesh by Jacobi's method, and every few iterations a part of the mesh is processed:
+two stages with differently distributed costs. `partition.py` cuts the mesh so that each process has its share of both.
+When processes fail, the survivors revoke and shrink the communicator, partition the mesh again with weight 0 for the
+failed ranks, and migrate the values of vertices. The values on failed ranks are lost: they start as means of their
+neighbours (`--recovery neighbours`), or as at the beginning (`--recovery initial`). No other rank goes back. As the
+method converges from any state, the result is the same.
 
-That is how PPStee (German Aerospace Center) was to survive failures in the CRESTA project ("trigger re-distribution of
-work on remaining processors, weight=0 on the failed processor", ULFM tutorials of 2014).  The partitions, the moves,
-the recovery and the solution are real; what a vertex costs is reduced to `--work` seconds for each unit of its weight.
+PPStee (German Aerospace Center) planned this recovery in the CRESTA project ("trigger re-distribution of work on
+remaining processors, weight=0 on the failed processor", ULFM tutorials of 2014). The partitions, the moves, the
+recovery and the solution are real; `--work` declares the seconds per unit of a vertex's weight.
 
     xsim run -n 12 repartition.py --die 5@10
     xsim run -n 12 --fail "rank=0@2ms" repartition.py --recovery initial
     mpirun --with-ft ulfm -n 8 python repartition.py --mesh chain --die 5@10
 
-Judge: each partition leaves nothing with the dead, and no living part has more than 1.05 of its share of a stage, nor
-of all (or a vertex more than its share); its edge cut is at most 1.3 times that of one made for the survivors alone,
-and 1.3 times that of as many pairs of squares, at least that of the isoperimetric inequality, and exact for a chain;
-the vertices of a chain of which the order is kept that have to move are as many as the formula says; and the solution
-is that from which the right hand side was made, as exactly as the residual promises.
+Validation: each partition leaves nothing on failed ranks, and no surviving part has more than 1.05 of its share of a
+stage, or of all (or one vertex more). Its edge cut is at most 1.3 times that of one made for the survivors alone, and
+1.3 times that of pairs of squares, at least that of the isoperimetric inequality, and exact for a chain. The number of
+migrated vertices of a chain with the order kept is that of the formula. The solution is the one from which the
+right-hand side was computed, within the bound of the residual.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import recovery
 from mpi4py import MPI
 
 VALUES, MOVES = 1, 2
-CHECKED, SHOWN = 5, 10  # iterations from one look at the residual, and at the picture, to the next
+CHECKED, SHOWN = 5, 10  # iterations between checks of the residual, and between pictures
 
 
 def parse_arguments(ranks: int) -> argparse.Namespace:
@@ -53,7 +53,7 @@ def parse_arguments(ranks: int) -> argparse.Namespace:
     told = parser.parse_args()
     if told.vertices is None:
         told.vertices = 200 * ranks
-        if told.mesh == "chain" and ranks > 1:  # so that it can be divided evenly before and after a failure
+        if told.mesh == "chain" and ranks > 1:  # divisible before and after a failure
             told.vertices = ranks * (ranks - 1) * -(-200 // (ranks - 1))
     if told.vertices < ranks:
         parser.error(f"--vertices {told.vertices}: fewer than one for each of {ranks} ranks")
@@ -72,7 +72,7 @@ class Mesh(NamedTuple):
     side: int
 
     def steering(self) -> partition.Steering:
-        """Return what cuts it."""
+        """Return its partitioner."""
         made, edges = partition.Steering(), np.ones(len(self.graph.adjacent))
         made.submit_graph(self.graph)
         for kind, weights in costs(self.x, self.y, self.side, square=len(self.x) > self.side).items():
@@ -81,14 +81,14 @@ class Mesh(NamedTuple):
         return made
 
     def borders(self, parts: np.ndarray) -> int:
-        """Count the edges between parts by the places of vertices, and not by the graph."""
+        """Count the edges between parts by the positions of vertices, independently of the graph."""
         sheet = np.full((self.x.max() + 1, self.y.max() + 1), -1)
         sheet[self.x, self.y] = parts
         return int((sheet[1:] != sheet[:-1]).sum() + (sheet[:, 1:] != sheet[:, :-1]).sum())
 
 
 def mesh(told: argparse.Namespace) -> Mesh:
-    """Make a chain, or a square whose vertices stand on Hilbert's curve."""
+    """Make a chain, or a square with vertices along Hilbert's curve."""
     if told.mesh == "chain":
         side, x, y = told.vertices, np.arange(told.vertices), np.zeros(told.vertices, np.int64)
     else:
@@ -105,7 +105,7 @@ def mesh(told: argparse.Namespace) -> Mesh:
 
 
 def along_the_curve(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
-    """Return where on Hilbert's curve places are."""
+    """Return the index along Hilbert's curve of each point."""
     place, half = np.zeros_like(x), 1 << max(0, (side - 1).bit_length() - 1)
     while half:
         right, upper = (x & half) > 0, (y & half) > 0
@@ -119,7 +119,7 @@ def along_the_curve(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
 
 
 def costs(x: np.ndarray, y: np.ndarray, side: int, *, square: bool) -> dict[str, np.ndarray]:
-    """Return the weights of vertices in each stage: in the middle there is more to compute, in a half more to see."""
+    """Return the vertex weights per stage: more to compute in the middle, more to show in a half."""
     if not square:
         return {partition.COMPUTATION: np.ones(len(x))}
     middle = (2 * x - side) ** 2 + (2 * y - side) ** 2 < side**2 / 4
@@ -127,30 +127,30 @@ def costs(x: np.ndarray, y: np.ndarray, side: int, *, square: bool) -> dict[str,
 
 
 def exact(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
-    """Return the solution from which the right hand side is made."""
-    wave = math.pi / side  # numpy's own functions differ from computer to computer
+    """Return the solution from which the right-hand side is computed."""
+    wave = math.pi / side  # numpy's own functions differ between computers
     along, across = ((2 * x + 1) * wave).tolist(), ((y + 0.5) * wave).tolist()
     return np.array([1 + math.sin(one) * math.cos(other) for one, other in zip(along, across, strict=True)])
 
 
 class Plan(NamedTuple):
-    """What the first rank tells each: which vertices are its own, what is around them, and what moves."""
+    """The first rank's message to each: its vertices, those around them, and the moves."""
 
     own: np.ndarray
     degrees: np.ndarray
     adjacent: np.ndarray
     ranks: np.ndarray
-    """Those that have the adjacent vertices."""
+    """Owners of the adjacent vertices."""
     holders: np.ndarray
-    """The ranks that have the values of its vertices, or -1."""
+    """Ranks that hold the values of its vertices, or -1."""
     leavers: np.ndarray
-    """The ranks to which the vertices go that it has now."""
+    """Destinations of its current vertices."""
     places: np.ndarray
-    """The coordinates of its vertices, and of the adjacent ones."""
+    """Coordinates of its vertices and of the adjacent ones."""
 
 
 class Part:
-    """One rank's vertices, and the values that it knows."""
+    """One rank's vertices, with the known values."""
 
     def __init__(self, plan: Plan, told: argparse.Namespace, side: int, me: int) -> None:
         self.own, self.step = plan.own, 0
@@ -179,14 +179,14 @@ class Part:
         return np.bincount(self.rows, values[self.adjacent], len(self.own))
 
     def exchange(self, comm: MPI.Intracomm, values: np.ndarray) -> None:
-        """Get the values of the vertices that others have."""
+        """Receive the values of vertices on other ranks."""
         waiting = [comm.Irecv(values[theirs], source=rank, tag=VALUES) for rank, _, theirs in self.partners]
         waiting += [comm.Isend(values[ours], dest=rank, tag=VALUES) for rank, ours, _ in self.partners]
         for request in waiting:
             request.Wait()
 
     def solve(self, comm: MPI.Intracomm, told: argparse.Namespace) -> Solution:
-        """Compute until the residual is small enough, and return what has come of it."""
+        """Compute until the residual is small enough, and return the result."""
         count = len(self.own)
         while True:
             recovery.die_at(told.die, self.step)
@@ -203,12 +203,12 @@ class Part:
             self.step += 1
 
     def work(self, told: argparse.Namespace, kind: str) -> None:
-        """Take the time that a stage takes with these vertices."""
+        """Let the time of a stage for these vertices pass."""
         if told.work:
             time.sleep(told.work * self.loads[kind].sum())
 
     def show(self, comm: MPI.Intracomm, told: argparse.Namespace, values: np.ndarray) -> float:
-        """Look at a part of the mesh, if there is something to see: at the largest value in it."""
+        """Process a part of the mesh, if there is any: find its largest value."""
         if partition.VISUALISATION not in self.loads:
             return 0.0
         self.work(told, partition.VISUALISATION)
@@ -229,7 +229,7 @@ class Part:
 
 
 class Solution(NamedTuple):
-    """What came of the iterations."""
+    """The result of the iterations."""
 
     error: float
     state: int
@@ -237,7 +237,7 @@ class Solution(NamedTuple):
 
 
 def largest(comm: MPI.Intracomm, value: float) -> float:
-    """Return the largest of all ranks' values."""
+    """Return the maximum over all ranks."""
     both = np.array([value, 0.0])
     comm.Allreduce(both[:1], both[1:], op=MPI.MAX)
     return float(both[1])
@@ -247,12 +247,12 @@ def largest(comm: MPI.Intracomm, value: float) -> float:
 
 
 class Cut(NamedTuple):
-    """What a partition is like, and what it took to come to it from the one before."""
+    """Quality of a partition, and the cost of reaching it from the last one."""
 
     living: list[int]
     moved: int
     in_order: int
-    """How many would move if the parts kept their order."""
+    """Number of vertices that would move if the parts kept their order."""
     lost: int
     balance: dict[str, float]
     cut: float
@@ -261,7 +261,7 @@ class Cut(NamedTuple):
 
 
 def depth_of(graph: partition.Graph, lost: np.ndarray) -> int:
-    """Return how many edges the deepest of the lost vertices is away from others, if there are any."""
+    """Return the distance in edges of the deepest lost vertex from others, if there are any."""
     depth, owners = 0, graph.owners
     while lost.any() and not lost.all():
         lost = lost & (np.bincount(owners, ~lost[graph.adjacent], len(lost)) == 0)
@@ -270,7 +270,7 @@ def depth_of(graph: partition.Graph, lost: np.ndarray) -> int:
 
 
 class Recovery:
-    """The mesh is cut anew for those who live, and values move to where they belong now."""
+    """Partition the mesh for the survivors, and migrate values."""
 
     def __init__(self, told: argparse.Namespace) -> None:
         self.told, self.count = told, MPI.COMM_WORLD.size
@@ -278,7 +278,7 @@ class Recovery:
         self.cuts: list[Cut] = []
 
     def distributed(self, comm: MPI.Intracomm) -> tuple[Part, Cut]:
-        """Return this rank's new part, with values, and the partition; what it had before is left as it was."""
+        """Return this rank's new part with values, and the partition; the old part is unchanged."""
         own = self.part.own if self.part else np.zeros(0, np.int64)
         have = comm.gather((MPI.COMM_WORLD.rank, own, self.part.step if self.part else 0), root=0)
         plans = cut = None
@@ -293,7 +293,7 @@ class Recovery:
         return part, cut
 
     def planned(self, have: list[tuple[int, np.ndarray]], step: int) -> tuple[list[tuple[Plan, int, int, int]], Cut]:
-        """Cut the mesh for those who live, and say to each what it gets and gives."""
+        """Partition the mesh for the survivors, and send each its part and moves."""
         whole = mesh(self.told)
         rank_of, holders = np.full(self.count, -1), np.full(len(whole.x), -1)
         for rank, (name, own) in enumerate(have):
@@ -311,7 +311,7 @@ class Recovery:
         return plans, cut
 
     def recut(self, whole: Mesh, holders: np.ndarray, names: list[int]) -> tuple[np.ndarray, Cut]:
-        """Return the part of each vertex: the weight of the dead is 0."""
+        """Return the part of each vertex, with weight 0 for failed ranks."""
         steering = whole.steering()
         shares = np.zeros(self.count)
         shares[names] = 1
@@ -333,7 +333,7 @@ class Recovery:
         return parts, Cut(names, moved, in_order, int((~kept).sum()), balance, steering.cut(parts), again, bool(lawful))
 
     def move(self, comm: MPI.Intracomm, plan: Plan, part: Part) -> None:
-        """Give the values of vertices to those who have them now; the values of lost ones are no numbers."""
+        """Send the values of vertices to their new owners; lost values are NaN."""
         part.values[: len(part.own)] = np.nan
         sent = []
         if self.part:
@@ -352,7 +352,7 @@ class Recovery:
             request.Wait()
 
     def fill(self, comm: MPI.Intracomm, part: Part, depth: int) -> None:
-        """Put means of the neighbours' values in the place of lost ones, so deep from the border on, or else 0."""
+        """Replace lost values by means of neighbours, layer by layer from the border, or else by 0."""
         own = slice(len(part.own))
         for _ in range(depth):
             part.exchange(comm, part.values)
@@ -364,7 +364,7 @@ class Recovery:
         part.values[np.isnan(part.values)] = 0
 
     def run(self, comm: MPI.Intracomm) -> tuple[Solution, MPI.Intracomm]:
-        """Solve until all have the solution; who has died leaves its part to the others."""
+        """Solve until all have the solution; failed ranks leave their parts to the others."""
         while True:
             (self.part, cut), comm = recovery.until_agreed(comm, self.distributed, recovery.shrink)
             self.cuts.append(cut)
@@ -377,11 +377,11 @@ class Recovery:
             comm = recovery.shrink(comm)
 
 
-# ----------------------------------------------------------------------------------------------------------- the judge
+# ---------------------------------------------------------------------------------------------------------- validation
 
 
 def judged(told: argparse.Namespace, cuts: list[Cut], count: int) -> tuple[list[str], bool]:
-    """Describe the partitions, and say whether they are as they should be."""
+    """Describe the partitions; return True if they meet their bounds."""
     lines, right = [f"repartition: {told.mesh} of at least {told.vertices} vertices, {count} ranks"], True
     for number, cut in enumerate(cuts):
         if number:
@@ -400,11 +400,11 @@ def judged(told: argparse.Namespace, cuts: list[Cut], count: int) -> tuple[list[
 
 
 def border_limits(whole: Mesh, parts: np.ndarray) -> tuple[float, float]:
-    """Return how many edges there are at least between parts of these sizes, and at most if they are cut well.
+    """Return lower and upper bounds on the edges between parts of these sizes.
 
     In a square of side s a part of m vertices has at least min(2 sqrt(m), 2 sqrt(s^2 - m), s) edges to others (Bollobas
-    and Leader, Edge-isoperimetric inequalities in the grid, Combinatorica 1991).  One that is in balance for two stages
-    is of two pieces; two squares of m / 2 vertices have 4 sqrt(2 m) edges.
+    and Leader, Edge-isoperimetric inequalities in the grid, Combinatorica 1991). One balanced for two stages has two
+    pieces; two squares of m / 2 vertices have 4 sqrt(2 m) edges.
     """
     sizes = np.bincount(parts)
     sizes, count = sizes[sizes > 0], len(parts)
@@ -415,13 +415,13 @@ def border_limits(whole: Mesh, parts: np.ndarray) -> tuple[float, float]:
 
 
 def to_move(vertices: int, count: int, dead: int) -> int:
-    """Return how many vertices of a chain in even parts change parts, if one part is shared out and the order kept."""
+    """Return the migrated vertices of an even chain if one part is distributed in order."""
     stay = (dead * (count - 1) - dead**2 + count * (count - 1) / 2) / (count - 1)
     return round(vertices / count * (count - 1 - stay))
 
 
 def main() -> None:
-    """Solve, and let the dead have no part in it."""
+    """Solve, excluding failed ranks."""
     told = parse_arguments(MPI.COMM_WORLD.size)
     solver = Recovery(told)
     solution, comm = solver.run(MPI.COMM_WORLD)

@@ -1,25 +1,25 @@
-"""Resilient PDE: servers hold all state, clients solve samples, and the samples of clients that die are done without.
+"""Resilient PDE: clients solve samples for servers; those of failed clients are omitted.
 
--(k u')' = 1 with k = 1 / (1 + x) and u(0) = u(1) = 0, on subdomains that overlap.  On each, the solution is an affine
-function of its values at the subdomain's two ends, u = alpha + beta u_L + gamma u_R.  Clients solve the equation there
-for values at the ends that a server gives them, and send what they get: that is a sample.  Any three give the function
-by regression.  The servers put these functions together, find the values at all ends, and so the solution.  When a
-client dies, the sample that it was solving is missing, nobody waits for it, and the regression has fewer.  With
-`--recovery again` another client solves it.
+-(k u')' = 1 with k = 1 / (1 + x) and u(0) = u(1) = 0, on overlapping subdomains. On each, the solution is an affine
+function of its values at the subdomain's two ends, u = alpha + beta u_L + gamma u_R. A sample is a client's solution
+for given values at the ends, sent back to the server. Any three samples give the function by regression. The servers
+combine these functions, and solve for the values at all ends, and so for the solution. When a client fails, its current
+sample is missing, no rank waits for it, and the regression has fewer samples. With `--recovery again` another client
+solves it.
 
-That is the preconditioner of Rizzi, Morris, Sargsyan, Mycek, Safta, Debusschere, Le Maitre and Knio (ULFM-MPI
-implementation of a resilient task-based partial differential equations preconditioner, FTXS 2016).  Servers, clients,
-sampling, regression and failures are real; their plane is reduced to a line, where one round is exact, their random
-samples to points on a circle, of which no three are on a line, and their corrupted samples are left out.
+This is the preconditioner of Rizzi, Morris, Sargsyan, Mycek, Safta, Debusschere, Le Maitre and Knio (ULFM-MPI
+implementation of a resilient task-based partial differential equations preconditioner, FTXS 2016). Servers, clients,
+sampling, regression and failures are real. The plane is reduced to a line, where one round is exact, and the random
+samples to points on a circle, of which no three are collinear. Corrupted samples are omitted.
 
     xsim run -n 12 --fail "rank=3 before its 2nd Send" resilient_pde.py
     xsim run -n 12 --fail rank=5@2ms resilient_pde.py --recovery again --work 1e-3
     mpirun --with-ft ulfm -n 12 python resilient_pde.py --die 3@1 --die 5@0
 
-Ranks form crews of a server, the first of them, and its clients.  Any clients may die, as long as each subdomain keeps
-three samples.  The state of a server dies with it: the others then say so, and end.  So they do where a subdomain has
-too few samples.  Judge: the solution at all nodes is the polynomial that solves the equation, but for round-off, which
-grows with the square of the number of subdomains.
+Ranks form crews: a server, which is the first rank, and its clients. Any clients may fail while each subdomain keeps
+three samples. The state of a server is lost with it: the others then report this and end. They also end if a subdomain
+has too few samples. Validation: the solution at all nodes is the polynomial that solves the equation, up to round-off,
+which grows with the square of the number of subdomains.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import recovery
 from mpi4py import MPI
 
 WORK = 1
-HOME = -1  # in place of a task
+HOME = -1  # instead of a task
 NEEDED = 3  # samples for an affine function of two values
 
 
@@ -75,7 +75,7 @@ def crew_of(rank: int, told: argparse.Namespace) -> int:
 
 
 def first_of(crew: int, told: argparse.Namespace) -> int:
-    """Return the rank in COMM_WORLD of a crew's server, the first whose crew it is."""
+    """Return the rank in COMM_WORLD of a crew's server, its first rank."""
     return crew * MPI.COMM_WORLD.size // told.servers
 
 
@@ -88,7 +88,7 @@ def exact(x: np.ndarray) -> np.ndarray:
 
 
 class Subdomain(NamedTuple):
-    """A piece of the grid: the nodes of its cells and of its overlaps, from one end to the other."""
+    """A piece of the grid: the nodes of its cells and of its overlaps, from end to end."""
 
     left: int
     right: int
@@ -105,7 +105,7 @@ class Subdomain(NamedTuple):
         """Solve the equation between values at the ends; return the values at all nodes.
 
         Finite volumes, with the integral of 1 / k as the resistance between two nodes, and bounds between the volumes
-        where it has its centre: this scheme makes no error at the nodes.
+        at their centres of resistance: this scheme has no error at the nodes.
         """
         x, h = self.nodes, 1 / self.cells
         middle = (x[:-1] + x[1:]) / 2
@@ -119,7 +119,7 @@ class Subdomain(NamedTuple):
         return np.concatenate([[at_left], np.linalg.solve(matrix, load), [at_right]])
 
     def seen_from(self, function: np.ndarray) -> np.ndarray:
-        """Return those rows of an affine function that the neighbours need: where they end in here."""
+        """Return the rows of an affine function for the neighbours' ends in this subdomain."""
         return function[[self.to_left - self.left, self.to_right - self.left]]
 
 
@@ -131,21 +131,21 @@ def subdomain(number: int, told: argparse.Namespace) -> Subdomain:
 
 
 def ends(sample: int, samples: int) -> tuple[float, float]:
-    """Return the values at the ends for a sample: a point on a circle."""
+    """Return the end values of a sample: a point on a circle."""
     angle = 2 * math.pi * sample / samples
     return math.cos(angle), math.sin(angle)
 
 
 def regression(points: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the affine function that is nearest to the samples, as a row (alpha, beta, gamma) for each node."""
+    """Return the affine function closest to the samples, as a row (alpha, beta, gamma) per node."""
     matrix = np.column_stack([np.ones(len(points)), points])
     return np.linalg.lstsq(matrix, values, rcond=None)[0].T
 
 
 def chained(seen: np.ndarray) -> np.ndarray:
-    """Put pieces in a row together: return the values at all their ends as affine functions of the two outermost.
+    """Chain pieces; return the values at all their ends as affine functions of the outermost two.
 
-    `seen[i]` is, as functions of piece i's own ends, what its left and its right neighbour need.
+    `seen[i]` has the values for piece i's left and right neighbour, as functions of piece i's own ends.
     """
     count = len(seen)
     found = np.zeros((count, 2, 3))
@@ -178,7 +178,7 @@ def at(functions: np.ndarray, left: float, right: float) -> np.ndarray:
 
 
 class Server:
-    """The state of some subdomains: which samples are there, and who is at which."""
+    """The state of some subdomains: available samples, and the samples in work."""
 
     def __init__(self, crew: MPI.Intracomm, number: int, told: argparse.Namespace) -> None:
         self.crew, self.told = crew, told
@@ -192,7 +192,7 @@ class Server:
         self.taken = 0
 
     def sample(self) -> None:
-        """Give and take until no sample is left to wait for, and send the clients home."""
+        """Distribute samples until none is pending, and dismiss the clients."""
         answer, status, request = np.zeros(self.told.cells + 2 * self.told.overlap + 3), MPI.Status(), MPI.REQUEST_NULL
         self.give()
         while self.doing:
@@ -206,14 +206,14 @@ class Server:
             send_in_spite(self.crew, (HOME, HOME), client)
 
     def give(self) -> None:
-        """Give each idle client a sample, as long as there are any."""
+        """Give each idle client a sample, while there are any."""
         while self.bag and self.idle:
             client = self.idle.popleft()
             self.doing[client] = self.bag.popleft()
             send_in_spite(self.crew, self.doing[client], client)
 
     def take(self, client: int, answer: np.ndarray) -> None:
-        """Keep a sample."""
+        """Store a sample."""
         number, sample = answer[:2].astype(int)
         self.samples[number][sample] = answer[2 : 2 + len(self.subdomains[number].nodes)].copy()
         if self.doing.pop(client, None) is not None:
@@ -223,15 +223,15 @@ class Server:
 
     @property
     def count(self) -> int:
-        """The number of samples that are there."""
+        """The number of available samples."""
         return sum(map(len, self.samples.values()))
 
     def poor(self) -> int:
-        """Return how many subdomains have too few samples."""
+        """Return the number of subdomains with too few samples."""
         return sum(len(samples) < NEEDED for samples in self.samples.values())
 
     def solve(self, servers: MPI.Intracomm) -> tuple[float, float]:
-        """Find the solution with the other servers; return its error, and its largest value here."""
+        """Solve with the other servers; return the local maximum error and value."""
         functions = {}
         for each, samples in self.samples.items():
             points = np.array([ends(sample, self.told.samples) for sample in samples])
@@ -254,12 +254,12 @@ class Server:
 
 
 def _of_ends(functions: np.ndarray) -> np.ndarray:
-    """Return the matrix with which a function of a piece's ends becomes one of the outermost."""
+    """Return the matrix from functions of a piece's ends to functions of the outermost ends."""
     return np.vstack([[1, 0, 0], functions])
 
 
 def serve(server: Server, servers: MPI.Intracomm) -> np.ndarray:
-    """Do a server's part; return what `concluded` adds up, and what it takes the largest of."""
+    """Run a server; return the values for `concluded`: sums and maxima."""
     server.sample()
     poor = np.zeros(1, int)
     servers.Allreduce(np.array([server.poor()]), poor)
@@ -268,7 +268,7 @@ def serve(server: Server, servers: MPI.Intracomm) -> np.ndarray:
 
 
 def toil(crew: MPI.Intracomm, told: argparse.Namespace) -> None:
-    """Solve samples until sent home."""
+    """Solve samples until dismissed."""
     task, number = np.zeros(2, int), 0
     while True:
         crew.Recv(task, 0, WORK)
@@ -286,12 +286,12 @@ def toil(crew: MPI.Intracomm, told: argparse.Namespace) -> None:
 
 
 def send_in_spite(crew: MPI.Intracomm, task: tuple[int, int], client: int) -> None:
-    """Send a client a task; if it is known to be dead, the next wait for anybody says so as well."""
+    """Send a client a task; if it is known to have failed, the next wait reports that, too."""
     recovery.attempt(crew.Send, np.array(task), client, WORK)
 
 
 def do_without(server: Server) -> None:
-    """Let the samples go that the newly dead were solving, or put them back; who waits for anybody may wait on then."""
+    """Drop or requeue samples of newly failed clients, and acknowledge the failures."""
     server.crew.Ack_failed()
     for client in {*recovery.known_dead(server.crew)} - server.dead:
         server.dead.add(client)
@@ -303,14 +303,14 @@ def do_without(server: Server) -> None:
 
 
 def crews(comm: MPI.Intracomm, told: argparse.Namespace) -> tuple[MPI.Intracomm, MPI.Intracomm]:
-    """Make a communicator of each crew, and one of the servers, of those who live."""
+    """Make a communicator of each crew, and one of the servers, from the survivors."""
     rank = MPI.COMM_WORLD.rank
     crew = crew_of(rank, told)
     return comm.Split(crew, rank), comm.Split(0 if rank == first_of(crew, told) else MPI.UNDEFINED, rank)
 
 
 def concluded(comm: MPI.Intracomm, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bring together what the servers have found."""
+    """Combine the results of the servers."""
     sums, largest = np.zeros(3), np.zeros(3)
     comm.Allreduce(part[:3].copy(), sums)
     comm.Allreduce(part[3:].copy(), largest, MPI.MAX)
@@ -318,7 +318,7 @@ def concluded(comm: MPI.Intracomm, part: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def dead_servers(comm: MPI.Intracomm, told: argparse.Namespace) -> list[int]:
-    """Return the ranks of the servers that are no longer there."""
+    """Return the ranks of the failed servers."""
     ranks = [first_of(crew, told) for crew in range(told.servers)]
     there = MPI.Group.Translate_ranks(MPI.COMM_WORLD.group, ranks, comm.group)
     return [rank for rank, now in zip(ranks, there, strict=True) if now == MPI.UNDEFINED]
@@ -328,7 +328,7 @@ def dead_servers(comm: MPI.Intracomm, told: argparse.Namespace) -> list[int]:
 
 
 def report(comm: MPI.Intracomm, told: argparse.Namespace, sums: np.ndarray, largest: np.ndarray) -> None:
-    """Print the solution, or what is lost, and end."""
+    """Print the solution or the loss, and end."""
     whole, poor, count = map(int, sums)
     if whole < told.servers:
         recovery.give_up(comm, f"what the servers on ranks {dead_servers(comm, told)} held")
@@ -346,7 +346,7 @@ def report(comm: MPI.Intracomm, told: argparse.Namespace, sums: np.ndarray, larg
 
 
 def main() -> None:
-    """Do a server's or a client's part, and end together."""
+    """Run a server or a client, and end together."""
     told = parse_arguments()
     (crew, servers), comm = recovery.until_agreed(MPI.COMM_WORLD, lambda comm: crews(comm, told), recovery.shrink)
     number, part = crew_of(MPI.COMM_WORLD.rank, told), np.zeros(6)

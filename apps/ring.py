@@ -1,4 +1,4 @@
-"""Ring: every rank passes a block of bytes on to its right-hand neighbour, again and again.
+"""Ring: every rank repeatedly passes a block of bytes to its right-hand neighbour.
 
 After k rounds a rank holds the block that started k places to its left, which it checks.
 
@@ -22,12 +22,12 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def block_of(rank: int, size_bytes: int) -> np.ndarray:
-    """Return the block that `rank` starts with: bytes that tell the ranks apart."""
+    """Return the block that `rank` starts with: bytes that distinguish the ranks."""
     return ((np.arange(size_bytes) + 7 * rank) % 251).astype(np.uint8)
 
 
 def pass_around(comm: MPI.Comm, block: np.ndarray, rounds: int) -> np.ndarray:
-    """Send the block to the right `rounds` times, each time taking the left-hand neighbour's."""
+    """Send the block to the right `rounds` times, receiving the left-hand neighbour's each time."""
     left = (comm.rank - 1) % comm.size
     right = (comm.rank + 1) % comm.size
     incoming = np.empty_like(block)

@@ -1,9 +1,9 @@
-"""Parallel sample sort: sort keys that are spread over the ranks.
+"""Parallel sample sort: sort keys that are distributed over the ranks.
 
 1. Each rank sorts its own keys and offers a few of them, evenly spaced, as samples.
 2. All samples are gathered and sorted; every p-th is a splitter between two ranks.
 3. Each rank cuts its keys at the splitters and sends the pieces to their ranks (Alltoallv).
-4. Each rank sorts what it received.  Now rank 0 has the smallest keys, and so on.
+4. Each rank sorts what it received. Now rank 0 has the smallest keys, and so on.
 
     mpiexec -n 4 python samplesort.py --keys 10000
 """
@@ -51,7 +51,7 @@ def sample_sort(comm: MPI.Comm, keys: np.ndarray) -> np.ndarray:
 
 
 def is_sorted(comm: MPI.Comm, keys: np.ndarray) -> bool:
-    """Tell on every rank whether the keys are in order within and across the ranks."""
+    """Return True on every rank if the keys are in order within and across the ranks."""
     lowest = np.iinfo(keys.dtype).min
     largest_before = comm.exscan(int(keys[-1]) if len(keys) else lowest, op=MPI.MAX)
     own_order = bool(np.all(keys[:-1] <= keys[1:]))

@@ -1,29 +1,30 @@
-"""Asynchronous optimised Schwarz: a substitute starts afresh, and nobody goes back.
+"""Asynchronous optimised Schwarz: a substitute starts over, and no other rank goes back.
 
--u'' = 1 on (0, 1) is solved on overlapping subdomains, one a rank.  A rank solves on its own, sends what its neighbours
-need of it, takes what has come, and goes on without waiting for anybody: each has an iteration counter of its own.  It
-ends when a non-blocking reduction has found twice that nobody's data have changed since the one before; one in which
-somebody had not heard from all neighbours since does not count.  When a process dies, a new one takes its subdomain and
-begins with the initial solution.  The others keep theirs, and all goes on: the iteration converges from wherever it is.
+-u'' = 1 on (0, 1) is solved on overlapping subdomains, one per rank. A rank solves alone, sends boundary data to its
+neighbours, takes the data that have arrived, and continues without waiting: each has its own iteration counter. The
+iteration ends when a non-blocking reduction has found twice that no rank's data have changed since the last one. A
+reduction does not count if some rank received nothing from a neighbour since then. When a process fails, a new one
+takes over its subdomain and starts from the initial solution. The others keep theirs and continue, because the
+iteration converges from any state.
 
-This is what the CRESTA project did with the asynchronous Schwarz methods of Magoules, Szyld and Venet (Asynchronous
-optimized Schwarz methods with and without overlap, Numerische Mathematik 2017).  Transmission conditions are Robin's,
-du/dn + p u, with p optimal for this equation (of which --p takes a multiple), or Dirichlet's.
+The CRESTA project did this with the asynchronous Schwarz methods of Magoules, Szyld and Venet (Asynchronous optimized
+Schwarz methods with and without overlap, Numerische Mathematik 2017). Transmission conditions are Robin's, du/dn + p u,
+with p optimal for this equation (--p is a multiple of it), or Dirichlet's.
 
     xsim run -n 8 --fail "rank=2@30ms" schwarz.py
     xsim run -n 8 schwarz.py --subdomains 2 --synchronous
     mpirun --with-ft ulfm -n 8 python schwarz.py --die 2@5
 
-Real are the iteration, its messages, the end and the recovery.  Reduced is the equation, to one dimension, where the
-finite differences are exact: all error is that of the iteration.  What an iteration costs is --work, in seconds, up to
-a half more on some ranks.  No data are ever lost for good.  --recovery restart is for comparison: there all begin
-with the initial solution again.
+The iteration, its messages, the termination and the recovery are real. The equation is reduced to one dimension, where
+finite differences are exact: the whole error is that of the iteration. --work declares the seconds per iteration, up to
+a half more on some ranks. No data are lost permanently. --recovery restart is for comparison: there all ranks start
+from the initial solution again.
 
-Judge: an error is a straight line on each subdomain, so that what an iteration makes of it is known without solving
-anything.  In step, the error has to be the forecast one.  Otherwise data have a generation, one more than the oldest
-of the data that they were computed from, and the error is at most that of so many iterations in step, whoever dies.  So
-is that of the first iteration after a failure at those who live: they have forgotten nothing.  And where errors fall
-by a constant factor before and after a failure, it is the same one.
+Validation: an error is a straight line on each subdomain, so its evolution is known without solving anything. In step,
+the error must be the predicted one. Otherwise data have a generation, one more than their oldest input, and the error
+is at most that of the same number of iterations in step, under any failures. The same bound holds for the first
+iteration after a failure on survivors, which have forgotten nothing. If errors fall by a constant factor before and
+after a failure, the factor is the same.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ import recovery
 from mpi4py import MPI
 
 LEFT, RIGHT = 0, 1
-STRAIGHT, PARALLEL = 0.01, 0.05  # by how much slopes of one line, and of parallel ones, differ at most
-SHORTEST, SMALLEST = 20, 1e-10  # a line has so many points, all above this error
+STRAIGHT, PARALLEL = 0.01, 0.05  # tolerance for the slopes of one line, and of parallel ones
+SHORTEST, SMALLEST = 20, 1e-10  # a line has at least this number of points, all above this error
 ROUND_OFF = 1e-15  # of an error, times the condition number of the system
 SUMS = 100_000
 
@@ -95,7 +96,7 @@ def exact(x: np.ndarray) -> np.ndarray:
 
 
 class Subdomain:
-    """The nodes of one subdomain, its solution, and what it has from its neighbours."""
+    """The nodes of one subdomain, its solution, and the data from its neighbours."""
 
     def __init__(self, arguments: argparse.Namespace, number: int) -> None:
         self.arguments, self.number = arguments, number
@@ -105,7 +106,7 @@ class Subdomain:
         self.first = number * cells - overlap if number else 0
         self.last = (number + 1) * cells + overlap if number < last else self.all
         self.sides = [side for side, there in ((LEFT, number > 0), (RIGHT, number < last)) if there]
-        # Where the neighbours end: there they need something of this solution.
+        # The neighbours' ends, where they need values of this solution.
         self.there = {LEFT: number * cells + overlap, RIGHT: (number + 1) * cells - overlap}
         self.x = np.arange(self.first, self.last + 1) * self.h
         self.iterations = self.started = 0
@@ -113,25 +114,25 @@ class Subdomain:
         self.start()
 
     def start(self) -> None:
-        """Begin with the initial solution, which is 0."""
+        """Start from the initial solution, which is 0."""
         self.u, self.data = np.zeros(len(self.x)), {LEFT: 0.0, RIGHT: 0.0}
         self.generations = dict.fromkeys(self.sides, 0)
         self.started += 1
         self.expect()
 
     def expect(self) -> None:
-        """Begin anew to look at changes and errors."""
+        """Reset the records of changes and errors."""
         self.changes: dict[int, float] = {}  # the largest change on each side, since the last reduction that counts
         self.history: list[float] = []
         self.histories.append(self.history)
         self.at_first: tuple[float, int] | None = None
 
     def p(self, node: int, side: int) -> float:
-        """Return Robin's p of a subdomain that ends at a node: optimal is one over the distance to the boundary."""
+        """Return Robin's p at an end of a subdomain: optimal is 1 / distance to the boundary."""
         return self.arguments.p / (node * self.h if side == LEFT else 1 - node * self.h)
 
     def solve(self) -> None:
-        """Solve with the data that there are."""
+        """Solve with the current data."""
         size, h = len(self.x), self.h
         below, diagonal, above, right = [-1.0] * size, [2.0] * size, [-1.0] * size, [h * h] * size
         for side, at, coupling, node in ((LEFT, 0, above, self.first), (RIGHT, -1, below, self.last)):
@@ -146,18 +147,18 @@ class Subdomain:
         self.iterations += 1
 
     def message(self, side: int) -> np.ndarray:
-        """Return what the neighbour on one side needs, and its generation."""
+        """Return the data for the neighbour on one side, with their generation."""
         node = self.there[side]
         u, at = self.u, node - self.first
         if self.arguments.transmission == "dirichlet":
             return np.array([u[at], self.solved[1] + 1])
         slope = (u[at + 1] - u[at - 1]) / (2 * self.h)
-        other = RIGHT if side == LEFT else LEFT  # on that side of its own it ends here
+        other = RIGHT if side == LEFT else LEFT  # the end of its own side
         needed = (slope if other == RIGHT else -slope) + self.p(node, other) * u[at]
         return np.array([needed, self.solved[1] + 1])
 
     def take(self, side: int, value: float, generation: float) -> None:
-        """Use what a neighbour has sent from now on."""
+        """Use a neighbour's data from now on."""
         self.generations[side] = int(generation)
         self.changes[side] = max(self.changes.get(side, 0.0), abs(value - self.data[side]))
         self.data[side] = value
@@ -171,7 +172,7 @@ class Subdomain:
 
 
 class Solver:
-    """One rank, with its subdomain if it has one; the others wait until they are needed."""
+    """One rank, with its subdomain if it has one; ranks without one wait as spares."""
 
     def __init__(self, arguments: argparse.Namespace, comm: MPI.Intracomm) -> None:
         self.arguments = arguments
@@ -179,24 +180,24 @@ class Solver:
         self.seconds = arguments.work * (1 + comm.rank * 3 % 5 / 8)
 
     def iterate(self, comm: MPI.Intracomm) -> None:
-        """Do one iteration, and let the neighbours know."""
+        """Do one iteration, and send the data to the neighbours."""
         part = self.part
         recovery.die_at(self.arguments.die, part.iterations)
         part.solve()
         time.sleep(self.seconds)
         near = {LEFT: comm.rank - 1, RIGHT: comm.rank + 1}
         if self.arguments.synchronous:
-            for side in part.sides if comm.rank % 2 else part.sides[::-1]:  # an even rank and the next one begin
+            for side in part.sides if comm.rank % 2 else part.sides[::-1]:  # an even rank and the next one start
                 come = np.empty(2)
                 comm.Sendrecv(part.message(side), near[side], 0, come, near[side], 0)
                 part.take(side, *come)
             return
         for side in part.sides:
-            comm.Bsend(part.message(side), near[side])  # whoever waited until it is received would not be asynchronous
+            comm.Bsend(part.message(side), near[side])  # waiting for the receive would not be asynchronous
         self.take(comm)
 
     def take(self, comm: MPI.Intracomm) -> None:
-        """Take what has come from the neighbours."""
+        """Receive the available data of the neighbours."""
         come = np.empty(2)
         for side in self.part.sides:
             near = comm.rank - 1 if side == LEFT else comm.rank + 1
@@ -205,7 +206,7 @@ class Solver:
                 self.part.take(side, *come)
 
     def converge(self, comm: MPI.Intracomm) -> None:
-        """Iterate until two reductions in a row have found that the data of nobody change, or all have done enough."""
+        """Iterate until two reductions in a row find no change, or all have done enough."""
         part, small, found, enough = self.part, 0, np.empty(3), self.arguments.iterations
         while small < 2:
             seen, count = (part.changes, part.iterations) if part else ({}, math.inf)
@@ -226,7 +227,7 @@ class Solver:
             change, waiting, count = found.tolist()
             if enough is not None:
                 small = 2 * int(-count >= enough)
-            elif waiting and part:  # what has changed counts in the next one
+            elif waiting and part:  # later changes count in the next one
                 later, part.changes = part.changes, seen
                 for side, change in later.items():
                     seen[side] = max(change, seen.get(side, 0.0))
@@ -234,7 +235,7 @@ class Solver:
                 small = small + 1 if change < self.arguments.tolerance else 0
 
     def compute(self, comm: MPI.Intracomm) -> tuple[list[str], bool]:
-        """Iterate to the end, and return what to print, and whether it is right."""
+        """Iterate to the end; return the lines to print, and True if right."""
         self.begin(comm)
         self.converge(comm)
         mine = np.array(self.seen(), dtype=float)
@@ -243,11 +244,11 @@ class Solver:
         told = Judge(self.arguments).judged(comm.size, all_seen) if comm.rank == 0 else None
         told = comm.bcast(told)
         if self.part:
-            self.take(comm)  # what nobody needs any more
+            self.take(comm)  # messages no longer needed
         return told
 
     def seen(self) -> Seen:
-        """Return what is judged of this rank's subdomain."""
+        """Return the validated data of this rank's subdomain."""
         part = self.part
         if part is None:
             return Seen(*[math.nan] * len(Seen._fields))
@@ -255,59 +256,59 @@ class Solver:
         return Seen(*part.solved, *part.at_first, part.iterations, *begun, *slopes(part.histories), self.deviation())
 
     def deviation(self) -> float:
-        """Return how far this rank's factors are from the formula, while the error is far from round-off; or -1."""
+        """Return the deviation of this rank's factors from the formula, above round-off; or -1."""
         errors, formula = self.part.history, factor(self.arguments)
         pairs = zip(errors, errors[2:], strict=False)
         return max((abs(later / error - formula) for error, later in pairs if error > 1e-2), default=-1.0)
 
 
-# ----------------------------------------------------------------------------------------------------------- the judge
+# ---------------------------------------------------------------------------------------------------------- validation
 
 
 class Seen(NamedTuple):
-    """What a rank says of its subdomain; without one it is all no numbers."""
+    """A rank's record of its subdomain; NaN without one."""
 
     error: float
     generation: float
     first_error: float
-    """That of the first iteration after a failure, or of all."""
+    """The error of the first iteration after a failure, or of all."""
     first_generation: float
     iterations: float
     started: float
-    """How often it began with the initial solution."""
+    """Number of its starts from the initial solution."""
     attempts: float
-    """How often all began, as far as this process has been there."""
+    """Number of starts of all ranks known to this process."""
     before: float
-    """The slope of the error before the last failure, and after it, or no number."""
+    """The slope of the error before the last failure, and after it, or NaN."""
     after: float
     deviation: float
 
 
 def slopes(histories: list[list[float]]) -> tuple[float, float]:
-    """Return by how much the logarithm of the error changes in an iteration before and after the last failure."""
+    """Return the change of the logarithm of the error per iteration before and after a failure."""
     earlier = [each for each in histories[:-1] if each]
     return (straight(earlier[-1]), straight(histories[-1])) if earlier else (math.nan, math.nan)
 
 
 def straight(errors: list[float]) -> float:
-    """Return the slope of the second half of a history, or no number if that is too short or bent."""
+    """Return the slope of the second half of a history, or NaN if that is too short or bent."""
     logarithms = np.log(list(itertools.takewhile(lambda error: error > SMALLEST, errors)))
     quarter = len(logarithms) // 8
     if 4 * quarter < SHORTEST:
         return math.nan
-    pairs = logarithms[-4 * quarter :].reshape(2, quarter, 2).mean(axis=2)  # in step each second iteration is alike
+    pairs = logarithms[-4 * quarter :].reshape(2, quarter, 2).mean(axis=2)  # in step every second iteration is alike
     early, late = (np.polyfit(np.arange(quarter), pairs.T, 1)[0] / 2).tolist()
     return (early + late) / 2 if abs(early - late) <= STRAIGHT * abs(late) else math.nan
 
 
 def factor(a: argparse.Namespace) -> float:
-    """Return by what two iterations of two subdomains (0, b) and (a, 1) multiply the error."""
+    """Return the factor of two iterations of two subdomains (0, b) and (a, 1) on the error."""
     left, right = (0.5 + sign * a.overlap / a.cells / 2 for sign in (-1, 1))
     return left * (1 - right) / (right * (1 - left))
 
 
 class Judge:
-    """What is known of the errors without solving anything: they are straight lines on each subdomain."""
+    """Predictions of the errors without solving: they are straight lines on each subdomain."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = a = arguments
@@ -315,7 +316,7 @@ class Judge:
         lap = width * a.overlap / a.cells
         places = np.stack((number * width - lap, (number + 1) * width + lap), axis=1).clip(0, 1)
         self.lengths = np.diff(places, axis=1)[:, 0]
-        # Data on a side are so many times the value and so many times the slope at that place.
+        # Data on a side are multiples of the value and of the slope at that point.
         values, slopes = np.ones_like(places), np.zeros_like(places)
         if a.transmission == "robin":
             values[1:, LEFT], values[:-1, RIGHT] = a.p / places[1:, LEFT], a.p / (1 - places[:-1, RIGHT])
@@ -323,15 +324,15 @@ class Judge:
         self.initial = -(values * exact(places) + slopes * (0.5 - places))
         self.initial[0, LEFT] = self.initial[-1, RIGHT] = 0
         rows = self.rows(np.array([[0, 1]] * a.subdomains), values, slopes)
-        self.ends = np.linalg.inv(rows)  # the values at both ends of a line, by the data on both sides
-        self.sent = np.zeros_like(rows)  # new data on each side, by the data on both sides of the neighbour
+        self.ends = np.linalg.inv(rows)  # the values at both ends of a line, from the data on both sides
+        self.sent = np.zeros_like(rows)  # new data on each side, from the data on both sides of the neighbour
         for side, mine, near in ((LEFT, slice(1, None), slice(-1)), (RIGHT, slice(-1), slice(1, None))):
             at = (places[mine, side] - places[near, LEFT]) / self.lengths[near]
             row = self.rows(at[:, None], values[mine, side : side + 1], slopes[mine, side : side + 1], near)
             self.sent[mine, side] = (row @ self.ends[near])[:, 0]
 
     def rows(self, at: np.ndarray, values: np.ndarray, slopes: np.ndarray, which: slice = slice(None)) -> np.ndarray:
-        """Return what data at places of lines from 0 to 1 are, by the values at both ends of the line."""
+        """Return the data at points of lines from 0 to 1, from the values at both ends."""
         slopes = slopes / self.lengths[which][:, None]
         return np.stack((values * (1 - at) - slopes, values * at + slopes), axis=-1)
 
@@ -343,7 +344,7 @@ class Judge:
         return np.stack(((sent[:, LEFT] * from_left).sum(axis=1), (sent[:, RIGHT] * from_right).sum(axis=1)), axis=1)
 
     def judged(self, ranks: int, all_seen: np.ndarray) -> tuple[list[str], bool]:
-        """Say how large the error is, and whether it may be so large."""
+        """Return the size of the error, and True if it is within its bound."""
         a, seen = self.arguments, Seen(*all_seen[: self.arguments.subdomains].T)
         rounded = ROUND_OFF * (a.cells * a.subdomains) ** 2
         good, worst, after = {}, float(seen.error.max()), seen.iterations
@@ -372,13 +373,13 @@ class Judge:
         return lines, bool(all(good.values()))
 
     def forecast(self, generations: np.ndarray) -> np.ndarray:
-        """Return the error of each subdomain that comes of data of a generation, all in step."""
+        """Return the error of each subdomain from data of a generation, all in step."""
         return self.errors(generations, self.initial, self.sent, self.ends)
 
     def bound(self, generations: np.ndarray) -> np.ndarray:
-        """Return how large the error of each subdomain is at most, if its data are of a generation or a later one.
+        """Return the bound on each subdomain's error from data of a generation or a later one.
 
-        These are iterations without regard to signs, of data that do not grow in any of them.
+        The bound uses iterations with absolute values, of data that do not grow in any of them.
         """
         data, sent = np.abs(self.initial), np.abs(self.sent)
         term = data
@@ -386,7 +387,7 @@ class Judge:
             if (self.iterated(data, sent) <= data * (1 + 1e-12)).all():
                 return self.errors(generations, data, sent, np.abs(self.ends))
             term = self.iterated(term, sent)
-            data = data + term  # a sum of all iterations does not grow
+            data = data + term  # the sum of all iterations does not grow
         return np.full(len(generations), math.inf)
 
     @staticmethod
@@ -404,12 +405,12 @@ class Judge:
 
 
 class Recovering(Solver):
-    """The solver that begins where it is, with a new process in the place of a dead one."""
+    """The solver with recovery: a new process replaces a failed one, and the others continue."""
 
     known = False  # whether this process has begun before
 
     def begin(self, comm: MPI.Intracomm) -> None:
-        """Let the counter of a new process begin where the others' are; nobody else gives anything up."""
+        """Set the counter of a new process to the others'; no other rank goes back."""
         counts = np.array([self.part.iterations if self.part and not self.fresh() else 2**30])
         comm.Allreduce(MPI.IN_PLACE, counts, op=MPI.MIN)
         if self.part:
@@ -421,15 +422,15 @@ class Recovering(Solver):
         self.known = True
 
     def fresh(self) -> bool:
-        """Return whether this process has just been started in place of a dead one."""
+        """Return True if this process has just replaced a failed one."""
         return recovery.is_new() and not self.known
 
 
 def main() -> None:
-    """Iterate, and let nobody's death stop the others."""
+    """Iterate under any failures."""
     comm = recovery.joined()
     arguments = parse_arguments(comm.size)
-    MPI.Attach_buffer(np.empty(2**20, np.uint8))  # for some ten thousand messages that nobody has received yet
+    MPI.Attach_buffer(np.empty(2**20, np.uint8))  # for some ten thousand unreceived messages
     solver = Recovering(arguments, comm)
     (lines, right), comm = recovery.until_agreed(comm, solver.compute)
     recovery.conclude(comm, lines, right)

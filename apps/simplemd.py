@@ -1,26 +1,26 @@
-"""Simple molecular dynamics that survives failures: checkpoints on disk or in a partner's memory, and ULFM.
+"""Simple molecular dynamics that survives failures: checkpoints on disk or in memory, and ULFM.
 
-N atoms in a closed box attract and repel each other after Lennard and Jones, and bounce off the walls elastically.  All
-quantities are in units of the atoms' mass and of sigma and epsilon of their potential.  The parameters come from a file
-of lines such as ``atoms = 108`` (see simplemd.in; --help shows all of them).  Positions are on every rank, and a rank
-moves its own block of atoms: one Allgather a step.  At the start of a step the properties are evaluated, displayed, and
-written into a checkpoint together with the state, while everybody waits; --xyz adds a trajectory that VMD can show.
+N atoms in a closed box attract and repel each other by the Lennard-Jones potential, and bounce off the walls
+elastically. All quantities are in units of the atoms' mass and of sigma and epsilon of their potential. The parameters
+come from a file of lines such as ``atoms = 108`` (see simplemd.in; --help shows all of them). Positions are on every
+rank, and a rank moves its own block of atoms: one Allgather per step. At the start of a step the properties are
+evaluated, displayed, and checkpointed with the state, while all ranks wait; --xyz adds a trajectory for VMD.
 
-What happens when a process fails is chosen with --recovery:
+--recovery selects the response to a process failure:
 
 none     the job ends
-restart  the job ends; started again, it goes on from the last complete checkpoint on disk
-ulfm     the others revoke the communicator, shrink it, go back to the last checkpoint on disk, share the atoms out
-         anew, and go on
+restart  the job ends; after a restart, it continues from the last complete checkpoint on disk
+ulfm     the others revoke the communicator, shrink it, go back to the last checkpoint on disk, redistribute the
+         atoms, and continue
 buddy    the same without a disk: each rank keeps its checkpoint twice, in its own memory and in the next rank's
 
-Collective operations that survive failures by themselves (FTCO) need none of these: the atoms of a failed rank come as
-NaN, and the others go on without them.  Then the last line is "lost: ...", and the exit status is 1.  Without a loss
-rank 0 computes all steps once more, if these are not too many pairs, and says whether the bits are the same.
+Fault-tolerant collective operations (FTCO) need none of these: the atoms of a failed rank become NaN, and the others
+continue without them. Then the last line is "lost: ...", and the exit status is 1. Without a loss rank 0 repeats all
+steps, if there are few pairs, and compares the bits.
 
-A rank computes the whole force on each of its atoms in an order that does not depend on who owns the others, and rank 0
-adds up the energies in the order of the atoms.  So the trajectory is the same to the last bit on any number of ranks,
-with failures and without.
+A rank computes the whole force on each of its atoms in an order that does not depend on the owners of the others, and
+rank 0 adds up the energies in the order of the atoms. So the trajectory is bit-identical on any number of ranks, with
+failures and without.
 
     mpirun --with-ft ulfm --oversubscribe -n 4 python simplemd.py simplemd.in --recovery ulfm --fail-at 2:3
     xsim run -n 8 --fail rank=2@300us simplemd.py simplemd.in --recovery ulfm
@@ -45,7 +45,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from mpi4py import MPI
 
-PAIRS_AT_ONCE = 1 << 16  # bounds the memory that the forces take
+PAIRS_AT_ONCE = 1 << 16  # limits the memory for the forces
 ARGON_SIGMA = 3.405  # Angstrom, the unit of XYZ files
 KEPT_CHECKPOINTS = 2
 MAGIC = "simplemd-checkpoint"
@@ -54,13 +54,13 @@ MOST_TWIN_PAIRS = 10**8  # of all steps: some seconds of one core
 
 
 class Refusal(Exception):
-    """The run cannot begin, or cannot go on: all ranks end with the same exit status."""
+    """The run cannot begin or continue: all ranks end with the same exit status."""
 
     status = 1
 
 
 class InputError(Refusal):
-    """The program's input is wrong; every line says one thing."""
+    """Invalid input of the program; one problem per line."""
 
     status = 2
 
@@ -80,7 +80,7 @@ class Parameters(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """Return what tells the trajectories of two sets of parameters apart, in few characters."""
+        """Return a short fingerprint of the parameters that affect the trajectory."""
         physics = (self.atoms, self.box, self.temperature, self.cutoff, self.dt, self.seed)
         return f"{zlib.crc32(repr(physics).encode()):08x}"
 
@@ -112,7 +112,7 @@ def value_of(key: str, text: str) -> int | float:
 
 
 def read_parameters(path: str) -> Parameters:
-    """Read a parameter file; raise InputError with all that is wrong in it."""
+    """Read a parameter file; raise InputError with all its problems."""
     values: dict[str, Any] = {}
     complaints = []
     try:
@@ -131,7 +131,7 @@ def read_parameters(path: str) -> Parameters:
                 raise ValueError(f"unknown parameter '{key}'; there are {', '.join(Parameters._fields)}")
             if key in values:
                 raise ValueError(f"{key} is given twice")
-            values[key] = Parameters._field_defaults[key]  # a bad value is complained about once
+            values[key] = Parameters._field_defaults[key]  # a bad value is reported once
             values[key] = value_of(key, text)
         except ValueError as error:
             complaints.append(f"{path}:{number}: {error}")
@@ -152,10 +152,10 @@ def initial_state(p: Parameters) -> np.ndarray:
 
 
 def forces_on(first: int, own: np.ndarray, positions: np.ndarray, cutoff: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the forces on the atoms `own`, which are number `first` and following, and their halves of the potential.
+    """Return the forces on the atoms `own`, numbered from `first`, and half of their potential.
 
-    Only sums, products, quotients and roots, which are rounded in one way, and each atom's sum over all others by
-    itself: the result for an atom does not depend on which atoms are computed together with it.
+    Only sums, products, quotients and roots, which all computers round alike, and a separate sum for each atom: the
+    result for an atom does not depend on the other atoms computed together with it.
     """
     forces, potential = np.empty_like(own), np.empty(len(own))
     columns, inverse_cubed = np.ascontiguousarray(positions.T), 1 / (cutoff * cutoff * cutoff)
@@ -180,11 +180,11 @@ def forces_on(first: int, own: np.ndarray, positions: np.ndarray, cutoff: float)
 
 
 def drift(p: Parameters, x: np.ndarray, v: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Move atoms for one step and reflect those that meet a wall; return positions and velocities.
+    """Move atoms for one step and reflect them at walls; return positions and velocities.
 
-    The half kick before the drift counts on a force that acts the same way for the whole step.  For a reflected atom it
-    is turned round after the time t to the wall; without the correction dt - 2 t each collision would change the energy
-    by an amount of the order of dt, and the drift of the energy would not be of the order of dt**2.
+    The half kick before the drift assumes a force of constant direction for the whole step. For a reflected atom the
+    direction is reversed after the time t to the wall. Without the correction dt - 2 t each collision would change the
+    energy by an amount of the order of dt, and the drift of the energy would not be of the order of dt**2.
     """
     moved = x + p.dt * v
     low, high = moved < 0, moved > p.box
@@ -205,7 +205,7 @@ class Disk:
         self.kept: list[str] = []
 
     def find(self) -> list[str]:
-        """Return all checkpoint files there are, oldest first."""
+        """Return all existing checkpoint files, oldest first."""
         folder, name = os.path.split(self.prefix)
         names = [entry for entry in os.listdir(folder or ".") if entry.startswith(f"{name}.")]
         steps = {entry: entry.removeprefix(f"{name}.").removesuffix(".ckpt") for entry in names}
@@ -213,13 +213,13 @@ class Disk:
         return [os.path.join(folder, entry) for entry in sorted(there, key=lambda entry: int(steps[entry]))]
 
     def clear(self) -> None:
-        """Remove what earlier jobs have left."""
+        """Remove the files of earlier jobs."""
         for path in self.find():
             os.remove(path)
         self.kept = []
 
     def write(self, step: int, properties: str, fingerprint: str, state: np.ndarray) -> None:
-        """Write a checkpoint beside the others and put it in place when it is complete; remove the oldest."""
+        """Write a checkpoint, rename it when complete, and remove the oldest."""
         data = state.tobytes()
         header = (
             f"{MAGIC} step {step} atoms {len(state)} parameters {fingerprint} sum {zlib.crc32(data):08x} {properties}"
@@ -234,7 +234,7 @@ class Disk:
                 os.remove(self.kept.pop(0))
 
     def read_last(self, fingerprint: str) -> tuple[int, np.ndarray] | None:
-        """Return step and state of the last complete checkpoint, and forget later ones that are not complete."""
+        """Return step and state of the last complete checkpoint, and drop later incomplete ones."""
         self.kept = self.find()
         while self.kept:
             with open(self.kept[-1], "rb") as file:
@@ -250,7 +250,7 @@ class Disk:
 
 
 class Copies(NamedTuple):
-    """One checkpoint as a rank holds it in memory: its own block of atoms and the one of the rank before."""
+    """One checkpoint in a rank's memory: its own block of atoms and the previous rank's."""
 
     serial: int
     step: int
@@ -261,9 +261,9 @@ class Copies(NamedTuple):
 class Buddy:
     """Checkpoints in memory, twice each: on the rank itself and on the next one.
 
-    A checkpoint is complete when some rank has left the Barrier after it, for then all ranks hold it.  So each rank
-    keeps the last one that it knows to be complete, and a later one that may not be.  After a failure the last one that
-    any survivor knows to be complete is held by all of them.
+    A checkpoint is complete when some rank has left the Barrier after it, because then all ranks hold it. So each rank
+    keeps the last one that it knows to be complete, and a later one that may not be. After a failure all survivors hold
+    the last one that any of them knows to be complete.
     """
 
     def __init__(self) -> None:
@@ -271,19 +271,19 @@ class Buddy:
         self.fresh: Copies | None = None
 
     def exchange(self, comm: MPI.Comm, recoveries: int, step: int, block: np.ndarray) -> None:
-        """Give the own block to the next rank and take the one of the rank before."""
+        """Send the own block to the next rank and receive that of the previous one."""
         blocks = np.stack([block, np.empty_like(block)])
         after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
         comm.Sendrecv(blocks[0], dest=after, recvbuf=blocks[1], source=before)
-        # After a roll-back the same step is a new checkpoint, on other ranks.
+        # After a rollback the same step is a new checkpoint, on other ranks.
         self.fresh = Copies((recoveries << 40) + step, step, members_of(comm), blocks)
 
     def completed(self) -> None:
-        """Note that all ranks hold the fresh checkpoint."""
+        """Record that all ranks hold the new checkpoint."""
         self.complete, self.fresh = self.fresh, None
 
     def restore(self, comm: MPI.Comm, atoms: int) -> tuple[int, np.ndarray] | None:
-        """Return step and state of the last complete checkpoint from what the survivors hold."""
+        """Return step and state of the last complete checkpoint from the survivors' data."""
         known = np.array([self.complete.serial if self.complete else -1])
         comm.Allreduce(MPI.IN_PLACE, known, op=MPI.MAX)  # no reduction of objects: a revocation does not reach those
         if (serial := int(known[0])) < 0:
@@ -308,7 +308,7 @@ def members_of(comm: MPI.Comm) -> tuple[int, ...]:
 
 
 def rewind_trajectory(path: str, frames: int, atoms: int) -> None:
-    """Cut an XYZ file after so many frames."""
+    """Truncate an XYZ file after a number of frames."""
     kept: list[str] = []
     if frames:
         with open(path, encoding="utf-8") as file:
@@ -322,7 +322,7 @@ def rewind_trajectory(path: str, frames: int, atoms: int) -> None:
 
 
 class Simulation:
-    """One job: what it was asked to do, and where it stands on this rank."""
+    """One job: its parameters, and its state on this rank."""
 
     def __init__(self, arguments: argparse.Namespace, comm: MPI.Comm) -> None:
         self.arguments = arguments
@@ -331,17 +331,17 @@ class Simulation:
         self.uses_disk = arguments.recovery != "buddy"
         self.disk = Disk(arguments.checkpoint)
         self.buddy = Buddy()
-        self.recoveries = 0  # the same on all, for all take part in each Shrink
+        self.recoveries = 0  # the same on all, because all take part in each Shrink
         self.last: np.ndarray | None = None  # the state after the last step, on rank 0
 
     def plan(self) -> tuple[dict[str, Any], np.ndarray | None]:
-        """Read on rank 0 what there is to read; return what to tell the others, and the state to go on from."""
+        """Read the input on rank 0; return the data for the others, and the state to continue from."""
         a = self.arguments
         try:
             p = read_parameters(a.parameters)._replace(**dict(a.set))
             found = None
             if self.uses_disk:
-                # A rank that has not got the parameters has not taken part in any checkpoint: there is none.
+                # A rank without the parameters has not taken part in any checkpoint: there is none.
                 if self.parameters is None and a.recovery != "restart":
                     self.disk.clear()
                 found = self.disk.read_last(p.fingerprint)
@@ -355,7 +355,7 @@ class Simulation:
         return {"parameters": p._asdict(), "step": step}, state
 
     def begin(self) -> tuple[int, bool]:
-        """Give every rank its atoms; return the step to go on from, and whether its checkpoint was found."""
+        """Give every rank its atoms; return the first step, and whether its checkpoint was found."""
         message, state = self.plan() if self.comm.rank == 0 else ({}, None)
         message = self.comm.bcast(message, root=0)
         if "error" in message:
@@ -392,17 +392,17 @@ class Simulation:
             time.sleep(len(own) * p.atoms * p.pair_time_ns * 1e-9)
 
     def padded(self, rows: np.ndarray) -> np.ndarray:
-        """Return this rank's rows as a block of the size that all ranks have."""
+        """Return this rank's rows as a block of the common size."""
         return np.vstack([rows, np.zeros((self.block_size - len(rows), rows.shape[1]))])
 
     def advance(self, dies: bool) -> None:
-        """Make one step of velocity Verlet."""
+        """Do one step of velocity Verlet."""
         p, comm = self.parameters, self.comm
         self.velocities += 0.5 * p.dt * self.forces
         moved, self.velocities = drift(p, self.positions[self.own], self.velocities, self.forces)
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
-        moved[np.isnan(moved)] = math.inf  # for NaN says that an atom is lost
+        moved[np.isnan(moved)] = math.inf  # because NaN marks a lost atom
         gathered = np.empty((comm.size * self.block_size, 3))
         comm.Allgather(self.padded(moved), gathered)
         self.positions = gathered[: p.atoms].copy()
@@ -412,7 +412,7 @@ class Simulation:
         self.velocities += 0.5 * p.dt * self.forces
 
     def record(self, step: int) -> None:
-        """Evaluate and display the properties and make a checkpoint, while everybody waits."""
+        """Evaluate and display the properties and make a checkpoint, while all ranks wait."""
         p, v = self.parameters, self.velocities
         kinetic = 0.5 * (v[:, 0] * v[:, 0] + v[:, 1] * v[:, 1] + v[:, 2] * v[:, 2])
         rows = [kinetic[:, None], self.potential[:, None]]
@@ -430,7 +430,7 @@ class Simulation:
             self.buddy.completed()
 
     def display(self, step: int, atoms: np.ndarray) -> None:
-        """Display and write on rank 0 what it has gathered: energies, and perhaps velocities, of all atoms."""
+        """Display and write the gathered energies, and perhaps velocities, of all atoms on rank 0."""
         p = self.parameters
         kept = ~np.isnan(atoms).any(axis=1)
         kinetic, potential = float(atoms[kept, 0].sum()), float(atoms[kept, 1].sum())
@@ -454,7 +454,7 @@ class Simulation:
         p = self.parameters
         fatal = {step for rank, step in self.arguments.fail_at if rank == MPI.COMM_WORLD.rank}
         if found and self.arguments.recovery == "restart":
-            # Whoever is started again has died already, between this checkpoint and the next.
+            # A restarted rank has died already, between this checkpoint and the next.
             fatal.difference_update(range(start, start + p.checkpoint_every))
         for step in range(start, p.steps + 1):
             if step % p.checkpoint_every == 0 or step == p.steps:
@@ -467,7 +467,7 @@ class Simulation:
 
 
 def run_and_recover(simulation: Simulation) -> None:
-    """Run; after a failure go on without those who failed, until the survivors agree that all has been done."""
+    """Run; after failures continue without the failed ranks, until the survivors agree on success."""
     while True:
         comm, error = simulation.comm, None
         try:
@@ -476,13 +476,13 @@ def run_and_recover(simulation: Simulation) -> None:
             error = refusal  # all refuse, unless a failure has kept some from learning of it
         except MPI.Exception as met:
             error = met
-            comm.Revoke()  # nobody may wait for those who are on their way to recovery
-        # A failure during the last steps is not seen by all: some believe that they have done.
+            comm.Revoke()  # no rank may wait for ranks that have left for the recovery
+        # Some ranks do not see a failure during the last steps, and assume success.
         if has_succeeded_everywhere(comm, error is None):
             return
         smaller = comm.Shrink()
         if smaller.size == comm.size:
-            raise error or Refusal("another rank has met an error")  # nobody is missing: it was not a failure
+            raise error or Refusal("another rank has met an error")  # no rank is missing: it was not a failure
         smaller.Set_errhandler(MPI.ERRORS_RETURN)
         if smaller.rank == 0:
             print(f"simplemd: {comm.size - smaller.size} of {comm.size} ranks failed", flush=True)
@@ -493,7 +493,7 @@ def run_and_recover(simulation: Simulation) -> None:
 
 
 def has_succeeded_everywhere(comm: MPI.Comm, success: bool) -> bool:
-    """Tell whether all members of `comm` have succeeded and none of them failed; all get one answer."""
+    """Return True, on all members, if all members of `comm` have succeeded and none has failed."""
     try:
         return bool(comm.Agree(int(success)))
     except MPI.Exception:
@@ -548,7 +548,7 @@ def main() -> None:
     """Simulate, and print on rank 0 a digest of the last positions and velocities, and the time."""
     arguments = parse_arguments()
     begin = MPI.Wtime()
-    # No duplicate: a failure during Dup would be one that nobody is prepared for.
+    # No duplicate: a failure during Dup would not be handled.
     simulation = Simulation(arguments, MPI.COMM_WORLD)
     recovers = arguments.recovery in ("ulfm", "buddy")
     simulation.comm.Set_errhandler(MPI.ERRORS_RETURN if recovers else MPI.ERRORS_ARE_FATAL)
@@ -581,7 +581,7 @@ def main() -> None:
 
 
 def judge(p: Parameters, state: np.ndarray) -> None:
-    """Say whether the last state has all atoms, and the bits that one rank alone computes, if those are few pairs."""
+    """Return True if the last state has all atoms, and the bits of a short serial run."""
     if lost := int(np.isnan(state).any(axis=1).sum()):
         print(f"lost: {lost} of {p.atoms} atoms, with the ranks that moved them")
     elif (p.steps + 1) * p.atoms**2 <= MOST_TWIN_PAIRS:

@@ -1,8 +1,8 @@
-"""Mathematics of the sparse grid combination technique: coefficients, interpolation, and solutions in closed form.
+"""Mathematics of the sparse grid combination: coefficients, interpolation, closed forms.
 
-A grid (i, j) has 2^i by 2^j cells of the unit square, with periodic boundaries.  The combination of level n adds the
-grids with i + j = n + 1, and subtracts those with i + j = n.  Where grids are lost, the general coefficient problem of
-Harding and Hegland says what to combine instead.
+A grid (i, j) has 2^i by 2^j cells of the unit square, with periodic boundaries. The combination of level n adds the
+grids with i + j = n + 1, and subtracts those with i + j = n. If grids are lost, the general coefficient problem of
+Harding and Hegland gives the best remaining combination.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def diagonal(sum_: int) -> list[Grid]:
 
 
 def triangle(level: int) -> set[Grid]:
-    """Return all grids (i, j) that are no finer than those of the combination of a level."""
+    """Return all grids (i, j) at most as fine as those of the combination of a level."""
     return {grid for sum_ in range(2, level + 2) for grid in diagonal(sum_)}
 
 
 def coefficients(kept: Collection[Grid]) -> Coefficients:
-    """Return the inclusion-exclusion coefficients of a set that holds with each grid all coarser ones."""
+    """Return the inclusion-exclusion coefficients of a set closed under coarser grids."""
     sums = {
         (i, j): sum((-1) ** (a + b) * ((i + a, j + b) in kept) for a in (0, 1) for b in (0, 1)) for i, j in sorted(kept)
     }
@@ -42,10 +42,9 @@ def coefficients(kept: Collection[Grid]) -> Coefficients:
 
 
 def recombined(lost: Collection[Grid], level: int) -> Coefficients:
-    """Solve the general coefficient problem: of all combinations without the lost grids return the best, or {}.
+    """Return the best combination without the lost grids (general coefficient problem), or {}.
 
-    It keeps as many grids as it can, weighted with 4^-(i + j); of several with the same weight it is the one whose
-    sorted list of dropped grids comes first.
+    It has the largest sum of 4^-(i + j); ties go to the first sorted list of dropped grids.
     """
     best: tuple[int, list[Grid], Coefficients] | None = None
     whole = triangle(level)
@@ -60,7 +59,7 @@ def recombined(lost: Collection[Grid], level: int) -> Coefficients:
 
 
 def _staircases(level: int, most: int, i: int = 1) -> Iterator[tuple[int, ...]]:
-    """Yield the heights of all sets of grids that hold with each grid all coarser ones."""
+    """Yield the heights of all sets closed under coarser grids."""
     if i > level:
         yield ()
         return
@@ -70,12 +69,11 @@ def _staircases(level: int, most: int, i: int = 1) -> Iterator[tuple[int, ...]]:
 
 
 def judged_best(lost: Collection[Grid], level: int) -> Coefficients:
-    """Return what `recombined` has to, found in another way: column by column, from the corners of the staircase.
+    """Return the result of `recombined` by a second method: column by column, from the corners.
 
-    A set of grids that holds with each grid all coarser ones is a staircase of heights, one a column.  Its coefficient
-    is 1 at the corners that stick out, where a column is higher than the next, and -1 at those between two of them, so
-    whether a grid is used depends on two columns alone.  The best of all columns from one on, given the height of that
-    one, is made of the best from the next one on.
+    A set closed under coarser grids is a staircase of heights, one per column. Its coefficient is 1 at outer corners,
+    where a column is higher than the next, and -1 at inner corners between two of them. So the use of a grid depends on
+    two columns alone. The best choice from one column on, given its height, follows from the best from the next one on.
     """
     best: list[tuple[int, list[Grid], Coefficients] | None] = [(0, [], {})]  # by the height of the column after it
     for i in range(level, 0, -1):
@@ -119,7 +117,7 @@ class Problem(NamedTuple):
     velocity: tuple[float, float]
 
     def profile(self, x: np.ndarray) -> np.ndarray:
-        """Return the values at the beginning, rounded so that they are the same bits on every computer."""
+        """Return the initial values, rounded so that their bits are the same on every computer."""
         return np.round(self.shape(x) * 2**32) / 2**32
 
 
@@ -127,18 +125,18 @@ PROBLEMS = {
     "advection": Problem(lambda x: np.sin(2 * np.pi * x), (1.0, 0.5)),
     # The function stands still, so that the error is that of the combination alone.
     "sine": Problem(lambda x: np.sin(np.pi * x), (0.0, 0.0)),
-    # A Maxwell distribution of velocities, from -3 to 3 thermal speeds, that a force accelerates along the first axis.
+    # A Maxwell distribution of velocities, from -3 to 3 thermal speeds, accelerated by a force along the first axis.
     "gene": Problem(lambda x: np.exp(-9 * (2 * (x % 1) - 1) ** 2), (0.5, 0.0)),
 }
 
 
 def courant(problem: Problem, axis: int, exponent: int, finest: int) -> float:
-    """Return by how many cells of an axis the function moves in a step, which is as long on all grids."""
+    """Return the cells per step along an axis, with equal steps on all grids."""
     return problem.velocity[axis] * COURANT * 2.0 ** (exponent - finest)
 
 
 def on_grid(problem: Problem, grid: Grid, finest: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the Lax-Wendroff scheme has along each axis of a grid after so many steps, by its Fourier symbol."""
+    """Return the Lax-Wendroff solution on a grid after a number of steps, by its Fourier symbol."""
     return tuple(_moved(problem, axis, grid[axis], finest, steps) for axis in (0, 1))
 
 
@@ -157,7 +155,7 @@ def exact(problem: Problem, finest: int, steps: int, to: int) -> np.ndarray:
 def combined(
     problem: Problem, sources: Sequence[tuple[int, Grid, Grid]], finest: int, steps: int, to: int
 ) -> np.ndarray:
-    """Combine the closed forms of grids: of each the coefficient, the grid, and the one from which its values come."""
+    """Combine closed forms, each given by coefficient, grid, and the grid of its values."""
     total = np.zeros((2**to + 1, 2**to + 1))
     for coefficient, grid, source in sources:
         axes = on_grid(problem, source, finest, steps)

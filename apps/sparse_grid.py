@@ -1,12 +1,12 @@
-"""Sparse grid combination: many coarse grids in place of one fine one, and three ways to do without a lost grid.
+"""Sparse grid combination: coarse grids instead of a fine one, with three recovery schemes.
 
-A partial differential equation is solved on several anisotropic grids, each by a group of processes of its own, and at
-the end the grids are combined.  When a process dies, its group gives its grid up; all other groups finish theirs.  Then
-the survivors revoke the communicator, shrink it, and spawn new processes in the ranks of the dead.
+A partial differential equation is solved on several anisotropic grids, each by a separate group of processes, and at
+the end the grids are combined. When a process fails, its group gives up its grid; all other groups finish theirs. Then
+the survivors revoke the communicator, shrink it, and spawn new processes with the ranks of the failed ones.
 
---recovery rc   replication, resampling: the finest grids exist twice, and a lost one is copied from the other; of the
-                next coarser ones a lost one is sampled from a finer neighbour
---recovery ac   alternate combination: there are coarser grids besides, and a lost grid is done without; only
+--recovery rc   replication, resampling: the finest grids exist twice, and a lost one is copied from the other; a lost
+                one of the next coarser grids is sampled from a finer neighbour
+--recovery ac   alternate combination: there are additional coarser grids, and a lost grid is omitted; only
                 coefficients are communicated
 --recovery cr   checkpoint and restart: the group of a lost grid goes back to its last checkpoint on disk
 
@@ -17,9 +17,9 @@ GENE, of which --problem gene has the two velocity axes.
     xsim run -n 11 --fail "rank=2@5ms" sparse_grid.py --recovery ac
     mpirun --with-ft ulfm -n 8 python sparse_grid.py --die 2@5
 
-Real are grids, messages, checkpoints, recovery and combination.  Reduced are the size of the grids (--finest), the
-equation (advection by Lax-Wendroff, one axis after the other), and what a step costs (--work says it).  Where both
-copies of a grid are gone, or no combination is left, the program says so.
+Grids, messages, checkpoints, recovery and combination are real. The size of the grids (--finest) and the equation
+(advection by Lax-Wendroff, one axis after the other) are reduced, and --work declares the cost of a step. If both
+copies of a grid are lost, or no combination is left, the program reports it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import recovery
 import sparse_combination as combination
 from mpi4py import MPI
 
-LOST, RESAMPLED, OWN, NONE = range(4)  # what a rank says of its part of a grid; of the grids of others it has none
+LOST, RESAMPLED, OWN, NONE = range(4)  # states of a rank's part of a grid; UNKNOWN for grids of others
 COMBINING = 1 << 10  # tags from here on
 
 GENE = """\
@@ -68,20 +68,20 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-# ------------------------------------------------------------------------------------------------------ who has what
+# ------------------------------------------------------------------------------------------------------ distribution
 
 
 def tasks_of(level: int, scheme: str) -> list[combination.Grid]:
-    """Return the grids to be computed: the finest, the next coarser, and what the scheme has besides."""
+    """Return the grids to compute: the finest, the next coarser, and those added by the scheme."""
     finest, next_ = combination.diagonal(level + 1), combination.diagonal(level)
     spare = combination.diagonal(level - 1) + combination.diagonal(level - 2)
     return finest + next_ + {"rc": finest, "ac": spare, "cr": []}[scheme]
 
 
 def places_of(tasks: list[combination.Grid], level: int, ranks: int) -> list[range]:
-    """Return the ranks of each grid: as many as befit its cells, or, of fewer ranks than grids, one.
+    """Return the ranks of each grid, in proportion to its cells, or one each if ranks are few.
 
-    A copy is never with its original then.
+    A copy is never on the ranks of its original.
     """
     if ranks < len(tasks):
         twins = {task + 2 * level - 1: task for task in range(level)} if len(set(tasks)) < len(tasks) else {}
@@ -108,7 +108,7 @@ class Box(NamedTuple):
 
     @classmethod
     def of(cls, grid: combination.Grid, part: int, parts: int) -> Box:
-        """Return a part of a grid; where there are more parts than rows, the last have none."""
+        """Return a part of a grid; if there are more parts than rows, the last have none."""
         axis = int(grid[1] > grid[0])
         length, across = 2 ** grid[axis], 2 ** grid[1 - axis]
         parts = min(parts, length)
@@ -116,12 +116,12 @@ class Box(NamedTuple):
         return cls(axis, rows, across)
 
     def ranges(self) -> tuple[range, range]:
-        """Return the nodes that it has of the first axis of the grid, and of the second."""
+        """Return its nodes of the first and of the second axis of the grid."""
         both = (self.rows, range(self.across))
         return both if self.axis == 0 else both[::-1]
 
     def common(self, other: Box, strides: tuple[int, int]) -> tuple[tuple[slice, slice], tuple[slice, slice]] | None:
-        """Return where it has the nodes of another box, on a grid so many times as coarse, and where that has them."""
+        """Return the indices of common nodes in this box and in another, on a coarser grid."""
         here, there = [], []
         for mine, theirs, stride in zip(self.ranges(), other.ranges(), strides, strict=True):
             begin = max(-(-mine.start // stride), theirs.start)
@@ -143,7 +143,7 @@ class Piece:
         self.state, self.step, self.rows = LOST, 0, np.zeros((len(self.box.rows), self.box.across))
 
     def start(self) -> None:
-        """Begin at step 0."""
+        """Start at step 0."""
         profiles = [self.problem.profile(combination.nodes(exponent)) for exponent in self.grid]
         own, across = profiles[self.box.axis], profiles[1 - self.box.axis]
         self.state, self.step = OWN, 0
@@ -154,7 +154,7 @@ class Piece:
         return self.rows if self.box.axis == 0 else self.rows.T
 
     def advance(self, group: MPI.Intracomm | None) -> None:
-        """Compute one step, after the neighbours in the group have given their rows."""
+        """Compute one step, after receiving the neighbours' rows in the group."""
         parts, axis = min(len(self.place), 2 ** self.grid[self.box.axis]), self.box.axis
         speeds = [combination.courant(self.problem, at, self.grid[at], self.arguments.finest) for at in (0, 1)]
         if self.box.rows:
@@ -167,13 +167,13 @@ class Piece:
 
 
 def swept(wide: np.ndarray, c: float) -> np.ndarray:
-    """Return the Lax-Wendroff step along the first axis, of which there is a row more on both sides."""
+    """Return the Lax-Wendroff step along the first axis, which has one more row on both sides."""
     here, before, after = wide[1:-1], wide[:-2], wide[2:]
     return here - c / 2 * (after - before) + c * c / 2 * (after - 2 * here + before)
 
 
 def wrapped(rows: np.ndarray) -> np.ndarray:
-    """Return rows with those that come before the first and after the last, around the whole axis."""
+    """Return rows with the previous and the next one, around the whole axis."""
     return np.concatenate((rows[-1:], rows, rows[:1]))
 
 
@@ -190,7 +190,7 @@ def ghosted(rows: np.ndarray, group: MPI.Intracomm, parts: int) -> np.ndarray:
 
 
 class Solver:
-    """One rank's parts of grids, and what happens to them."""
+    """One rank's parts of grids, and their solution."""
 
     def __init__(self, arguments: argparse.Namespace, comm: MPI.Intracomm) -> None:
         self.arguments = arguments
@@ -211,7 +211,7 @@ class Solver:
                 piece.start()
 
     def compute(self, comm: MPI.Intracomm) -> tuple[list[str], bool]:
-        """Solve on all grids, make up for lost ones, combine, and return what to print, and whether it is right."""
+        """Solve, replace lost grids, and combine; return the lines to print, and True if right."""
         group = recovery.uniformly(comm, self.prepare)
         self.fail_if_lost()
         self.solve_in(group)
@@ -225,7 +225,7 @@ class Solver:
         return comm.bcast(told, root=0)
 
     def prepare(self, comm: MPI.Intracomm) -> MPI.Intracomm | None:
-        """Find out which grids are whole, and return a communicator for this rank's grid, if others have parts."""
+        """Find the complete grids, and return a communicator for this rank's grid, if it is shared."""
         mine = np.array([self.pieces[task].state if task in self.pieces else NONE for task in range(len(self.tasks))])
         states = np.empty_like(mine)
         comm.Allreduce(mine, states, op=MPI.MIN)
@@ -233,7 +233,7 @@ class Solver:
         return comm.Split(min(self.pieces), comm.rank) if comm.size >= len(self.tasks) else None
 
     def solve(self, group: MPI.Intracomm | None) -> None:
-        """Compute all steps on the grids of this rank that are whole, or have checkpoints."""
+        """Compute all steps on this rank's grids that are complete or have checkpoints."""
         for task, piece in self.pieces.items():
             if self.states[task] == LOST and not self.restart(piece, group):
                 piece.state = LOST
@@ -245,7 +245,7 @@ class Solver:
                 piece.advance(group)
 
     def chosen(self, comm: MPI.Intracomm) -> dict[int, int]:
-        """Return the tasks to combine with their coefficients, as rank 0 says."""
+        """Return the tasks to combine with their coefficients, as chosen by rank 0."""
         level, chosen = self.arguments.level, None
         if comm.rank == 0:
             found = combination.coefficients(combination.triangle(level))
@@ -258,7 +258,7 @@ class Solver:
         return chosen
 
     def combine(self, comm: MPI.Intracomm, chosen: dict[int, int]) -> tuple[list[str], bool] | None:
-        """Add the grids up at rank 0, in a fixed order, and judge the sum there."""
+        """Add up the grids on rank 0, in a fixed order, and check the sum there."""
         total: np.ndarray | float = 0.0
         for task, coefficient in sorted(chosen.items()):
             values = self.gathered(comm, task)
@@ -274,12 +274,12 @@ class Solver:
         return self.judged(comm, chosen, total) if comm.rank == 0 else None
 
     def gathered(self, comm: MPI.Intracomm, task: int) -> np.ndarray | None:
-        """Return a grid at the nodes of the combination, at the first of its ranks."""
+        """Return a grid at the nodes of the combination, on the first of its ranks."""
         place, grid, to = self.places[task], self.grids[task], self.arguments.nodes
         if comm.rank not in place:
             return None
         piece = self.pieces[task]
-        stride = 2 ** max(0, grid[piece.box.axis] - to)  # of so many rows one is needed
+        stride = 2 ** max(0, grid[piece.box.axis] - to)  # one of this number of rows is needed
         rows = piece.rows[-piece.box.rows.start % stride :: stride] if piece.box.rows else piece.rows
         mine = np.ascontiguousarray(combination.interpolated(rows.T, to).T)
         if comm.rank != place.start:
@@ -330,10 +330,10 @@ class Solver:
 
 
 class Recovering(Solver):
-    """The solver that does without lost grids, copies them, or reads them from disk."""
+    """The solver with recovery: it omits lost grids, copies them, or reads them from disk."""
 
     def solve_in(self, group: MPI.Intracomm | None) -> None:
-        """Solve, and give this rank's grid up when a member of its group has died; other groups go on meanwhile."""
+        """Solve, and give up this rank's grid if its group has a failure; other groups continue."""
         _, well = recovery.attempt(self.solve, group)
         if not well:
             group.Revoke()
@@ -342,17 +342,17 @@ class Recovering(Solver):
             raise MPI.Exception(MPI.ERR_REVOKED)
 
     def left_out(self) -> list[combination.Grid]:
-        """Return the lost grids for which nothing can be done but to do without."""
+        """Return the lost grids that can only be omitted."""
         lost = [grid for grid, state in zip(self.tasks, self.states, strict=True) if state == LOST]
         return lost if self.arguments.recovery == "ac" else []
 
     def missing(self) -> set[combination.Grid]:
-        """Return all grids that a combination cannot have; none where nothing is lost."""
+        """Return all grids unavailable to a combination; empty if nothing is lost."""
         absent = combination.triangle(self.arguments.level).difference(self.tasks)
         return absent.union(self.left_out()) if self.left_out() else set()
 
     def fail_if_lost(self) -> None:
-        """Say so where both copies of a grid are gone."""
+        """End the job if both copies of a grid are lost."""
         if self.arguments.recovery == "rc":
             level = self.arguments.level
             gone = [self.tasks[t] for t in range(level) if self.states[t] == self.states[t + 2 * level - 1] == LOST]
@@ -360,7 +360,7 @@ class Recovering(Solver):
                 raise recovery.Lost(f"grids {gone}, with their copies")
 
     def replicate(self, comm: MPI.Intracomm) -> None:
-        """Copy lost grids from their twins, and then sample the coarser ones from finer neighbours."""
+        """Copy lost grids from their twins, then sample coarser ones from finer neighbours."""
         if self.arguments.recovery != "rc":
             return
         level = self.arguments.level
@@ -374,7 +374,7 @@ class Recovering(Solver):
                 self.states[to] = RESAMPLED
 
     def transfer(self, comm: MPI.Intracomm, source: int, to: int, state: int) -> None:
-        """Send a grid, or every so many of its nodes, from the ranks that have it to those that are to have it."""
+        """Send a grid, or every n-th of its nodes, from its owners to its receivers."""
         strides = tuple(2 ** (self.grids[source][axis] - self.grids[to][axis]) for axis in (0, 1))
         if comm.rank in self.places[source]:
             have = self.pieces[source]
@@ -393,13 +393,13 @@ class Recovering(Solver):
             need.state, need.step = state, self.arguments.steps
 
     def path(self, piece: Piece, step: int) -> str:
-        """Return the name of the checkpoint of a piece; it says all on which the values depend."""
+        """Return the name of a piece's checkpoint, which identifies all that determines its values."""
         a, (i, j) = self.arguments, piece.grid
         first, last = (piece.box.rows.start, piece.box.rows.stop)
         return f"{a.checkpoint}.{a.problem}.{a.finest}.{i}x{j}.{first}to{last}.{step}.npy"
 
     def save(self, piece: Piece, group: MPI.Intracomm | None) -> None:
-        """Write a checkpoint, and remove the one before when the whole group has this one."""
+        """Write a checkpoint, and remove the last one when the whole group has this one."""
         path = self.path(piece, piece.step)
         with open(f"{path}.new", "wb") as file:
             np.save(file, piece.rows)
@@ -410,12 +410,12 @@ class Recovering(Solver):
             os.remove(self.path(piece, piece.step - self.arguments.every))
 
     def checkpoints(self, piece: Piece) -> list[int]:
-        """Return the steps of which a piece has checkpoints."""
+        """Return the steps of a piece's checkpoints."""
         steps = range(0, self.arguments.steps, self.arguments.every)
         return [step for step in steps if os.path.exists(self.path(piece, step))]
 
     def restart(self, piece: Piece, group: MPI.Intracomm | None) -> bool:
-        """Go back to the last checkpoint that the whole group has, or to the beginning, if the scheme has any."""
+        """Go back to the last checkpoint of the whole group, if any, or to the beginning."""
         if self.arguments.recovery != "cr":
             return False
         last = np.array([max(self.checkpoints(piece), default=-1)])
@@ -436,7 +436,7 @@ class Recovering(Solver):
 
 
 def main() -> None:
-    """Solve, combine, and let nobody's death spoil what comes out."""
+    """Solve and combine, under any failures."""
     arguments = parse_arguments()
     comm = recovery.joined()
     solver = Recovering(arguments, comm)

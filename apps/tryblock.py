@@ -1,4 +1,4 @@
-"""TryBlocks: transactions of communication, whose members agree at the end on what went wrong in any of them.
+"""TryBlocks: transactions of communication, whose members agree at the end on all errors.
 
     with TryBlock(comm, timeout=0.5) as block:
         here = block.irecv(ghosts, source=left)
@@ -6,25 +6,25 @@
         block.wait_local(here)
         if not plausible(ghosts):
             block.inject(BAD_DATA)
-    if not block.outcome.ok: ...  # the same errors at all members
+    if not block.outcome.ok: ...  # the same errors on each member
 
 It is the interface of FA-MPI (Hassani, Skjellum, Brightwell: FA-MPI: Fault-aware MPI specification and concept of
 operations, UAB 2012, and their poster at SC'13) on top of ULFM.
 
-* A block ends with one agreement over a word of errors, and that is all that it costs: the bitwise OR of the words of
-  all members.  Three of its bits say that a process has died, that the communicator was revoked, and that the time of
-  the block was over; the others are codes that the program injects, and four flags, which are no errors.
+* A block ends with one agreement over a word of errors, which is its only cost: the bitwise OR of the words of all
+  members. Three of its bits mean that a process has failed, that the communicator was revoked, and that the block
+  timed out; the others are codes that the program injects, and four flags, which are not errors.
 * `wait_local` completes operations and keeps them, with their errors, until the end of the block.
-* A timeout ends `wait_local`, and nothing else.  It belongs to the block: all members give the same.  Collective calls
-  have no timeout, and who leaves one out spoils the next: in a block with a timeout they stand before all waiting.
-* An error that ends the body of a block revokes its communicator, so that nobody waits for who has left.
+* A timeout ends only `wait_local`. It belongs to the block, and all members give the same. Collective calls have no
+  timeout, and a member that skips one breaks the next: in a block with a timeout they come before all waits.
+* An error that ends the body of a block revokes its communicator, so that no rank waits for one that has left.
 * A block within another reports its errors to it, unless they are `handled`.
-* With a patience, who waits longer than that for the others at the end of a block has no consensus: it cannot know
-  whether they reach one, and has no use for the communicator any more.  All members give one, or none does.
-* Communicators are assigned once.  After the death of a member, `shrink` and `regrow` make another one.
+* With a patience, a member that waits longer than that at the end of a block has no consensus: it cannot know whether
+  the others reach one, and can no longer use the communicator. All members give a patience, or none does.
+* Communicators are assigned once. After a failure, `shrink` and `regrow` return another one.
 
-Each block has tags of its own, and after an error receives are cancelled: no message gets from a block into a later
-one.  All members enter the blocks of a communicator in the same order.
+Each block has separate tags, and after an error receives are cancelled: no message of a block is received in a later
+one. All members enter the blocks of a communicator in the same order.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ FIRST_CODE, LAST_CODE = 3, 26  # of those that programs inject
 FLAGS = 4  # above the codes; together they are the bits of a C int that is not negative
 BITS = LAST_CODE + 1 + FLAGS
 ALL, ERRORS = (1 << BITS) - 1, (1 << LAST_CODE + 1) - 1
-TAGS, BLOCKS = 1 << 4, 1 << 16  # tags of a block, blocks of a communicator until tags come again
-PAUSE_S = 1e-6  # between two looks at an operation, at least
+TAGS, BLOCKS = 1 << 4, 1 << 16  # tags per block, and blocks per communicator until tags repeat
+PAUSE_S = 1e-6  # minimum time between two polls of an operation
 
 _NUMBER = MPI.Comm.Create_keyval()
-_UNFINISHED: list[MPI.Request] = []  # what cannot be taken back: its buffers are kept
+_UNFINISHED: list[MPI.Request] = []  # operations that cannot be cancelled: their buffers are kept
 
 
 class LeftError(Exception):
-    """The rest of a block's body makes no sense; what went wrong has been noted."""
+    """Internal: leave the rest of a block's body; the error has been recorded."""
 
 
 class Operation:
-    """A send or a receive of a block, which is there until the block ends."""
+    """A send or a receive of a block, valid until the block ends."""
 
     def __init__(self, request: MPI.Request, *, receives: bool) -> None:
         self.request, self.receives = request, receives
@@ -66,33 +66,33 @@ class Operation:
 
 
 class Outcome(NamedTuple):
-    """What the members of a block have agreed on; without a consensus, what one of them knows."""
+    """The agreed outcome of a block; without a consensus, that of one member."""
 
     errors: int
     failed: tuple[int, ...]
-    """Ranks that this member knows to be dead, among them all who did not take part in the agreement."""
+    """Ranks that this member knows to have failed, including all that missed the agreement."""
     consensus: bool = True
     flags: tuple[int, ...] = ()
-    """What any member has flagged."""
+    """Flags of all members."""
 
     @property
     def ok(self) -> bool:
-        """Return whether all agree that the block succeeded."""
+        """Return True if all agree that the block succeeded."""
         return self.consensus and not self.errors
 
     @property
     def sick(self) -> bool:
-        """Return whether the communicator has to be replaced before there can be another block."""
+        """Return True if the communicator must be replaced before the next block."""
         return bool(self.errors & (PROCESS | REVOKED))
 
     @property
     def timed_out(self) -> bool:
-        """Return whether the time was over at a member."""
+        """Return True if a member timed out."""
         return bool(self.errors & TIMEOUT)
 
     @property
     def codes(self) -> list[int]:
-        """Return the codes that were injected, ascending."""
+        """Return the injected codes, ascending."""
         return [code for code in range(FIRST_CODE, LAST_CODE + 1) if self.errors >> code & 1]
 
 
@@ -128,7 +128,7 @@ class TryBlock:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        """End the block; errors of failures end here, all others go on."""
+        """End the block; failure errors end here, all others propagate."""
         if isinstance(error, MPI.Exception):
             self._note(error)
         elif error is not None and not isinstance(error, LeftError):
@@ -137,11 +137,11 @@ class TryBlock:
         return True
 
     def isend(self, buffer: Any, dest: int, tag: int = 0) -> Operation:
-        """Begin to send an array."""
+        """Start to send an array."""
         return self._begun(self.comm.Isend(buffer, dest, self.first_tag + tag), receives=False)
 
     def irecv(self, buffer: Any, source: int, tag: int = 0) -> Operation:
-        """Begin to receive an array."""
+        """Start to receive an array."""
         return self._begun(self.comm.Irecv(buffer, source, self.first_tag + tag), receives=True)
 
     def _begun(self, request: MPI.Request, *, receives: bool) -> Operation:
@@ -149,7 +149,7 @@ class TryBlock:
         return self.operations[-1]
 
     def wait_local(self, *operations: Operation) -> None:
-        """Complete operations of this block; where that is not possible, leave the block."""
+        """Complete operations of this block; if that is impossible, leave the block."""
         for operation in operations:
             if not operation.done:
                 self._wait(operation)
@@ -166,7 +166,7 @@ class TryBlock:
             raise LeftError
 
     def _note(self, error: MPI.Exception) -> int:
-        """Take an error of a failure down, and wake all who may wait for this member."""
+        """Record a failure error, and wake all members that may wait for this one."""
         if error.Get_error_class() not in recovery.FAILURES:
             raise error
         errors = REVOKED if error.Get_error_class() == MPI.ERR_REVOKED else PROCESS
@@ -175,21 +175,21 @@ class TryBlock:
         return errors
 
     def inject(self, code: int) -> None:
-        """Report an error that this member has found itself; the block goes on."""
+        """Report an error that this member has found itself; the block continues."""
         if not FIRST_CODE <= code <= LAST_CODE:
             message = f"{code} is no code from {FIRST_CODE} to {LAST_CODE}"
             raise ValueError(message)
         self.errors |= 1 << code
 
     def flag(self, flag: int) -> None:
-        """Let all members know something that is no error, by one of four flags."""
+        """Inform all members by one of four flags, which are not errors."""
         if not 0 <= flag < FLAGS:
             message = f"{flag} is no flag from 0 to {FLAGS - 1}"
             raise ValueError(message)
         self.flags |= 1 << flag
 
     def finish(self, *, wait: bool = True) -> Outcome:
-        """End the block, and return what all members agree on."""
+        """End the block, and return the agreed outcome."""
         if self.outcome is None:
             with contextlib.suppress(LeftError):
                 self.wait_local(*self.operations if wait else ())
@@ -208,7 +208,7 @@ class TryBlock:
         return self.errors | self.flags << LAST_CODE + 1
 
     def _agreed(self) -> int | None:
-        """Return the words of all members, in spite of the dead, or nothing where patience has come to an end."""
+        """Return the words of all members, despite failures, or None if the patience has expired."""
         while True:
             mine = ALL & ~self._word  # the AND of these is the OR of the words
             try:
@@ -229,7 +229,7 @@ class TryBlock:
         return None
 
     def _cancel(self) -> None:
-        """See to it that no message of this block is received in a later one."""
+        """Make sure that no message of this block is received in a later one."""
         for operation in self.operations:
             if operation.done:
                 continue
@@ -240,7 +240,7 @@ class TryBlock:
                 _UNFINISHED.append(operation.request)
 
     def origins(self) -> dict[int, list[int]]:
-        """Return, for each code that was injected, the ranks that did it; all living members call it, after the end.
+        """Return the ranks that injected each code; all survivors call it, after the end.
 
         It takes an agreement for each code and 31 ranks.
         """
@@ -257,7 +257,7 @@ class TryBlock:
 
 
 def _completed(request: MPI.Request, deadline: float) -> bool:
-    """Wait until a request is complete or the time is over, and return which it is."""
+    """Wait until a request is complete or the time is over; return which."""
     if deadline == math.inf:
         return request.Wait()
     begin = MPI.Wtime()
@@ -273,12 +273,12 @@ def _completed(request: MPI.Request, deadline: float) -> bool:
 
 
 def shrink(comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Return a communicator of the living."""
+    """Return a communicator of the survivors."""
     comm.Revoke()
     return recovery.shrink(comm)
 
 
 def regrow(comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Return a communicator as large as this one, with new processes for the dead."""
+    """Return a communicator as large as this one, with new processes for failed ones."""
     comm.Revoke()
     return recovery.replace(comm)

@@ -1,30 +1,30 @@
-"""Replica-exchange Wang-Landau sampling: the window of energies in which a process dies repairs itself, others go on.
+"""Replica-exchange Wang-Landau sampling: the window of a failed process repairs itself.
 
 The density of states g(E) of Ising's model on a square lattice is sampled in windows of energies, which overlap by
-three quarters.  A window has some processes with some walkers each, and a communicator of its own, on which they
-average ln g after each round.  Then walkers of neighbouring windows may exchange their configurations, by turns with
-the window above and the one below.  When ln g has been found, the same walkers go on for some rounds at fixed weights,
-with another temperature in each window: this is the check, for there it is known exactly what comes of the exchanges.
+three quarters. A window has some processes with some walkers each, and a separate communicator, on which they average
+ln g after each round. Then walkers of neighbouring windows may exchange their configurations, alternately with the
+window above and the one below. When ln g has been found, the same walkers continue for some rounds at fixed weights,
+with a different temperature in each window: this is the check, in which the exact statistics of exchanges are known.
 
-If a process dies, its window revokes its communicator, shrinks it, spawns a process, merges, puts all in the old order,
-and goes back to the last checkpoint, which each process has with the next one of its window.  Other windows never leave
-their loop; a neighbour waits at the next exchange.  What is exchanged goes from the first living of three doors of a
-window to all doors of the other one, over a communicator that is never repaired.  Walkers draw the same random numbers
-again after a roll-back, and what a window has sent lately is in its checkpoint, and sent again.  So all windows end bit
-by bit as without the failure.  A window of which all doors have died, and which lives on in new processes, is connected
-to its neighbours anew by MPI_Comm_connect and MPI_Comm_accept.  What cannot be got over are the deaths of a process and
-of the next one in its window at the same time.
+If a process fails, its window revokes its communicator, shrinks it, spawns a process, merges, restores the old order,
+and goes back to the last checkpoint, of which each process has a copy on the next one of its window. Other windows
+never leave their loop; a neighbour waits at the next exchange. Messages go from the first survivor of three doors of a
+window to all doors of the other one, over a communicator that is never repaired. Walkers draw the same random numbers
+again after a rollback; recent messages of a window are in its checkpoint, and sent again. So all windows end bit for
+bit as without the failure. A window whose doors have all failed, and which continues in new processes, is reconnected
+to its neighbours by MPI_Comm_connect and MPI_Comm_accept. Simultaneous failures of a process and of the next one in its
+window are not tolerated.
 
 This is the pattern of the University of Georgia's Wang-Landau code in the slides on ULFM (Vogel, Li, Wuest, Landau).
-Real are the sampling and everything of the recovery; the lattice is small, and `--work` says what a round costs.
+The sampling and the whole recovery are real; the lattice is small, and `--work` declares the cost of a round.
 
     xsim run -n 8 wang_landau.py
     xsim run -n 8 --fail "rank=3 before its 20th Allgather" wang_landau.py
     mpirun --with-ft ulfm -n 8 python wang_landau.py --die 3@20
 
-Judged are g(E) by the exact numbers of states of the 4x4 lattice, or the first ones of a larger one; the energy and
-heat capacity by the exact solution; the exchanges by the check; and all bits by a process that computes everything by
-itself, if that is not too much.
+Validation: g(E) against the exact numbers of states of the 4x4 lattice, or the first ones of a larger one; the energy
+and heat capacity against the exact solution; the exchanges by the check; and all bits against a process that computes
+everything alone, if that is not too much.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 UP, DOWN = 1, -1
-END, BYE = 1 << 30, 1 << 31  # numbers of a window's last messages: it has left its loop, and somebody has printed
-LATELY = 3  # so many messages are kept to be sent again
+END, BYE = 1 << 30, 1 << 31  # numbers of a window's last messages: it has left its loop, and the end was printed
+LATELY = 3  # number of messages kept to be sent again
 POLL_S = 0.01
 MOST_TWIN_STEPS = 250_000_000  # of all walkers: some seconds of one core
 PRINTED = "wang_landau printed"  # a published name
@@ -83,19 +83,19 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def most_windows(side: int, ranks: int) -> int:
-    """Return how many windows there may be, with two ranks in each, if there are two."""
+    """Return the maximum number of windows, with two ranks in each if there are two."""
     return max(1, min(ranks // 2, ising.most_windows(side)))
 
 
 class Layout(NamedTuple):
-    """Which ranks are in which window; the last window has those that are left over."""
+    """The ranks of each window; the last window has the remaining ones."""
 
     ranks: int
     windows: int
 
     @property
     def share(self) -> int:
-        """Return how many ranks a window has, but the last one."""
+        """Return the number of ranks of each window except the last."""
         return self.ranks // self.windows
 
     def window(self, rank: int) -> int:
@@ -103,13 +103,13 @@ class Layout(NamedTuple):
         return min(rank // self.share, self.windows - 1)
 
     def doors(self, window: int) -> range:
-        """Return the ranks that receive what is sent to a window."""
+        """Return the ranks that receive the messages to a window."""
         first = window * self.share
         last = self.ranks if window == self.windows - 1 else first + self.share
         return range(first, min(first + 3, last)) if 0 <= window < self.windows else range(0)
 
     def sides(self, window: int) -> list[int]:
-        """Return on which sides a window has neighbours."""
+        """Return the sides on which a window has neighbours."""
         return [side for side in (UP, DOWN) if 0 <= window + side < self.windows]
 
 
@@ -118,21 +118,21 @@ class Layout(NamedTuple):
 
 @dataclass(eq=False)
 class Line:
-    """A way to a process of another window: a communicator, and the rank in it."""
+    """A connection to a process of another window: a communicator, and the rank in it."""
 
     window: int
     comm: MPI.Comm
     rank: int
     gone: bool = False
-    """Whether that process is known to be dead."""
+    """Whether that process is known to have failed."""
     last: int = -1
-    """The highest number of what has come from it."""
+    """The highest message number received from it."""
 
 
 class Doors:
-    """How a process sends to other windows, and receives from them; each is told by how far it is above this one.
+    """Messages of a process to and from other windows, each identified by its distance upwards.
 
-    A message goes to all doors of a window: who takes another door's place has what that had received.
+    A message goes to all doors of a window, so that the replacement of a door has received the same messages.
     """
 
     def __init__(self, arguments: argparse.Namespace, layout: Layout, window: int, mail: MPI.Intracomm | None) -> None:
@@ -146,7 +146,7 @@ class Doors:
         self.requests: list[MPI.Request] = []
 
     def send(self, side: int, number: int, content: Any) -> None:
-        """Send a numbered message to all doors of a neighbour, and keep it for one that comes later."""
+        """Send a numbered message to all doors of a neighbour, and keep it for later ones."""
         lately = {**self.lately[side], number: content}
         self.lately[side] = {each: lately[each] for each in sorted(lately)[-LATELY:]}
         self._send(side, number, content)
@@ -159,13 +159,13 @@ class Doors:
                 self.requests += [request] if well else []
 
     def receive(self, side: int, number: int) -> Any:
-        """Return a neighbour's message of that number, or raise `Lost`; it comes from the first door that lives."""
+        """Return a neighbour's message of that number, from the first surviving door, or raise `Lost`."""
         received = self.received[side]
         while number not in received:
             living = [line for line in self.lines[side] if not line.gone]
             if END in received:
                 raise recovery.Lost(received[END] or f"window {self.window + side}, which ended before the others")
-            if living and living[0].last > number:  # numbers ascend: it is too old, for this window has begun anew
+            if living and living[0].last > number:  # numbers ascend: it is too old, as this window has started over
                 raise recovery.Lost(f"window {self.window}, of which no checkpoint is left")
             if living:
                 self._take(side, living[0])
@@ -178,7 +178,7 @@ class Doors:
         return received[number]
 
     def take(self, before: int) -> None:
-        """Take what has come so far, as doors do that are no gates, and forget what is older than some number."""
+        """Receive available messages, as doors without a gate do, and drop those before some number."""
         for side in self.lately:
             for line in self.lines.get(side, ()):
                 while not line.gone and recovery.attempt(line.comm.iprobe, line.rank)[0]:
@@ -194,20 +194,20 @@ class Doors:
             line.gone = True
 
     def _hear(self, side: int, number: int) -> bool:
-        """Take what comes from all doors of a window up to some number, and return whether one of them has sent it."""
+        """Receive from all doors of a window up to some number; return True if one has sent it."""
         for line in self.lines[side]:
             while not line.gone and line.last < number:
                 self._take(side, line)
         return any(line.last >= number for line in self.lines[side])
 
     def close(self, lost: str | None) -> bool:
-        """Let all others know that this window's loop is left; return whether one below has printed how all ended."""
+        """Tell all others that this window has left its loop; return True if one below has printed."""
         for side in self.lines:
             self._send(side, END, lost)
         for side in self.lines:
             self._hear(side, END)
         told = [self._hear(side, BYE) for side in sorted(self.lines) if side < 0]
-        if self.window and not any(told):  # below may be new processes alone
+        if self.window and not any(told):  # below may be only new processes
             if self.join([DOWN]):
                 self._send(DOWN, END, lost)
                 return self._hear(DOWN, END) and self._hear(DOWN, BYE)
@@ -215,7 +215,7 @@ class Doors:
         return any(told)
 
     def leave(self) -> None:
-        """Let the windows above know that it is printed how all ended."""
+        """Tell the windows above that the end was printed."""
         for side in sorted(self.lines):
             if side > 0:
                 self._send(side, BYE, None)
@@ -223,7 +223,7 @@ class Doors:
             recovery.attempt(request.Wait)
 
     def join(self, sides: Iterable[int]) -> bool:
-        """Connect anew to neighbours to which there is no way left; return whether all of them have come."""
+        """Reconnect to disconnected neighbours; return True if all of them are connected."""
         coming = {side: self._accepted() if side == UP else self._connected() for side in sides}
         end = time.monotonic() + self.patience
         while coming and time.monotonic() < end and not named(PRINTED):
@@ -238,10 +238,10 @@ class Doors:
         return not coming
 
     def _accepted(self) -> Iterator[MPI.Intercomm | None]:
-        """Accept a connection of the window above when it is known to come, for nothing wakes who waits in Accept.
+        """Accept a connection of the window above once it is announced, because nothing ends Accept.
 
-        It asks, is answered by the name of a port, and says that it comes.  If it dies before that, who takes its place
-        asks under the next number.  A number that has been answered before is used up.
+        The window above asks, gets the name of a port, and confirms. If the asking process fails before that, its
+        replacement asks under the next number. A number that has been answered before is used up.
         """
         place, port, number, answered = f"wang_landau {self.window}", MPI.Open_port(), 0, False
         while named(f"{place} answer {number}"):
@@ -267,7 +267,7 @@ class Doors:
 
 
 def publish(name: str, port: str) -> bool:
-    """Publish a name, and return whether nobody has done so before."""
+    """Publish a name, and return True if it was not published before."""
     try:
         MPI.Publish_name(name, port)
     except MPI.Exception as error:
@@ -278,7 +278,7 @@ def publish(name: str, port: str) -> bool:
 
 
 def named(name: str) -> str | None:
-    """Return what has been published under a name, if anything."""
+    """Return the value published under a name, or None."""
     try:
         return MPI.Lookup_name(name)
     except MPI.Exception as error:
@@ -288,7 +288,7 @@ def named(name: str) -> str | None:
 
 
 class Member:
-    """A process of a window: walkers, their checkpoints, and if it is a door, ways to other windows."""
+    """A process of a window: walkers, their checkpoints, and for doors, connections."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments, self.doors, self.gate, self.lost = arguments, None, 0, None
@@ -298,16 +298,16 @@ class Member:
         self.layout = self.layout_of(ranks)
 
     def layout_of(self, ranks: int) -> Layout:
-        """Return how so many ranks are divided."""
+        """Return the layout of a number of ranks."""
         return Layout(ranks, self.arguments.windows or min(4, most_windows(self.arguments.side, ranks)))
 
     def divide(self, world: MPI.Intracomm) -> tuple[MPI.Intracomm, MPI.Intracomm]:
-        """Return the window's communicator, and one for what goes between windows."""
+        """Return the window's communicator, and one between windows."""
         layout = self.layout_of(world.size)
         return world.Split(layout.window(world.rank), world.rank), world.Dup()
 
     def begin(self, comm: MPI.Intracomm, mail: MPI.Intracomm) -> None:
-        """Begin as a first process of a window; those that will be started for it know by an argument which it is."""
+        """Start as an initial process of a window; an argument tells later ones their window."""
         self.mail, self.layout = mail, self.layout_of(mail.size)
         self.window = self.layout.window(mail.rank)
         if mail.rank in self.layout.doors(self.window):
@@ -316,7 +316,7 @@ class Member:
         self.start(comm)
 
     def start(self, comm: MPI.Intracomm) -> None:
-        """Stand at the beginning."""
+        """Set the initial state."""
         arguments, number = self.arguments, self.window * self.layout.share + comm.rank
         seed = (arguments.seed, self.window, number)
         self.bounds = ising.windows_of(arguments.side, self.layout.windows)
@@ -324,7 +324,7 @@ class Member:
         self.round, self.found, self.offered = 0, [], dict.fromkeys(self.layout.sides(self.window), ())
 
     def compute(self, comm: MPI.Intracomm) -> list[ising.Found] | str:
-        """Do all rounds from here on; return what this window and all above have found, or what is lost."""
+        """Do all remaining rounds; return the results of this window and those above, or the loss."""
         try:
             while self.round < self.end + 3 and not self.lost:
                 self.buddies.save(comm, self.round, self.state())
@@ -339,7 +339,7 @@ class Member:
         return self.lost or self.found
 
     def finish(self, comm: MPI.Intracomm, step: int) -> None:
-        """End in three steps: results go down, the permission to end goes up, and that all above have ended down."""
+        """End in three steps: results pass down, permission to end up, completion down."""
         if step == 0:
             above = self.received(comm, UP, self.round)
             self.found = [result(self, comm), *(above or [])]
@@ -351,12 +351,12 @@ class Member:
             self.received(comm, UP, END)
 
     def send(self, comm: MPI.Intracomm, side: int, number: int, content: Any) -> None:
-        """Send to a neighbour, as far as there is one and this is the gate."""
+        """Send to a neighbour, if there is one and this is the gate."""
         if side in self.offered and comm.rank == self.gate:
             self.doors.send(side, number, content)
 
     def received(self, comm: MPI.Intracomm, side: int, number: int) -> Any:
-        """Return a message of a neighbour, as far as there is one, which the gate receives for all; or raise `Lost`."""
+        """Return a neighbour's message, if there is one, received by the gate for all; or raise `Lost`."""
         content = None
         if side in self.offered and comm.rank == self.gate:
             try:
@@ -370,7 +370,7 @@ class Member:
         return content
 
     def exchanged(self, comm: MPI.Intracomm, side: int, ln_g: np.ndarray, mine: ising.Offer) -> Any:
-        """Return a neighbour's ln g and the offers of its processes in this round, and send it those of this window."""
+        """Exchange ln g and the offers of this round with a neighbour."""
         if self.doors:
             self.doors.take(self.round - 2)
         self.offered[side] = (*self.offered[side][-1:], (self.round, ln_g, mine))
@@ -378,12 +378,12 @@ class Member:
         return self.received(comm, side, self.round)
 
     def offer(self, comm: MPI.Intracomm, side: int, number: int, ln_g: np.ndarray, mine: ising.Offer) -> None:
-        """Send what is offered to a neighbour, for the first time, or because it may not have got it."""
+        """Send an offer to a neighbour, for the first time or as a repetition."""
         offers = comm.gather(mine, root=self.gate)
         self.send(comm, side, number, (ln_g, offers))
 
     def restore(self, comm: MPI.Intracomm) -> None:
-        """Go back to the last checkpoint that all of the window have, and send again what may have been lost."""
+        """Go back to the last checkpoint of the whole window, and repeat possibly lost messages."""
         self.lost = None
         doors = comm.allgather(self.doors is not None)
         self.gate = doors.index(True) if any(doors) else 0
@@ -410,13 +410,13 @@ class Member:
             self.doors.join(self.offered)
 
     def state(self) -> tuple[Any, ...]:
-        """Return what a checkpoint holds."""
+        """Return the contents of a checkpoint."""
         return self.walkers.state(), self.found, dict(self.offered)
 
     def end_with(self, comm: MPI.Intracomm, lines: list[str], right: bool) -> NoReturn:
-        """End, after all others have left their loops; the first window that lives says how all ended."""
+        """End, after all others have left their loops; the first surviving window prints how."""
         told = self.doors.close(self.lost) if self.doors else False
-        # A door says whether it was told, and who is none that it does not know.
+        # A door reports whether it was informed, and a process that is not a door does not know.
         first = self.window == 0 or recovery.agree_on(comm, int(not told) | (not self.doors) << 1) == 1
         try:
             if first and self.window == 0 and not self.lost:
@@ -436,7 +436,7 @@ class Member:
 
 
 def repaired(comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Replace the dead of a window, and say so."""
+    """Replace the failed ranks of a window, and report it."""
     made = recovery.replace(comm)
     dead = recovery.known_dead(comm)
     if comm.rank == min({*range(comm.size)}.difference(dead)):
@@ -461,13 +461,13 @@ def sample(member: Member, comm: MPI.Intracomm) -> None:
     if checked < 0:
         own = np.concatenate((walkers.ln_g, walkers.visits))
         all_of_them = np.empty((comm.size, len(own)))
-        comm.Allgather(own, all_of_them)  # no Allreduce: the order of summation is not to depend on the MPI
+        comm.Allgather(own, all_of_them)  # no Allreduce: the order of summation must not depend on the MPI
         walkers.average(*np.split(all_of_them, 2, axis=1))
     exchange(member, comm)
 
 
 def exchange(member: Member, comm: MPI.Intracomm) -> None:
-    """Exchange configurations with the window above in every other round, and with the one below between."""
+    """Exchange configurations alternately with the window above and the one below."""
     side = UP if (member.window + member.round) % 2 == 0 else DOWN
     if side in member.layout.sides(member.window):
         walkers = member.walkers
@@ -481,24 +481,24 @@ def exchange(member: Member, comm: MPI.Intracomm) -> None:
 
 
 def result(member: Member, comm: MPI.Intracomm) -> ising.Found:
-    """Return what the window has found."""
+    """Return the results of the window."""
     walkers = member.walkers
     own = walkers.visits, walkers.tried, walkers.accepted, walkers.name, walkers.astray()
     visits, tried, accepted, names, astray = zip(*comm.allgather(own), strict=True)
     return ising.Found(*walkers.found, sum(visits), sum(tried), sum(accepted), np.concatenate(names), sum(astray))
 
 
-# ------------------------------------------------------------------------------------------------------------- judging
+# ---------------------------------------------------------------------------------------------------------- validation
 
 
 def judged(
     arguments: argparse.Namespace, bounds: list[tuple[int, int]], found: list[ising.Found]
 ) -> tuple[list[str], bool]:
-    """Return what to print of all windows, and whether it is right.
+    """Return the lines to print for all windows, and True if right.
 
-    It is if ln g is within the tolerance; energy, heat capacity and the levels visited in the check are so within a
-    tenth of it, and the share of exchanges that were accepted there within half of it; and if each configuration of the
-    beginning is still there once, in its window and with the energy that its walker takes it for.
+    ln g must be within the tolerance; energy, heat capacity and the levels visited in the check within a tenth of it,
+    and the share of accepted exchanges within half of it. Each initial configuration must still exist once, in its
+    window and with the energy that its walker has recorded.
     """
     side, ln_f = arguments.side, max(each.ln_f for each in found)
     ln_g, known = ising.joined([each.ln_g for each in found], bounds, side), ising.exact(side)
@@ -528,7 +528,7 @@ def judged(
 
 
 def alone(arguments: argparse.Namespace, layout: Layout, bounds: list[tuple[int, int]]) -> list[ising.Found]:
-    """Return what all windows find if one process computes them, without messages and failures."""
+    """Return the results of all windows if one process computes them, without messages and failures."""
     windows: list[list[ising.Walkers]] = [[] for _ in bounds]
     for rank in range(layout.ranks):
         window = layout.window(rank)
@@ -559,14 +559,14 @@ def alone(arguments: argparse.Namespace, layout: Layout, bounds: list[tuple[int,
 
 
 def found_by(members: list[ising.Walkers]) -> ising.Found:
-    """Return what the walkers of a window have found."""
+    """Return the results of a window's walkers."""
     own = [(each.visits, each.tried, each.accepted, each.name, each.astray()) for each in members]
     visits, tried, accepted, names, astray = zip(*own, strict=True)
     return ising.Found(*members[0].found, sum(visits), sum(tried), sum(accepted), np.concatenate(names), sum(astray))
 
 
 def main() -> None:
-    """Sample, and let nobody's death change what comes out."""
+    """Sample, with the same result under any failures."""
     arguments = parse_arguments()
     member = Member(arguments)
     comm, new = recovery.joined(), arguments.place is not None
