@@ -156,8 +156,8 @@ class Workshop:
 
 def text(shown: Sequence[Shown]) -> Iterator[str]:
     """The lines of the page: a table, and each bug with what was said."""
-    yield from ("## What is reported", "")
-    yield "| package | known as | faulty | fixed | reported |"
+    yield from ("## Reported bugs", "")
+    yield "| package | public report | faulty version | fixed version | finding |"
     yield "| --- | --- | --- | --- | --- |"
     for each in shown:
         bug = each.bug
@@ -167,7 +167,7 @@ def text(shown: Sequence[Shown]) -> Iterator[str]:
         yield f"| [{bug.name}](#{bug.name}) | {known} | {bug.faulty} | {bug.fixed} | `{line}` |"
     for each in shown:
         bug = each.bug
-        yield from ("", f"### {bug.name}", "", *_wrapped(bug.about), "", *_wrapped(f"The fix: {bug.fix}"), "")
+        yield from ("", f"### {bug.name}", "", *_wrapped(bug.about), "", *_wrapped(f"Fix: {bug.fix}"), "")
         yield "```text"
         for side in SIDES:
             version = getattr(bug, side)
