@@ -159,7 +159,6 @@ def test_only_the_process_that_is_told_of_the_start_reports(simulator: FakeSimul
         ("run -n 2 --json no/such/folder/r.json prog.py", "there is no such folder"),
         ("run -n 2 --out pyproject.toml prog.py", "--out pyproject.toml: File exists"),
         ("walk", "invalid choice: 'walk'"),
-        ("", "required: COMMAND"),
     ],
 )
 def test_bad_input_is_a_message_and_status_2(simulator: FakeSimulator, capsys, line: str, complaint: str):

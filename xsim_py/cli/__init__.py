@@ -12,11 +12,10 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from xsim_py import __version__
-from xsim_py.cli.options import Parser, split_program, too_late
+from xsim_py.cli.commands import COMMANDS, Overview, whole_parser
+from xsim_py.cli.options import split_program, too_late
 from xsim_py.cli.output_errors import CannotWrite
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
 
@@ -26,20 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "is_launcher", "main"]
 
-_COMMANDS = (
-    "run",
-    "check",
-    "explore",
-    "compare",
-    "compare-recovery",
-    "mpiexec",
-    "study",
-    "draw",
-    "models",
-    "calibrate",
-    "failures",
-    "ftco",
-)
 _LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
 _SIMULATING = ("run", "compare", "mpiexec", "check")  # in this process, and not in workers
 
@@ -67,8 +52,12 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
     if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
         sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
         sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    words = sys.argv[1:] if argv is None else argv
     try:
-        args = _parse(sys.argv[1:] if argv is None else argv)
+        if not words:
+            print(whole_parser().format_help(), end="", file=sys.stderr)
+            return 2
+        args = _parse(words)
         _refuse_launcher(args.command)
         args.last = last
         if last and args.command == "mpiexec":
@@ -159,15 +148,13 @@ def _refuse_half_characters(argv: Sequence[str]) -> None:
 
 def _parse(argv: Sequence[str]) -> Namespace:
     """Return the options, with the program's own arguments cut off first: argparse never sees those."""
-    parser = Parser(prog="xsim", description="Run an unmodified mpi4py program on a simulated machine.")
-    parser.add_argument("--version", action="version", version=f"xsim_py {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    command = argv[0] if argv else ""
+    parser = Overview()
+    command = argv[0]
     if command == "mpiexec":
         from xsim_py.cli.mpiexec import read_mpiexec
 
-        return read_mpiexec(parser, argv[1:], _add_commands(commands, "run", "mpiexec")["run"])
-    options = _add_commands(commands, *([command] if command in _COMMANDS else _COMMANDS)).get(command)
+        return read_mpiexec(parser, argv[1:], parser.add("run", "mpiexec")["run"] or ())
+    options = parser.add(*([command] if command in COMMANDS else COMMANDS)).get(command)
     if options is None:
         _refuse_half_characters(argv)
         args = parser.parse_args(argv)
@@ -187,12 +174,3 @@ def _parse(argv: Sequence[str]) -> Namespace:
         raise ConfigError(f"{command}: which program? Name a file, -m MODULE or -c CODE; see xsim {command} --help")
     args.program = program
     return args
-
-
-def _add_commands(parsers: Any, *names: str) -> dict[str, Any]:
-    """Add commands, and return the options of those that run a program."""
-    modules = {name: name.replace("-", "_") for name in names}
-    return {
-        name: getattr(import_module(f"{__name__}.{module}"), f"add_{module}_parser")(parsers)
-        for name, module in modules.items()
-    }
