@@ -121,7 +121,7 @@ def beside(
 def far_apart() -> str:
     """Return the table of what is more than 5 % from the published figures, in Markdown."""
     lines = [
-        "| figure | nodes | faults | published | ours | difference | standard errors |",
+        "| figure | nodes | faults | published | computed | difference | standard errors |",
         "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
     ]
     for (figure, key, name), (drawn, digits) in SHOWN.items():
