@@ -1,6 +1,6 @@
-"""Who does the runs: compiled code where there is numba and it knows the rules, else the step model itself.
+"""The backend of runs: compiled code if possible (numba), else the step model.
 
-Both give the same to the bit, so the choice is one of speed alone: loading what was compiled takes longer than a few
+Their results are bit-identical, so the choice is one of speed alone: loading compiled code takes longer than a few
 small runs.
 """
 
@@ -17,16 +17,16 @@ from xsim_py.ftco import compiled
 from xsim_py.ftco.model import Configuration, run_seed
 from xsim_py.ftco.steps import run_steps
 
-_FEW_NODES: Final = 20_000  # of all runs together; these take the step model about a second
+_FEW_NODES: Final = 20_000  # of all runs together, which take the step model about a second
 
 
 def is_compiled(configuration: Configuration) -> bool:
-    """Return whether compiled code can do the runs of a configuration."""
+    """Return True if compiled code can do the runs of a configuration."""
     return compiled.COMPILED and compiled.supports(configuration)
 
 
 def is_worth_it(configurations: Sequence[Configuration], runs: int) -> bool:
-    """Return whether there is so much to do that compiled code is faster, with the time to load it."""
+    """Return True if compiled code is faster, including the time to load it."""
     return sum(each.nodes for each in configurations) * runs > _FEW_NODES
 
 
@@ -36,11 +36,11 @@ def measure(configuration: Configuration, seed: int, runs: range, *, plain: bool
     Parameters
     ----------
     configuration, seed
-        What is run, and the ensemble's seed.
+        The configuration of the runs, and the ensemble's seed.
     runs : range
-        The numbers of the runs, one after the other.
+        The consecutive numbers of the runs.
     plain : bool, optional
-        By the step model, also where compiled code could do it.
+        Use the step model, even if compiled code could do it.
 
     Returns
     -------
@@ -54,12 +54,12 @@ def measure(configuration: Configuration, seed: int, runs: range, *, plain: bool
 
 
 def prepare() -> None:
-    """Compile now what is not compiled yet, so that many processes need not do so at the same time."""
+    """Compile all uncompiled code now, so that many processes need not do so simultaneously."""
     measure(Configuration(nodes=2, radix=2), 0, range(1))
 
 
 def about(configurations: Sequence[Configuration], runs: int) -> list[str]:
-    """Return what a user should know about how these are run, a line each."""
+    """Return notes for the user on how these are run, one per line."""
     if not is_worth_it(configurations, runs):
         return []
     if not compiled.COMPILED and any(map(compiled.supports, configurations)):

@@ -1,8 +1,8 @@
-"""The latency of the best tree of any shape: what the paper's figure 7 compares its trees with.
+"""The latency of the best tree of any shape, for comparison with the paper's figure 7.
 
 A node of a tree spends one step on each child in each direction, and a message between parent and child takes L + 2
 steps from send to send (Karp, Sahay, Santos, Schauser: "Optimal broadcast and summation in the LogP model", SPAA'93).
-So the largest tree that is done within t steps grows by one more child: N(t) = N(t - d) + N(t - d (L + 2)), with d = 1
+So the largest tree that finishes within t steps grows by one more child: N(t) = N(t - d) + N(t - d (L + 2)), with d = 1
 direction for Reduce and Bcast, and d = 2 for Allreduce. With k roots, each has such a tree, and they exchange their
 values in max(k - 1, L + 1) + k - 1 steps.
 """
@@ -11,16 +11,16 @@ from __future__ import annotations
 
 
 def lower_bound(nodes: int, latency: int, *, roots: str = "multi", operation: str = "allreduce") -> int:
-    """Steps of an operation without faults, on the best tree of any shape.
+    """Return the steps of an operation without faults, on the best tree of any shape.
 
     Parameters
     ----------
     nodes : int
-        How many there are.
+        Number of nodes.
     latency : int
-        Of the network, in steps (L/o).
+        Latency of the network, in steps (L/o).
     roots : str, optional
-        ``single`` or ``multi``. Several roots gain nothing for what goes in one direction.
+        ``single`` or ``multi``. Several roots gain nothing for operations in one direction.
     operation : str, optional
         ``allreduce``, ``reduce`` or ``bcast``.
     """
@@ -30,7 +30,7 @@ def lower_bound(nodes: int, latency: int, *, roots: str = "multi", operation: st
     if roots == "single" or nodes < 2:
         return single
     best, count = single, 2
-    # With more roots, the exchange alone takes longer than what has been found.
+    # With more roots, the exchange alone takes longer than the current best.
     while count <= nodes and (exchange := max(count - 1, latency + 1) + count - 1) < best:
         best = min(best, exchange + _height(-(-nodes // count), latency + 2, 2))
         count += 1
@@ -38,7 +38,7 @@ def lower_bound(nodes: int, latency: int, *, roots: str = "multi", operation: st
 
 
 def _height(nodes: int, hop: int, directions: int) -> int:
-    """The smallest t with N(t) of at least so many nodes."""
+    """Return the smallest t for which N(t) is at least the number of nodes."""
     sizes: list[int] = []
     while True:
         step = len(sizes)

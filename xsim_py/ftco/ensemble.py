@@ -1,7 +1,7 @@
 """Thousands of runs of the formal model, on all cores.
 
-Run number i of an ensemble draws from a seed of its own, made of the ensemble's seed and i. So it does not matter who
-does which run, nor in what pieces: a summary is the same for any number of processes.
+Run number i of an ensemble has its own seed, derived from the ensemble's seed and i. So the distribution of runs over
+processes does not matter: a summary is the same for any number of processes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FUNCTION: Final = "xsim_py.ftco.ensemble:do_chunk"
 
 
 class _Chunk(NamedTuple):
-    """Some runs of one configuration, which one process does at a stretch."""
+    """Some runs of one configuration, which one process does at once."""
 
     place: int
     configuration: Configuration
@@ -57,20 +57,21 @@ def run_ensemble(
     Parameters
     ----------
     configurations : sequence of Configuration
-        What is run. A radix of ``auto`` becomes the best one.
+        The configurations. A radix of ``auto`` becomes the best one.
     runs : int
-        How often. Where nothing is drawn all are equal, and one is done.
+        Number of runs. If nothing is drawn all are equal, and one is done.
     seed : int, optional
-        Of the ensemble; equal for all configurations, so that two that differ in one thing meet the same faults.
+        Seed of the ensemble; equal for all configurations, so that two that differ in one parameter meet the same
+        faults.
     jobs : int, optional
-        How many processes; default: as many as there are cores.
+        Number of processes; default: one per core.
     overhead_s : float, optional
-        How long a step lasts, for latencies in seconds.
+        Duration of a step, for latencies in seconds.
     sampling : str, optional
-        ``plain``: each run draws from all that can happen. ``strata``: by the topmost level of the tree that a fault
-        hits, which makes the same means with much smaller errors; see `xsim_py.ftco.strata`. Plain without a tree.
+        ``plain``: each run draws from all possibilities. ``strata``: by the topmost level of the tree that a fault
+        hits, which gives the same means with much smaller errors; see `xsim_py.ftco.strata`. Plain without a tree.
     progress : callable, optional
-        Called with the number of runs that are done and of all, now and then.
+        Called periodically with the number of finished runs and of all runs.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def run_ensemble(
     Raises
     ------
     ConfigError
-        When fewer than one run, or process, is asked for, or more than `MOST_RUNS` or a thousand processes.
+        For fewer than one run or process, or more than `MOST_RUNS` runs or a thousand processes.
     XsimError
         When a process dies.
     """
@@ -114,8 +115,8 @@ def _measure(
     overhead_s: float | None,
     progress: Callable[[int, int], None] | None,
 ) -> list[Summary]:
-    """Do the runs of all parts, and those without faults that their penalties are counted from."""
-    tasks: dict[tuple[Configuration, int, int, bool], int] = {}  # each once: strata share what is without faults
+    """Do the runs of all parts, and those without faults that the penalties refer to."""
+    tasks: dict[tuple[Configuration, int, int, bool], int] = {}  # each once: strata share the runs without faults
     places = []
     for part in parts:
         bare = replace(part.configuration, inactive=0, failures=0, topmost=None)
@@ -140,7 +141,7 @@ def _measure(
 
 
 def do_chunk(chunk: _Chunk) -> NDArray[np.int64]:
-    """Do some runs, in whatever process; a row for each run, with the columns of `summary.COLUMNS`."""
+    """Do some runs, in any process; return one row of `summary.COLUMNS` per run."""
     if not chunk.in_turn:
         return measure(chunk.configuration, chunk.seed, chunk.runs, plain=chunk.plain)
     assert chunk.configuration.topmost is not None
@@ -159,7 +160,7 @@ def do_chunk(chunk: _Chunk) -> NDArray[np.int64]:
 
 
 def _is_random(configuration: Configuration) -> bool:
-    """Return whether two runs can differ: without faults all contacts are neighbours, whatever the distances."""
+    """Return True if two runs can differ: without faults, service distances have no effect."""
     return bool(
         configuration.algorithm == "gossip"
         or configuration.inactive
@@ -180,7 +181,7 @@ def _chunks(
 def _collect(
     chunks: Sequence[_Chunk], jobs: int, progress: Callable[[int, int], None] | None
 ) -> dict[int, NDArray[np.int64]]:
-    """Do all chunks, and put together those of each configuration, in the order of the runs."""
+    """Do all chunks, and join those of each configuration, in the order of the runs."""
     total, done = sum(len(chunk.runs) for chunk in chunks), 0
     pieces: dict[int, NDArray[np.int64]] = {}
     if progress is not None:
@@ -206,16 +207,16 @@ def _results(chunks: Sequence[_Chunk], jobs: int) -> Generator[tuple[int, NDArra
         for number, chunk in enumerate(chunks):
             yield number, do_chunk(chunk)
     else:
-        # The longest ones first, so that no process is left with one when the others have ended.
+        # The longest ones first, so that no process runs one alone at the end.
         order = sorted(range(len(chunks)), key=lambda number: -_cost(chunks[number]))
         for place, result in do_in_workers(_FUNCTION, [chunks[number] for number in order], jobs):
             yield order[place], result
 
 
 def _prepare() -> None:
-    """Compile what is not compiled yet.
+    """Compile all uncompiled code.
 
-    An interrupt that strikes in a callback of the compiler is printed there and dropped, so it is remembered here.
+    An interrupt in a callback of the compiler is printed there and dropped, so it is recorded here.
     """
     if threading.current_thread() is not threading.main_thread():
         prepare()

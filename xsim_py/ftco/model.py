@@ -1,12 +1,12 @@
-"""The formal model of FTCO: what a run is made of, whom chance hits, and what comes out.
+"""The formal model of FTCO: configurations, random draws, and outcomes of runs.
 
 Margolin and Barak (section 5.2) count steps of one message overhead each. Rules that their paper leaves open have names
-(`Rules`): ``reference`` are those of the authors' own simulator, ``paper`` those that the paper prints.
+(`Rules`): ``reference`` are those of the authors' own simulator, ``paper`` those printed in the paper.
 
-Every draw is a function of the run's seed and of what it is for (a counter, not a sequence), so a node that sleeps
-draws nothing, and the plain step model and the compiled one agree to the bit. The generator is the finaliser of
-SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA'14), twice. The functions of
-numbers at the end of this module do the same on Python integers, on NumPy arrays of ``uint64``, and compiled for
+Every draw is a function of the run's seed and of its purpose (a counter rather than a sequence). So a sleeping node
+draws nothing, and the plain step model and the compiled one agree bit for bit. The generator is the finaliser of
+SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA'14), twice. The numeric
+functions at the end of this module do the same on Python integers, on NumPy arrays of ``uint64``, and compiled for
 ``uint64``.
 """
 
@@ -33,11 +33,11 @@ TREE = "tree"
 ALGORITHMS = (TREE, RECURSIVE_DOUBLING, "hierarchical", "gossip", "rerouting", "lookup_avoiding", "rebalancing")
 MOST_NODES = 1_000_000
 MOST_RUNS = 1_000_000
-"""A configuration has at most so many runs, for what came of each is kept."""
+"""Maximum number of runs of a configuration, because the outcome of each is kept."""
 MOST_STEPS = 100_000
-"""The most that a latency, a time limit, a window or an imbalance may take: a run looks at every step."""
+"""Maximum of a latency, timeout, window or imbalance, because a run visits every step."""
 NEVER = 1 << 62
-"""The step in which a node fails that does not fail."""
+"""The failure step of a node that does not fail."""
 
 
 def _one_of(*choices: str) -> Any:
@@ -46,15 +46,16 @@ def _one_of(*choices: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """Decisions on what the paper leaves open.
+    """Decisions on points that the paper leaves open.
 
     Attributes
     ----------
     order : str
-        What a node does first that has no DATA to send. ``code``: take DATA, send ACK, send KEEPALIVE, take KEEPALIVE,
+        Order of work of a node without DATA to send. ``code``: take DATA, send ACK, send KEEPALIVE, take KEEPALIVE,
         take ACK. ``printed`` (Algorithm 1): take DATA, KEEPALIVE, ACK, send ACK, send KEEPALIVE.
     keepalive : str
-        Who is asked whether he is alive: ``all`` contacts, or those that have ``not_arrived`` (Algorithm 4, line 20).
+        Receivers of KEEPALIVE queries: ``all`` contacts, or those whose message has ``not_arrived`` (Algorithm 4, line
+        20).
     control_latency : str
         Steps that ACK and KEEPALIVE take: their ``distance`` in the tree, or the ``full`` L+1 of DATA.
     service : str
@@ -64,10 +65,11 @@ class Rules:
     draw : str
         Whether failing nodes are drawn with ``replacement`` or ``distinct``.
     eta : str
-        Whether a node's expected times of arrival are ``reset`` to 0 by the first death that it learns of, or ``kept``.
+        Whether a node's expected times of arrival are ``reset`` to 0 by the first failure that it learns of, or
+        ``kept``.
     traversal : str
         Tree traversal and repair: ``reference`` (some failures in the downward phase hang it; node 0 is immune) or
-        ``paper`` (always right, for any failures).
+        ``paper`` (correct under any failures).
     """
 
     order: str = _one_of("code", "printed")
@@ -80,7 +82,7 @@ class Rules:
     traversal: str = _one_of("reference", "paper")
 
     def problems(self) -> list[OptionProblem]:
-        """Return what is not a choice, or not together with others."""
+        """Return the invalid choices and combinations."""
         problems = [
             OptionProblem(
                 "rules", f"{each.name}={getattr(self, each.name)} is not one of {', '.join(each.metadata['choices'])}"
@@ -122,12 +124,12 @@ RULES = {
 
 
 def parse_rules(text: str) -> Rules:
-    """Rules by name, with changes: ``reference,keepalive=not_arrived``.
+    """Return rules by name, with changes: ``reference,keepalive=not_arrived``.
 
     Raises
     ------
     ConfigError
-        For a name, a rule or a choice that is not there; all of them at once.
+        For unknown names, rules or choices; all of them at once.
     """
     name, *changes = (part.strip() for part in text.split(","))
     problems = [] if name in RULES else [OptionProblem("rules", f"{name!r} is not one of {', '.join(RULES)}")]
@@ -152,7 +154,7 @@ class Configuration:
     Attributes
     ----------
     nodes : int
-        How many, dead ones included; the paper's P.
+        Number of nodes, including failed ones; the paper's P.
     tree : str
         ``knomial`` or ``kary``.
     radix : int or str
@@ -162,32 +164,32 @@ class Configuration:
     L, o : int
         Latency of the network and overhead of a message, in the same unit; L is a multiple of o. A step lasts o.
     inactive : int
-        How many nodes are dead from the beginning.
+        Number of nodes that have failed before the start.
     failures : int
-        How many nodes die at run time.
+        Number of nodes that fail at run time.
     window : tuple of int or None
-        The steps ``[first, end)`` in which they do; None is the reference's, from 0 to L/o * (1 + floor(log10 P)).
+        The steps ``[first, end)`` of these failures; None is the reference's, from 0 to L/o * (1 + floor(log10 P)).
     imbalance : str
-        When nodes begin, in steps: ``none`` (all at 0), ``uniform:S`` (from 0 to S-1) or ``normal:S`` (standard
-        deviation S/10, the smallest possible value is 0).
+        Start steps of nodes: ``none`` (all at 0), ``uniform:S`` (from 0 to S-1) or ``normal:S`` (standard deviation
+        S/10, the smallest possible value is 0).
     operation : str
         ``allreduce``, ``reduce`` (to node 0) or ``bcast`` (from node 0).
     rules : Rules
-        What the paper leaves open.
+        Choices where the paper is open.
     timeout : int or None
-        How long to wait for an answer, in steps, whatever the distance; None is the paper's function of the distance.
+        Timeout of a query in steps, at any distance; None is the paper's function of the distance.
     algorithm : str
-        ``tree``, which is FTCO, or another way to get over dead nodes; see `xsim_py.ftco.baselines`.
+        ``tree``, which is FTCO, or another fault-tolerant algorithm; see `xsim_py.ftco.baselines`.
     group : int
-        Under ``hierarchical``: how many neighbours share memory.
+        Under ``hierarchical``: number of neighbours that share memory.
     topmost : tuple of int or None
-        The places ``[first, end)`` in the `ranking` of the nodes among which the first of all that fail has to be; None
+        Positions ``[first, end)`` in the `ranking` of the nodes that must contain the first of all failed nodes; None
         is any. Draws are those of all nodes under that condition, see `xsim_py.ftco.strata`.
 
     Raises
     ------
     ConfigError
-        When made of what cannot be; all problems at once, a line each.
+        For invalid parameters; all problems at once, one per line.
     """
 
     nodes: int
@@ -293,17 +295,17 @@ class Configuration:
 
     @property
     def has_tree(self) -> bool:
-        """Say whether the algorithm goes by a tree; if not, kind, radix and roots of one mean nothing."""
+        """True if the algorithm uses a tree; otherwise kind, radix and roots are meaningless."""
         return self.algorithm not in (RECURSIVE_DOUBLING, "gossip")
 
     @property
     def first_mortal(self) -> int:
-        """The smallest number of a node that can fail: node 0 is safe under the reference's rules."""
+        """The smallest number of a node that can fail: node 0 is immune under the reference's rules."""
         return 1 if self.rules.traversal == "reference" else 0
 
     @property
     def k(self) -> int:
-        """The radix, chosen by now."""
+        """The radix, resolved."""
         if isinstance(self.radix, int):
             return self.radix
         return best_radix(self.nodes, self.tree, self.roots, self.latency, 1, self.operation)
@@ -313,40 +315,40 @@ class Configuration:
         return tree(self.nodes, self.tree, radix=self.k, roots=self.roots)
 
     def timing(self) -> Timing:
-        """Time limits, in steps."""
+        """Timeouts, in steps."""
         return Timing(self.shape(), latency=self.latency, overhead=1, timeout=self.timeout)
 
     @property
     def latency(self) -> int:
-        """Latency of the network, in steps: a message sent in step t can be taken in step t + latency + 1."""
+        """Latency in steps: a message sent in step t can be taken in step t + latency + 1."""
         return self.L // self.o
 
     @property
     def spread(self) -> int:
-        """Within how many steps nodes begin; about, for normal imbalance."""
+        """The range of start steps; approximate for normal imbalance."""
         return int(self.imbalance.partition(":")[2] or 0)
 
     @property
     def failure_window(self) -> tuple[int, int]:
-        """First step in which nodes may die, and the first in which none does any more."""
+        """The first step in which nodes may fail, and the first in which no node fails any longer."""
         return self.window or (0, self.latency * len(str(self.nodes)))
 
     @property
     def step_limit(self) -> int:
-        """A run that has not ended by that step never will."""
+        """The step after which a run is taken to hang."""
         last = max(self.failure_window[1] if self.failures else 0, 2 * self.spread)
         return last + 1000 * (self.nodes + self.latency + (self.timeout or 0))
 
 
 class Plan(NamedTuple):
-    """Whom chance hits in one run.
+    """The random draws of one run.
 
     Attributes
     ----------
     seed : int
-        The run's, from which service distances are drawn.
+        The run's seed, from which service distances are drawn.
     dead_step : numpy.ndarray of int64, shape (nodes,)
-        The step at whose start the node dies: 0 for inactive ones, `NEVER` for survivors.
+        The step at whose start the node fails: 0 for inactive ones, `NEVER` for survivors.
     start_step : numpy.ndarray of int64, shape (nodes,)
         The step in which the node begins the operation.
     """
@@ -358,25 +360,25 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The outcome of one run; steps, counted from the beginning of the first node.
+    """The outcome of one run; steps count from the start of the first node.
 
     Attributes
     ----------
     latency_steps : int
-        From the last start of a node that lived until every living node but node 0 found itself finished; of a
-        reduction, until node 0 did.
+        From the last start of a survivor until every survivor except node 0 has detected its completion; for a
+        reduction, until node 0 has.
     messages, data, keepalives, acks : int
-        Sent up to the last step: all, and by kind.
+        Messages sent up to the last step: all, and by kind.
     input_spread, output_spread : int
-        Between the first and the last start, and between the first and the last finish, of living nodes.
+        Steps between the first and the last start, and between the first and the last finish, of survivors.
     longest_queue : int
-        The most messages that waited at one living node.
+        Maximum number of waiting messages on one surviving node.
     dead : int
-        Nodes that were dead at the end.
+        Number of failed nodes at the end.
     hung : bool
-        Whether the operation never ended. The other figures then say where it stood.
+        Whether the operation never ended. The other values then describe its last state.
     first_start_step, last_start_step, first_finish_step, last_step : int
-        Of living nodes; the last finish is in the last step. -1 where nobody finished.
+        Steps of survivors; the last finish is in the last step. -1 if none has finished.
     """
 
     latency_steps: int
@@ -396,17 +398,17 @@ class Outcome:
 
 
 def run_seed(seed: int, run: int) -> int:
-    """The seed of one run of an ensemble, as a number below 2**64."""
+    """Return the seed of one run of an ensemble, as a number below 2**64."""
     return derive_seed(seed, "ftco", run) & _MASK
 
 
 def plan(configuration: Configuration, seed: int) -> Plan:
-    """Draw who fails when, and who begins when.
+    """Draw the failing nodes and the start and failure steps of a run.
 
     Parameters
     ----------
     configuration : Configuration
-        What is run.
+        The configuration of the run.
     seed : int
         The run's own seed, see `run_seed`.
     """
@@ -418,13 +420,13 @@ def plan(configuration: Configuration, seed: int) -> Plan:
         step = 0
         if place >= configuration.inactive:
             step = first + below(mix(seed, FAILURE_STEP, place - configuration.inactive), end - first)
-        # One that is drawn twice dies of the first.
+        # A node drawn twice fails at the first.
         dead_step[node] = min(step, int(dead_step[node]))
     return Plan(seed, dead_step, _starts(configuration, seed))
 
 
 def _victims(configuration: Configuration, seed: int, count: int) -> list[int]:
-    """Inactive nodes and then those that fail; node 0 is safe where it is immune."""
+    """Draw inactive nodes and then failing ones, without node 0 if it is immune."""
     if configuration.topmost is not None:
         return _victims_from(configuration, seed, count, *configuration.topmost)
     safe = configuration.first_mortal
@@ -433,7 +435,7 @@ def _victims(configuration: Configuration, seed: int, count: int) -> list[int]:
     draws += [mix(seed, FAILURES, place) for place in range(count - configuration.inactive)]
     if configuration.rules.draw == "replacement":
         return [safe + below(bits, pool) for bits in draws]
-    # Fisher and Yates's shuffle, of a list that is written down only where it differs from its index.
+    # Fisher and Yates's shuffle, of a list stored only where it differs from its index.
     moved: dict[int, int] = {}
     victims = []
     for place, bits in enumerate(draws):
@@ -444,9 +446,10 @@ def _victims(configuration: Configuration, seed: int, count: int) -> list[int]:
 
 
 def _victims_from(configuration: Configuration, seed: int, count: int, first: int, end: int) -> list[int]:
-    """Inactive nodes and then those that fail, none placed before `first`, and one at least before `end`.
+    """Draw inactive and failing nodes, none before position `first`, at least one before `end`.
 
-    Which draw is the first to hit a place before `end` is drawn, then the places: those before it are from `end` on.
+    First the number of the first draw before `end` is drawn, then the positions: those of earlier draws are from `end`
+    on.
     """
     nodes, distinct = configuration.nodes, configuration.rules.draw == "distinct"
     weights, beyond = [], 1.0
@@ -473,9 +476,9 @@ def _victims_from(configuration: Configuration, seed: int, count: int, first: in
 
 @lru_cache(maxsize=4)
 def ranking(nodes: int, kind: str, radix: int, roots: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order the nodes of a tree from its top on: by level, and within a level by distance from a root.
+    """Order the nodes of a tree from the top: by level, and within it by distance from a root.
 
-    A level of a k-nomial tree are those nodes that were added to k^h to make k^(h+1); that of a k-ary one all at the
+    A level of a k-nomial tree consists of the nodes added to k^h to make k^(h+1); that of a k-ary tree of all at the
     same distance.
 
     Returns
@@ -483,7 +486,7 @@ def ranking(nodes: int, kind: str, radix: int, roots: str) -> tuple[NDArray[np.i
     order : numpy.ndarray of int64, shape (nodes,)
         The nodes; equal ones by number, so that node 0 comes first.
     bounds : numpy.ndarray of int64
-        The places at which another level or another distance begins, the first of which is 0, and `nodes`.
+        The positions at which the level or distance changes, including 0 and `nodes`.
     """
     shape = tree(nodes, kind, radix=radix, roots=roots)
     level, depth = np.zeros((2, nodes), np.int64)
@@ -504,7 +507,7 @@ def _starts(configuration: Configuration, seed: int) -> NDArray[np.int64]:
     bits = mix(seed, START, np.arange(nodes, dtype=np.uint64))
     if kind == "uniform":
         return np.asarray(below(bits, configuration.spread), np.int64)
-    # 31 bits, as the reference's generator has them: no draw is further from the mean than 6.12 standard deviations.
+    # 31 bits, as in the reference's generator: no draw is further from the mean than 6.12 standard deviations.
     deviation = configuration.spread // 10
     points = 2**31 + 1
     quantile = NormalDist().inv_cdf
@@ -522,11 +525,11 @@ _SECOND = 0x94D049BB133111EB
 _TOP = 0x8000000000000000
 
 INACTIVE, FAILURES, FAILURE_STEP, START, SERVICE, TOPMOST = range(1, 7)
-"""What a draw is for."""
+"""The purpose of a draw."""
 
 
 def mix(seed: Any, stream: Any, index: Any) -> Any:
-    """The draw number `index` of a stream: 64 bits, as a number of the type that came in."""
+    """Return draw number `index` of a stream: 64 bits, in the type of the arguments."""
     bits = (seed + stream * _WEYL) & _MASK
     bits = (((bits ^ (bits >> 30)) & _MASK) * _FIRST) & _MASK
     bits = (((bits ^ (bits >> 27)) & _MASK) * _SECOND) & _MASK
@@ -537,17 +540,17 @@ def mix(seed: Any, stream: Any, index: Any) -> Any:
 
 
 def below(bits: Any, bound: Any) -> Any:
-    """A whole number from 0 to below `bound` (at most 2**32), off the even distribution by less than 2**-32."""
+    """Return a whole number from 0 to below `bound` (at most 2**32), uniform to within 2**-32."""
     return ((bits >> 32) * bound) >> 32
 
 
 def service_index(now: Any, node: Any) -> Any:
-    """Which draw of the stream `SERVICE` a node has in a step; `node` is 0 for all where they share them."""
+    """Return a node's draw of stream `SERVICE` in a step; `node` is 0 if all share them."""
     return (now << 32) | node
 
 
 def service_distance(bits: Any) -> Any:
-    """The random service distance: 1 with probability 1/2, 2 with 1/4, and so on (appendix A)."""
+    """Return the random service distance: 1 with probability 1/2, 2 with 1/4, ... (appendix A)."""
     distance = 1
     while distance < 64 and bits < _TOP:
         bits = (bits << 1) & _MASK
@@ -556,7 +559,7 @@ def service_distance(bits: Any) -> Any:
 
 
 def interval_distance(now: Any, degree: Any) -> Any:
-    """The deterministic service distance: half of four times the degree for 1, a quarter for 2, ... (appendix A)."""
+    """Return the deterministic service distance: 1 for half of four degrees, 2 for a quarter, ..."""
     interval = 4 * max(1, degree)
     rest = interval - now % interval
     distance = 1

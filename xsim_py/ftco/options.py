@@ -1,4 +1,4 @@
-"""Configurations of the formal model from text: the options of ``xsim ftco``, and of a study of it."""
+"""Configurations of the formal model from text: options of ``xsim ftco`` and of studies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULTS: Final[dict[str, str]] = {
     "service": "",
     "timeout": "",
 }
-"""What each option is when it is not given; `nodes` has to be."""
+"""Default of each option; `nodes` is required."""
 
 _LISTED: Final = (
     "nodes", "tree", "roots", "L", "o", "inactive", "failures", "window", "imbalance", "operation", "algorithm", "group"
@@ -41,7 +41,7 @@ _MOST_CONFIGURATIONS: Final = 10_000
 
 
 def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> list[Configuration]:
-    """Every combination of the values of some options, the last of which varies fastest.
+    """Return every combination of the values of some options, with the last varying fastest.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> li
         Text by option. Values of ``nodes``, ``tree``, ``roots``, ``L``, ``o``, ``inactive``, ``failures``, ``window``,
         ``imbalance``, ``operation``, ``algorithm`` and ``group`` may be lists with commas.
     rules
-        Several sets of rules, in place of the one that is given.
+        Several sets of rules, instead of the given one.
 
     Returns
     -------
     list of Configuration
-        With the radix as a number, also where the best one was asked for.
+        With the radix as a number, even if the best one was requested.
 
     Raises
     ------
     ConfigError
-        With a line ``option: what is wrong`` for each problem.
+        With a line ``option: problem`` for each problem.
     """
     options = {"nodes": "", **DEFAULTS, **given}
     problems: list[OptionProblem] = []
@@ -91,7 +91,7 @@ def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> li
 
 
 def with_radix(configuration: Configuration) -> Configuration:
-    """The configuration with a number for its radix: where it is ``auto``, that with the smallest latency."""
+    """Return the configuration with a number for its radix; ``auto`` minimises the latency."""
     if configuration.radix != "auto":
         return configuration
     made = configuration
@@ -100,7 +100,7 @@ def with_radix(configuration: Configuration) -> Configuration:
 
 
 def rules_text(rules: Rules) -> str:
-    """Rules as they are written: the nearest set that has a name, and what differs from it."""
+    """Return rules as text: the nearest named set, and the differences from it."""
     texts = []
     for name, known in RULES.items():
         changes = [each.name for each in fields(Rules) if getattr(rules, each.name) != getattr(known, each.name)]
@@ -123,7 +123,7 @@ def _value(name: str, text: str, problems: list[OptionProblem]) -> Any:
 
 
 def _tree(text: str, problems: list[OptionProblem]) -> tuple[str, int | str]:
-    """Kind and radix of ``knomial:9``, ``kary:auto`` or ``kary``."""
+    """Return kind and radix of ``knomial:9``, ``kary:auto`` or ``kary``."""
     kind, _, radix = text.partition(":")
     if radix in ("", "auto"):
         return kind, "auto"

@@ -1,12 +1,12 @@
 """The formal model, step by step: nodes driven by events of the simulator's kernel.
 
-Time counts steps. In each step messages arrive, nodes die, and nodes hear of deaths; then every node, in order of their
-numbers, does one thing. A node that has nothing to do sleeps, and steps in which nobody does anything take no event.
+Time counts steps. In each step messages arrive, nodes fail, and nodes are notified of failures; then every node, in
+numerical order, takes one action. A node without work sleeps, and steps without actions take no event.
 
-That a node is dead others learn from an oracle, exactly when the time limit of a message that it did not answer runs
-out: section 2.6 of the description of the authors' simulator. A living node is never taken for dead. Under the rules
-``reference`` a message counts as unanswered only when it reaches a dead node, or is unread when the node dies, so a
-node may wait for ever for one that died between reading and answering. Under ``paper`` that counts as well.
+An oracle notifies nodes of a failure exactly at the timeout of an unanswered message (section 2.6 of the description of
+the authors' simulator). A live node is never declared failed. Under the rules ``reference`` a message counts as
+unanswered only when it reaches a failed node, or is unread when the node fails. So a node may wait forever for one that
+failed between reading and replying. Under ``paper`` that counts as unanswered, too.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Action(NamedTuple):
     Attributes
     ----------
     step : int
-        When.
+        The step.
     node : int
-        Who.
+        The acting node.
     what : str
         ``send`` or ``take``.
     kind : int
@@ -71,16 +71,16 @@ class Action(NamedTuple):
 
 
 def run_steps(configuration: Configuration, seed: int, *, record: list[Action] | None = None) -> Outcome:
-    """One run of the formal model.
+    """Do one run of the formal model.
 
     Parameters
     ----------
     configuration : Configuration
-        What is run.
+        The configuration of the run.
     seed : int
-        The run's own, see `model.run_seed`.
+        The run's own seed, see `model.run_seed`.
     record : list of Action, optional
-        Where to append everything that nodes do.
+        List to which all actions of nodes are appended.
     """
     drawn = plan(configuration, seed)
     if configuration.algorithm not in (TREE, RECURSIVE_DOUBLING):
@@ -96,18 +96,19 @@ class StepModel:
     Parameters
     ----------
     configuration : Configuration
-        What is run.
+        The configuration of the run.
     plan : Plan
-        Who fails and who begins when.
+        Failure and start steps of the nodes.
     record : list of Action, optional
-        Where to append everything that nodes do. One that has not begun takes a KEEPALIVE and answers in one step.
+        List to which all actions of nodes are appended. A node that has not begun takes a KEEPALIVE and replies in one
+        step.
 
     Attributes
     ----------
     nodes : list of TreeNode
-        All of them, also the dead.
+        All nodes, including failed ones.
     alive : list of bool
-        Whether they live.
+        Whether each node is alive.
     """
 
     def __init__(self, configuration: Configuration, plan: Plan, *, record: list[Action] | None = None) -> None:
@@ -128,13 +129,13 @@ class StepModel:
         self.alive = [True] * size
         self._fails = [step != NEVER for step in plan.dead_step.tolist()]
         self._found_finished = [False] * size
-        self._root = -1 if self._doubles else 0  # who is not waited for
+        self._root = -1 if self._doubles else 0  # receivers without a pending reply
         self._unfinished = size - (not self._doubles)
         self._others = size - 1
         self._sent = [0, 0, 0]
         self._last_step = -1
         self._over = False
-        # What happens in which step.
+        # Events by step.
         self._kernel = Kernel(native_origin=size)
         self._deaths: defaultdict[int, list[int]] = defaultdict(list)
         self._starts: defaultdict[int, list[int]] = defaultdict(list)
@@ -142,7 +143,7 @@ class StepModel:
         self._notices: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         self._awake: defaultdict[int, set[int]] = defaultdict(set)
         self._posted: set[int] = set()
-        # Of nodes that will die, which messages they have not answered, and when their senders will know.
+        # For nodes that will fail: their unanswered messages, and when the senders will be notified.
         self._unread: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         self._unanswered: defaultdict[int, dict[int, int]] = defaultdict(dict)
 
@@ -185,7 +186,7 @@ class StepModel:
     # ------------------------------------------------------------------------------------------------- the run
 
     def run(self) -> Outcome:
-        """Run it to its end, or until it is clear that it has none."""
+        """Run to the end, or until the run is known to hang."""
         for node, step in enumerate(self.plan.start_step.tolist()):
             self._at(self._starts, step).append(node)
         for node, step in enumerate(self.plan.dead_step.tolist()):
@@ -268,7 +269,7 @@ class StepModel:
             self._send(number, action, now)
         wake = node.wake(now + 1)
         if node.finished and not self._found_finished[number]:
-            wake = now + 1  # it finds that again, when it has been called back to work by a death
+            wake = now + 1  # it returns to that state after a failure has interrupted it
         if wake is not None:
             self._at(self._awake, max(wake, now + 1)).add(number)
 
@@ -278,7 +279,7 @@ class StepModel:
         if kind != ACK and self._fails[node]:
             unread = self._unread[node]
             places = range(len(unread))
-            if isinstance(self.nodes[node], ReferenceNode):  # what came last is read first
+            if isinstance(self.nodes[node], ReferenceNode):  # the last arrival is read first
                 places = places[::-1]
             place = next(place for place in places if unread[place][:2] == (source, kind))
             limit = unread.pop(place)[2]
@@ -296,7 +297,7 @@ class StepModel:
             arrival = now + self.configuration.latency + 1
         else:
             arrival = now + packet.distance
-        limit = -1 if packet.kind == ACK else self.nodes[node].contacts[dest].until  # -1: no answer is awaited
+        limit = -1 if packet.kind == ACK else self.nodes[node].contacts[dest].until  # -1: no reply is pending
         self._at(self._arrivals, arrival).append((dest, packet, limit))
 
     # ------------------------------------------------------------------------------------------------- the end

@@ -1,11 +1,11 @@
-"""Stratified ensembles: rare and expensive faults, such as the death of a root, are drawn often and count as little.
+"""Stratified ensembles: rare and expensive faults, such as that of a root, are oversampled.
 
-A fault costs the more the higher in the tree its node is, and nodes of one level and one distance from a root cost
-nearly the same. So the stratum of a run is level and distance of the first node that fails, in the order of
-`model.ranking` (`Configuration.topmost`). Each stratum has a share of the runs, and its mean counts by its probability,
-which is known in closed form; the sum of these conditional means is the mean of plain runs, without bias, and its error
-is that within the strata alone (Cochran, "Sampling Techniques", chapter 5). With one fault, a stratum that has no more
-nodes than it would have runs is done node by node: a finite sum.
+The cost of a fault increases with the level of its node in the tree, and nodes of one level and one distance from a
+root cost nearly the same. So the stratum of a run is the level and distance of the first failing node, in the order of
+`model.ranking` (`Configuration.topmost`). Each stratum has a share of the runs, and its mean is weighted by its
+probability, which has a closed form. The sum of these conditional means is the mean of plain runs, without bias, and
+its error is that within the strata alone (Cochran, "Sampling Techniques", chapter 5). With one fault, a stratum with at
+most as many nodes as runs is done node by node: a finite sum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xsim_py.ftco.model import Configuration, ranking
 from xsim_py.ftco.summary import UNITS, Statistic, Summary
 
 SAMPLINGS: Final = ("plain", "strata")
-"""How an ensemble draws: each run from all that can happen, or from its stratum."""
+"""Sampling of an ensemble: each run from all possibilities, or from its stratum."""
 
 _LEAST_WEIGHT: Final = 1e-3
 
@@ -33,15 +33,17 @@ class Stratum(NamedTuple):
     weight: float
     """The probability that a plain run belongs to it."""
     runs: int
-    """How many runs are done."""
+    """Number of runs."""
     stream: int
-    """The seeds of its runs are those of this number, so that strata do not share their draws; 0 are the plain ones."""
+    """Number that sets the seeds of its runs, separate for each stratum; 0 for plain ones."""
     in_turn: bool
-    """True if run i hits the i-th node of ``topmost``, and no draw says who fails."""
+    """True if run i hits the i-th node of ``topmost``, and the failing node is not drawn."""
 
 
 def levels(configuration: Configuration) -> list[tuple[int, int]]:
-    """Return the places ``[first, end)`` in the `ranking` of each level and distance whose nodes can fail.
+    """Return the positions ``[first, end)`` in the `ranking` of each level and distance.
+
+    Only levels whose nodes can fail are included.
 
     Parameters
     ----------
@@ -55,15 +57,15 @@ def levels(configuration: Configuration) -> list[tuple[int, int]]:
 
 
 def strata(configuration: Configuration, runs: int) -> list[Stratum]:
-    """Divide an ensemble by level and distance of the topmost node that is hit.
+    """Divide an ensemble by level and distance of the topmost failing node.
 
     Parameters
     ----------
     configuration
         With at least one fault and a number for its radix.
     runs
-        How many runs there are to be about; half of them are shared evenly, half by weight, and two at least go to each
-        stratum. The last are one where all faults are hardly ever there (under 1 in 1,000).
+        Approximate number of runs; half of them are distributed evenly, half by weight, and at least two per stratum.
+        The last strata are joined if it is rare (under 1 in 1,000) that they contain all faults.
     """
     reach = [(first, end, _beyond(configuration, first)) for first, end in levels(configuration)]
     while len(reach) > 1 and reach[-1][2] < _LEAST_WEIGHT:
@@ -82,7 +84,7 @@ def strata(configuration: Configuration, runs: int) -> list[Stratum]:
 
 
 def _beyond(configuration: Configuration, first: int) -> float:
-    """Return the probability that all faults hit nodes placed from `first` on."""
+    """Return the probability that all faults hit nodes from position `first` on."""
     nodes, safe = configuration.nodes, configuration.first_mortal
     faults = configuration.inactive + configuration.failures
     if configuration.rules.draw == "replacement":
@@ -91,9 +93,9 @@ def _beyond(configuration: Configuration, first: int) -> float:
 
 
 def combine(configuration: Configuration, parts: Sequence[Stratum], found: Sequence[Summary]) -> Summary:
-    """Put the summaries of the strata together to that of the whole.
+    """Combine the summaries of the strata to that of the whole.
 
-    A stratum whose runs have all hung is left out, and the others count for it.
+    A stratum whose runs have all hung is omitted, and the others count for it.
     """
     statistics = {}
     for name in UNITS:

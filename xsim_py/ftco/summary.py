@@ -1,4 +1,4 @@
-"""Summaries of an ensemble of runs: means with their standard errors, and the penalty of a fault."""
+"""Summaries of an ensemble: means with their standard errors, and the penalty of a fault."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from xsim_py.ftco.model import Configuration, Outcome
 from xsim_py.ftco.options import rules_text
 
 COLUMNS = tuple(each.name for each in fields(Outcome))
-"""The figures of a run, in the order of the columns of an ensemble."""
+"""The values of a run, in the order of the columns of an ensemble."""
 
 Runs = NDArray[np.int64]
-"""A row for each run, a column for each of `COLUMNS`."""
+"""One row per run, one column for each of `COLUMNS`."""
 
 _AS_MEASURED = {
     "input_spread": "input_spread",
@@ -48,7 +48,7 @@ UNITS = {
     "acks": "",
     "dead": "",
 }
-"""The statistics of an ensemble, and in what unit."""
+"""The statistics of an ensemble, with their units."""
 
 
 class Statistic(NamedTuple):
@@ -61,16 +61,17 @@ class Statistic(NamedTuple):
 
 
 def statistic(values: Sequence[float] | NDArray[Any], *, in_turn: bool = False) -> Statistic | None:
-    """Return the statistic of some values; None of none.
+    """Return the statistic of some values; None if there are none.
 
-    Where they are of one node after the other (`in_turn`), and of every node, no chance says who fails: the error is
-    that of the other draws, from the differences of neighbours (Wolter, "Introduction to Variance Estimation", 8.2).
+    If they are of one node after the other (`in_turn`), and of every node, the choice of the failing node is not
+    random: the error is that of the other draws, from the differences of neighbours (Wolter, "Introduction to Variance
+    Estimation", 8.2).
     """
     numbers = [float(value) for value in values]
     if not numbers:
         return None
     low, high, count = min(numbers), max(numbers), len(numbers)
-    # Summing and dividing would add a rounding error to what is exact.
+    # Summing and dividing would add a rounding error to an exact value.
     mean = low if low == high else math.fsum(numbers) / count
     if count == 1:
         return Statistic(mean, None, low, high)
@@ -83,29 +84,29 @@ def statistic(values: Sequence[float] | NDArray[Any], *, in_turn: bool = False) 
 
 
 def expected_largest(found: Statistic, runs: int, of: int) -> tuple[float, float]:
-    """Estimate the largest of many runs from a few: a maximum grows with their number, and is no mean.
+    """Estimate the maximum of many runs from a few, because a maximum grows with their number.
 
-    The largest value in a run, such as its longest queue, is a maximum itself, so runs are taken to have Gumbel's
-    distribution, whose scale b is sqrt(6) / pi standard deviations. The maximum of `of` of them has that distribution
-    too, moved by b ln(of), with the same standard deviation (Gumbel, "Statistics of Extremes", 5.2).
+    The largest value in a run, such as its longest queue, is a maximum itself, so runs are assumed to have Gumbel's
+    distribution, whose scale b is sqrt(6) / pi standard deviations. The maximum of `of` of them has that distribution,
+    too, shifted by b ln(of), with the same standard deviation (Gumbel, "Statistics of Extremes", 5.2).
 
     Parameters
     ----------
     found
-        Over `runs` runs, two at least.
+        Statistic of `runs` runs, at least two.
     of
-        Of how many runs the largest is wanted.
+        Number of runs of the estimated maximum.
 
     Returns
     -------
     tuple of float
-        Its expectation, and by how much one such maximum may be off (a standard deviation): its own scatter, and that
-        `found` is known from `runs` runs only.
+        Its expectation, and the standard deviation of one such maximum: its own scatter, and the error of `found` from
+        `runs` runs.
     """
     assert found.stderr is not None
     deviation = found.stderr * math.sqrt(runs)
     shift = math.sqrt(6) / math.pi * math.log(of)
-    # The standard deviation of Gumbel's distribution has itself an error of sqrt(1.1 / n) of it (kurtosis 5.4).
+    # The standard deviation of Gumbel's distribution has a relative error of sqrt(1.1 / n) (kurtosis 5.4).
     unsure = deviation * math.hypot(1 / math.sqrt(runs), shift * math.sqrt(1.1 / runs))
     return found.mean + shift * deviation, math.hypot(deviation, unsure)
 
@@ -117,23 +118,23 @@ class Summary:
     Attributes
     ----------
     configuration : Configuration
-        What was run; its radix is a number.
+        The configuration, with a number for its radix.
     seed : int
         The seed of the ensemble.
     runs : int
-        How many runs there were, those that hung too.
+        Number of runs, including those that hung.
     hung : int
-        How many never ended; they are in no statistic.
+        Number of runs that never ended; no statistic includes them.
     sampling : str
         ``plain``, or ``strata``: means are weighted means of the strata, and smallest and largest values are of more
-        rare runs than there would be in plain ones; see `xsim_py.ftco.strata`.
+        rare runs than in plain ones; see `xsim_py.ftco.strata`.
     fault_free_steps : int or None
-        The latency of the same tree without faults and with all nodes beginning at once; None where the penalty is
-        taken run by run, from the same starts without faults.
+        The latency of the same tree without faults and with simultaneous starts; None if the penalty is taken run by
+        run, from the same starts without faults.
     statistics : mapping of str to Statistic or None
         By the names of `UNITS`. ``work`` is messages sent per node, exactly; ``work_truncated`` is rounded down in each
-        run, as in the paper's table. ``max_queue`` is each run's longest queue. The penalties are what the faults cost
-        in latency, and in messages per node, divided by the number of faults drawn; None without faults.
+        run, as in the paper's table. ``max_queue`` is each run's longest queue. The penalties are the costs of the
+        faults in latency, and in messages per node, divided by the number of faults drawn; None without faults.
     """
 
     configuration: Configuration
@@ -149,7 +150,7 @@ class Summary:
         return self.statistics[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, as it stands in JSON."""
+        """Return the summary as plain data, as in JSON."""
         made = self.configuration
         plain = {
             "nodes": made.nodes,
@@ -184,20 +185,20 @@ def summarise(
     *,
     in_turn: bool = False,
 ) -> Summary:
-    """Make the statistics of one configuration.
+    """Compute the statistics of one configuration.
 
     Parameters
     ----------
     configuration
-        What was run.
+        The configuration of the runs.
     seed
         The seed of the ensemble.
     runs, fault_free : numpy.ndarray of int64, shape (runs, len(COLUMNS))
-        What came of the runs, and of the same without faults: one for all, or one for each.
+        Outcomes of the runs, and of the same without faults: one for all, or one for each.
     overhead_s
-        How long the overhead of a message lasts, which is one step; None for no latency in seconds.
+        Duration of the overhead of a message, which is one step; None for no latency in seconds.
     in_turn
-        Whether each run hit another node, and all together every node that there is.
+        Whether each run hit a different node, and all together every node.
     """
     ended = runs[:, COLUMNS.index("hung")] == 0
     if len(fault_free) == len(runs) > 1:

@@ -21,27 +21,27 @@ _REST: Final = 30  # steps shown after the end, in which the last messages are t
 def trace_run(
     configuration: Configuration, *, seed: int = 0, run: int = 0, deaths: Mapping[int, int] | None = None
 ) -> tuple[Outcome, MessageFlow]:
-    """Do one run of an ensemble, and note every message.
+    """Do one run of an ensemble, and record every message.
 
     Parameters
     ----------
     configuration : Configuration
-        What is run.
+        The configuration of the run.
     seed, run : int, optional
-        The ensemble's seed, and which of its runs.
+        The ensemble's seed, and the number of the run.
     deaths : mapping of int to int, optional
-        Nodes that die, and in which steps, in place of those that are drawn.
+        Failing nodes with their steps, instead of random ones.
 
     Returns
     -------
     tuple of Outcome and MessageFlow
-        The outcome is that of the run. What is shown goes on for some steps, in which the last messages are taken; and
-        ends where nothing happens any more.
+        The outcome is that of the run. The flow continues for some steps, in which the last messages are taken, and
+        ends when no node acts any longer.
 
     Raises
     ------
     ConfigError
-        When a node that does not exist is to die, or one that may not, or all of them.
+        When a node in `deaths` does not exist, cannot fail, or all nodes are in it.
     """
     drawn = plan(configuration, run_seed(seed, run))
     if deaths is not None:
@@ -65,7 +65,7 @@ def _check(configuration: Configuration, deaths: Mapping[int, int]) -> None:
 
 
 class _Traced(StepModel):
-    """The step model, with an ear for everything."""
+    """The step model with a record of all messages."""
 
     def __init__(self, configuration: Configuration, plan: Plan) -> None:
         self._arrows: list[Arrow] = []
@@ -106,7 +106,7 @@ class _Traced(StepModel):
         return self._result or super()._outcome()
 
     def flow(self) -> MessageFlow:
-        """The flow of the messages that were heard."""
+        """The flow of the recorded messages."""
         made, shown = self.configuration, self._end if self._end >= 0 else self._last_step
         busy = [arrow.taken or arrow.arrived for arrow in self._arrows if arrow.sent <= shown]
         end = max([shown, *busy])
@@ -126,7 +126,7 @@ class _Traced(StepModel):
 
 
 def _listening(kind: type[TreeNode], learned: list[tuple[int, int, int]]) -> type[TreeNode]:
-    """A kind of node that notes whose death it is told of, and when."""
+    """Return a kind of node that records failure notices with their steps."""
 
     class Listening(kind):  # type: ignore[misc, valid-type]
         __slots__ = ()
