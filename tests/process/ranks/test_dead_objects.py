@@ -140,6 +140,18 @@ def test_what_waits_is_freed_and_runs_nothing(
     assert not any(path.read_text() for path in tmp_path.iterdir())
 
 
+def test_a_class_with_a_finalizer_goes_with_its_module() -> None:
+    _ran.clear()
+    module: dict[str, object] = {"ran": _ran}
+    exec("class Owner:\n    def __del__(self):\n        ran.append('__del__')\nowner = Owner()", module)
+    gone = weakref.ref(module["owner"])
+    dead_objects.keep(module)
+    del module
+    dead_objects.free(())
+    assert gone() is None
+    assert _ran == []
+
+
 def test_all_is_put_back() -> None:
     waiting = greenlet(in_handlers)
     waiting.switch()

@@ -177,16 +177,24 @@ def _put_code(frame: FrameType, code: CodeType) -> None:
 
 @contextmanager
 def _no_finalizers() -> Iterator[None]:
-    """Return a context in which no type has a finalizer but the simulator's own types."""
+    """Return a context in which no type has a finalizer but the simulator's own types.
+
+    It refers to the types weakly: those of a dead rank go, too, and with them the namespaces of its modules.
+    """
     word: Any = _finalizer_word()
-    saved = [(each, _words(each)[word]) for each in _all_types() if _words(each)[word]]
-    for each, _ in saved:
-        _words(each)[word] = None
+    saved = [(weakref.ref(each), _words(each)[word]) for each in _all_types() if _words(each)[word]]
+    _put_finalizers(word, [(each, None) for each, _ in saved])
     try:
         yield
     finally:
-        for each, finalizer in saved:
-            _words(each)[word] = finalizer
+        _put_finalizers(word, saved)
+
+
+def _put_finalizers(word: int, finalizers: list[tuple[weakref.ref[type], Any]]) -> None:
+    for each, finalizer in finalizers:
+        known = each()
+        if known is not None:
+            _words(known)[word] = finalizer
 
 
 def _all_types() -> set[type]:
