@@ -98,9 +98,9 @@ def add(results: Path) -> None:
 
 def markdown() -> str:
     """Return the table of the documentation."""
-    longest = f"longest queue | ours | of {RESULT_FILES} expected | of {CLAIMED:,} expected"
+    longest = f"longest queue | xsim_py | of {RESULT_FILES} expected | of {CLAIMED:,} expected"
     lines = [
-        f"| starts | spread | runs | latency | ours | work | ours | output spread | ours | {longest} |",
+        f"| starts | spread | runs | latency | xsim_py | work | xsim_py | output spread | xsim_py | {longest} |",
         f"| --- |{' ---: |' * 12}",
     ]
     computed = table()
