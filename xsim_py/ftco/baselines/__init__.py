@@ -1,4 +1,4 @@
-"""Other ways to get over dead processes, in the same steps as FTCO: what it is to be compared with.
+"""Other fault-tolerant algorithms in the steps of the formal model, for comparison with FTCO.
 
 ``hierarchical``
     FTCO between the leaders of groups that share memory.
@@ -7,7 +7,7 @@
     Unreliable Systems", IPDPS 2017), a broadcast.
 ``rerouting``, ``lookup_avoiding``, ``rebalancing``
     The trees of Hursey and Graham ("Preserving collective performance across process failure for a fault tolerant
-    MPI", HIPS 2011), which know all dead nodes when they begin.
+    MPI", HIPS 2011), which know all failed nodes at the start.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ALGORITHMS: Final[dict[str, Callable[[int, StepEngine], Process]]] = {
 
 
 def run_baseline(configuration: Configuration, plan: Plan) -> Outcome:
-    """Run the configuration's algorithm once, whom chance hits being known."""
+    """Run the configuration's algorithm once, with given random draws."""
     if configuration.algorithm == "hierarchical":
         return run_hierarchical(configuration, plan)
     return StepEngine(configuration, plan, _ALGORITHMS[configuration.algorithm]).run()

@@ -1,7 +1,7 @@
-"""Steps of processes that are written as generators: the formal model's machine for algorithms other than FTCO.
+"""Step engine for algorithms written as generators: the formal model for algorithms other than FTCO.
 
-In each step a node sends one message or takes one. A message that is sent in step t can be taken in step t + L + 1.
-Nobody finds out who is dead: these algorithms know it from the beginning, or do not ask.
+In each step a node sends one message or takes one. A message that is sent in step t can be taken in step t + L + 1. No
+node detects failures: these algorithms know them from the start, or do not ask.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ class TakenMessage(NamedTuple):
 
 
 class SendWish(NamedTuple):
-    """A wish: send a message, in one step."""
+    """A request to send a message, in one step."""
 
     dest: int
     payload: Any
 
 
 class TakeWish(NamedTuple):
-    """A wish: take the next message, in one step.
+    """A request to take the next message, in one step.
 
-    The answer is None when nothing has come before step `until`.
+    The result is None if no message arrives before step `until`.
     """
 
     until: int | None = None
 
 
 class WorkWish(NamedTuple):
-    """A wish: do something else for some steps."""
+    """A request for other work of some steps."""
 
     steps: int
 
@@ -52,20 +52,21 @@ class StepEngine:
     Parameters
     ----------
     configuration : Configuration
-        What is run.
+        The configuration of the run.
     plan : Plan
-        Who dies when, and who begins when.
+        Failure and start steps of the nodes.
     algorithm : callable
-        ``algorithm(node, engine)`` gives the process of a node, which calls `finish`, and may go on serving others.
+        ``algorithm(node, engine)`` returns the process of a node, which calls `finish`, and may continue to serve
+        others.
 
     Attributes
     ----------
     results : dict of int to object
-        By node, the result of who has finished.
+        Results of finished nodes, by node.
     now : int
         The step.
     shared : dict
-        What an algorithm has found out for all nodes.
+        Data that an algorithm has computed for all nodes.
     """
 
     def __init__(
@@ -91,16 +92,16 @@ class StepEngine:
         self._count = 0
 
     def finish(self, node: int, result: Any) -> None:
-        """Say that a node has its result, and leaves the operation."""
+        """Record the result of a node, which leaves the operation."""
         self.results[node] = result
         self._finish[node] = self.step_of(node)
 
     def step_of(self, node: int) -> int:
-        """Return the step that a node is in, or will be when what it does is done."""
+        """Return the current step of a node, or the one in which its current action ends."""
         return int(max(self.now, self._ready[node]))
 
     def run(self) -> Outcome:
-        """Run to the end: all who live have finished, or nothing happens any more."""
+        """Run to the end: all survivors have finished, or no node acts any longer."""
         for node in range(self.size):
             self._post(self._starts[node], node)
         living = [node for node in range(self.size) if self._dead[node] > self._starts[node]]
@@ -116,14 +117,14 @@ class StepEngine:
         return self._outcome(hung=self._is_waited_for(living))
 
     def _is_waited_for(self, living: list[int]) -> bool:
-        """Return whether one lives who has not finished, and forget those at the end of the list who do not count."""
+        """Return True if a survivor has not finished; drop finished and failed nodes from the list."""
         while living and (living[-1] in self._finish or self._dead[living[-1]] <= self.now):
             living.pop()
         return bool(living)
 
     def _post(self, step: int, node: int, message: TakenMessage | None = None) -> None:
         self._count += 1
-        # Messages of a step are there before nodes act, and both come in the order in which they were made.
+        # Messages of a step arrive before nodes act, each kind in the order of creation.
         heapq.heappush(self._events, (step, 2 * self._count + (message is None) * 2**60, node, message))
 
     def _act(self, node: int) -> None:
@@ -154,7 +155,7 @@ class StepEngine:
             return
 
     def _resume_after(self, node: int, steps: int, answer: Any) -> None:
-        """Let a node go on when its step is over; what it decides then, it does from there on."""
+        """Resume a node after its step; its next decision takes effect from there."""
         self._ready[node] = self.now + steps
         try:
             self._wishes[node] = self._processes[node].send(answer)

@@ -1,4 +1,4 @@
-"""Corrected gossip: a broadcast that sends at random first, and then to its neighbours until none is left out."""
+"""Corrected gossip: a broadcast to random nodes, followed by corrections to ring neighbours."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from xsim_py.ftco.model import SERVICE, mix
 from .engine import Process, SendWish, StepEngine, TakenMessage, TakeWish
 
 _GOSSIP = 0
-"""The payload of a message of the first phase; those of the second have the side to which they go, 1 or -1."""
+"""The payload of a message of the first phase; those of the second have their direction, 1 or -1."""
 
 
 @lru_cache(maxsize=64)
 def gossip_steps(nodes: int, latency: int) -> int:
-    """Return how long gossip lasts: as long as the fastest broadcast to so many nodes, N(t) = N(t-1) + N(t-L-2)."""
+    """Return the steps of gossip: those of the fastest broadcast, N(t) = N(t-1) + N(t-L-2)."""
     reached = [1]
     while reached[-1] < nodes:
         step = len(reached)
@@ -23,13 +23,13 @@ def gossip_steps(nodes: int, latency: int) -> int:
 
 
 def corrected_gossip(me: int, engine: StepEngine) -> Process:
-    """Be one node of a Bcast from node 0, by checked corrected gossip (IPDPS 2017, section III).
+    """Run one node of a Bcast from node 0 by checked corrected gossip (IPDPS 2017, section III).
 
-    Who has the value sends it to a random node in each step until `gossip_steps` are over. When the last of these
-    messages has arrived, who has the value sends it to its neighbours on a ring of all nodes, at growing distance in
-    both directions, and in each until it has got such a message from there: then everybody in between has one, too.
-    Nobody waits for the dead, or finds out who they are. That everybody is reached is certain if nobody dies while
-    correcting.
+    A node with the value sends it to a random node in each step until `gossip_steps` are over. When the last of these
+    messages has arrived, nodes with the value send it to their neighbours on a ring of all nodes. They do so at growing
+    distance in both directions, in each until they have received such a message from there: then all nodes in between
+    have the value, too. No node waits for failed ones, or detects them. All nodes are reached for certain if none fails
+    during the correction.
     """
     latency, size = engine.configuration.latency, engine.size
     end = gossip_steps(size, latency)
@@ -42,7 +42,7 @@ def corrected_gossip(me: int, engine: StepEngine) -> Process:
     while size > 1 and (now := engine.step_of(me)) < end:
         dest = int(mix(engine.plan.seed, SERVICE, (now << 32) | me)) % (size - 1)
         yield SendWish(dest + (dest >= me), _GOSSIP)
-    open_sides = {1, -1}  # from which nobody has been heard
+    open_sides = {1, -1}  # from which no message has arrived
     while (message := (yield TakeWish(until=end + latency + 1))) is not None:
         open_sides.discard(-message.payload)
     for distance in range(1, size):

@@ -1,4 +1,4 @@
-"""Hierarchical FTCO: groups that share memory choose a leader each, and the leaders run FTCO."""
+"""Hierarchical FTCO: each group that shares memory chooses a leader, and the leaders run FTCO."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from xsim_py.ftco.model import NEVER, Configuration, Outcome, Plan
 from xsim_py.ftco.steps import StepModel
 
 _LOOK: Final = 1
-"""Steps from a write to the shared memory of a group to its being read."""
+"""Steps from a write to the shared memory of a group to its read."""
 
 
 def run_hierarchical(configuration: Configuration, plan: Plan) -> Outcome:
     """Run an Allreduce of groups of ``configuration.group`` neighbours.
 
-    The leader is the lowest member that lives; it reads the others' values one after the other, a step each, takes
-    part in FTCO's tree of all groups, and writes the result, which the others then read. Who is dead is
-    noticed after a time limit of `4` steps, two accesses and their overheads; when several are, one after the other up
-    to the leader, and all others at once. A group without a living member is a dead node of the tree.
+    The leader is the lowest surviving member. It reads the others' values one after the other, one step each, takes
+    part in FTCO's tree of all groups, and writes the result, which the others then read. A failure is detected after a
+    timeout of `4` steps, two accesses and their overheads: one after the other up to the leader, and all later ones at
+    once. A group without a surviving member is a failed node of the tree.
     """
     size, group = configuration.nodes, configuration.group
     count = -(-size // group)

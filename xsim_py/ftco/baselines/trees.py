@@ -1,4 +1,4 @@
-"""Trees that leave out nodes known to be dead, after Hursey and Graham: three ways to mend what they leave behind."""
+"""Trees without failed nodes, after Hursey and Graham, with three ways of repair."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _KEY: Final = "tree_of_the_living"
 
 @dataclass(frozen=True)
 class MendedTree:
-    """A tree of those who live.
+    """A tree of the survivors.
 
     Attributes
     ----------
     parent : dict of int to int
         By node; the root has none.
     children : dict of int to list of int
-        By node, in the order in which they are sent to.
+        By node, in the order of sends.
     above, below : dict of int to int
-        How many nodes of the old tree a node looks at to find its parent, and its children; 0 without rerouting.
+        Number of old nodes that a node visits to find its parent, and its children; 0 without rerouting.
     """
 
     parent: dict[int, int]
@@ -33,11 +33,11 @@ class MendedTree:
 
 
 def mend(name: str, engine: StepEngine) -> MendedTree:
-    """Mend the tree.
+    """Repair the tree.
 
-    ``rebalancing`` makes the tree of as many nodes as live. Otherwise the children of a dead node become those of
-    the nearest living node above it; of a dead root, those of the lowest node that lives. ``lookup_avoiding`` has
-    remembered them. Under ``rerouting`` a node finds them in each operation, in a step for each node it looks at.
+    ``rebalancing`` builds a tree of the survivors. Otherwise the children of a failed node become those of the nearest
+    survivor above it; those of a failed root, of the lowest survivor. ``lookup_avoiding`` has stored them. Under
+    ``rerouting`` a node finds them in each operation, in one step per visited node.
     """
     made = engine.configuration
     living = [node for node in range(engine.size) if engine.plan.dead_step[node] > 0]
@@ -73,7 +73,7 @@ def _with_children(
 
 
 def tree_of_the_living(name: str, me: int, engine: StepEngine) -> Process:
-    """Be one node of a Reduce to the root and a Bcast from there, or of one of these."""
+    """Run one node of a tree Reduce, Bcast, or Reduce followed by Bcast."""
     if _KEY not in engine.shared:
         engine.shared[_KEY] = mend(name, engine)
     mended: MendedTree = engine.shared[_KEY]

@@ -1,11 +1,11 @@
-"""The formal model of FTCO for thousands of runs: the step model as code on arrays, which numba compiles.
+"""The formal model of FTCO for thousands of runs: the step model on arrays, compiled by numba.
 
-It does what `xsim_py.ftco.steps` does, action by action, for rules with the reference's tree traversal; `steps` is the
-plain twin that is there to be read. Without numba it runs in CPython, slowly, with equal results.
+It does the same as `xsim_py.ftco.steps`, action by action, for rules with the reference's tree traversal; `steps` is
+the readable twin. Without numba it runs in CPython, slowly, with equal results.
 
-What makes it fast: a node with nothing to do sleeps until a message, a death notice, or the time for the next question;
-sets of nodes are spans of the tree's preorder, so nearly all of them are one or two pairs of numbers (`sets`); and
-nothing is allocated: an array that turns out too small ends the run, which is then done again with a larger one.
+Three methods make it fast. A node without work sleeps until a message, a failure notice, or the time of its next query.
+Sets of nodes are spans of the tree's preorder, so nearly all of them are one or two pairs of numbers (`sets`). Nothing
+is allocated: if an array is too small the run ends, and is repeated with a larger one.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ COLUMNS = tuple(Outcome.__dataclass_fields__)
 """Columns of the array that `run_many` returns: the fields of `Outcome`."""
 
 Action = tuple[int, int, str, int, int]
-"""What a node did: step, node, ``send`` or ``take``, kind, and the other node."""
+"""An action: step, node, ``send`` or ``take``, kind, and the other node."""
 
 
 def supports(configuration: Configuration) -> bool:
-    """Return whether these rules can be run here."""
+    """Return True if these rules are compiled."""
     return configuration.rules.traversal == "reference" and configuration.algorithm == "tree"
 
 
@@ -56,16 +56,16 @@ def _model_of(configuration: Configuration) -> Model:
 
 
 def run_plan(configuration: Configuration, drawn: Plan, *, record: list[Action] | None = None) -> Outcome:
-    """One run, with what chance has in store for it.
+    """Do one run with given random draws.
 
     Parameters
     ----------
     configuration : Configuration
-        What is run; its rules have ``traversal="reference"``.
+        The configuration of the run; its rules have ``traversal="reference"``.
     drawn : Plan
-        Who fails and who begins when.
+        Failure and start steps of the nodes.
     record : list, optional
-        Where to append what nodes do.
+        List to which all actions of nodes are appended.
 
     Raises
     ------
@@ -81,32 +81,32 @@ def run_plan(configuration: Configuration, drawn: Plan, *, record: list[Action] 
 
 
 def run(configuration: Configuration, seed: int, *, record: list[Action] | None = None) -> Outcome:
-    """One run; see `run_plan`.
+    """Do one run; see `run_plan`.
 
     Parameters
     ----------
     seed : int
-        The run's own, see `model.run_seed`.
+        The run's own seed, see `model.run_seed`.
     """
     return run_plan(configuration, plan(configuration, seed), record=record)
 
 
 def run_many(configuration: Configuration, seed: int, runs: Sequence[int]) -> NDArray[np.int64]:
-    """Some runs of an ensemble.
+    """Do some runs of an ensemble.
 
     Parameters
     ----------
     configuration : Configuration
-        What is run; its rules have ``traversal="reference"``.
+        The configuration of the runs; its rules have ``traversal="reference"``.
     seed : int
-        The ensemble's.
+        The ensemble's seed.
     runs : sequence of int
         The numbers of the runs.
 
     Returns
     -------
     numpy.ndarray of int64, shape (len(runs), len(COLUMNS))
-        What came out, a run a row.
+        The outcomes, one row per run.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _simulate(model: Model, drawn: Plan, record: bool) -> tuple[State, bool]:
 
 
 def _measure(state: State, ended: bool, drawn: Plan) -> tuple[int, ...]:
-    """The fields of `Outcome`, in order."""
+    """Return the fields of `Outcome`, in order."""
     numbers, nodes = state.numbers, state.nodes
     last = int(numbers[at.STEP])
     living = nodes[:, at.DEAD_STEP] > last

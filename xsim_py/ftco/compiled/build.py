@@ -1,4 +1,4 @@
-"""Make the arrays of a run: what is the same for all runs of a configuration once, and a copy of that for each."""
+"""Construction of a run's arrays: the common part once per configuration, and a copy for each run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Model:
     Parameters
     ----------
     configuration : Configuration
-        What is run.
+        The configuration of the runs.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -45,7 +45,7 @@ class Model:
         depth = np.zeros(shape.size, np.int64)
         for first, end, above in shape.rounds():
             depth[first:end] = depth[above : above + end - first] + 1
-        # From a node to the farthest that it may meet is the depth and one step between roots.
+        # From a node to the farthest that it may contact is the depth and one step between roots.
         columns = [timing.timeout_array(distance) for distance in range(1, int(depth.max()) + 3)]
         table = np.stack([np.zeros(shape.size, np.int64), *columns], axis=1)
         return np.ascontiguousarray(np.minimum(table, 2**28), np.int32)
@@ -91,7 +91,7 @@ class Model:
                 row[at.SLOT] = (root - father - 1) % roots
         children = np.arange(roots, size)
         parents = nodes[roots:, at.PARENT].astype(np.int64)
-        # Brothers and sisters in the order of their numbers, which is the order in which they are sent to.
+        # Siblings in numerical order, which is the order of sends.
         order = np.argsort(parents, kind="stable")
         children, parents = children[order], parents[order]
         start = np.concatenate(([0], np.cumsum(np.bincount(parents, minlength=size))))
@@ -147,14 +147,14 @@ class Model:
         )
 
     def start(self, plan: Plan, *, record: bool = False) -> State:
-        """The arrays as they are when a run begins; those of the run before are used again.
+        """Return the initial arrays of a run; those of the last run are reused.
 
         Parameters
         ----------
         plan : Plan
-            Whom chance hits in the run.
+            The random draws of the run.
         record : bool
-            Whether to write down what nodes do.
+            Whether to record the actions of nodes.
         """
         if record and not self._room[at.NO_ROOM_ACTIONS]:
             self.more_room(at.NO_ROOM_ACTIONS)
@@ -172,7 +172,7 @@ class Model:
         return state
 
     def more_room(self, trouble: int) -> None:
-        """Make what was too small larger."""
+        """Enlarge the array that was too small."""
         for kind, room in self._room.items():
             if trouble & kind:
                 self._room[kind] = max(4096, 2 * room)
@@ -180,14 +180,14 @@ class Model:
 
 
 def _aligned(rows: int, width: int) -> NDArray[np.int32]:
-    """Return an array without values whose rows begin with lines of the processor's cache as often as can be."""
+    """Return an uninitialised array whose rows begin with cache lines as often as possible."""
     numbers = np.empty(rows * width + 16, np.int32)
     first = -numbers.ctypes.data % 64 // 4
     return numbers[first : first + rows * width].reshape(rows, width)
 
 
 def _preorder(shape: Tree) -> NDArray[np.int64]:
-    """Each node's place in preorder."""
+    """Return each node's position in preorder."""
     reach = np.ones(shape.size, np.int64)  # sizes of subtrees
     rounds = list(shape.rounds())
     for first, end, above in reversed(rounds):

@@ -1,4 +1,4 @@
-"""The calendar: what happens in which step, in a wheel of lists."""
+"""The calendar: events by step, in a wheel of lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .layout import State
 
 @jit
 def new_event(s: State, kind: int, to: int, source: int) -> int:
-    """A row for an event; -1 and trouble if there is none left."""
+    """Return a row for an event; -1 and trouble if there is none left."""
     numbers = s.numbers
     event = numbers[at.FREE]
     if event >= 0:
@@ -28,18 +28,18 @@ def new_event(s: State, kind: int, to: int, source: int) -> int:
 
 @jit
 def release(s: State, event: int) -> None:
-    """Give an event's row back."""
+    """Return an event's row to the free list."""
     s.events[event, at.NEXT] = s.numbers[at.FREE]
     s.numbers[at.FREE] = event
 
 
 @jit
 def schedule(s: State, event: int, step: int) -> None:
-    """Let an event happen in a step, after what happens in the same step already."""
+    """Schedule an event in a step, after those already in it."""
     slots = s.wheel.shape[0]
     s.events[event, at.TIME] = step
     s.events[event, at.NEXT] = -1
-    # What is too far away stops half-way.
+    # Events too far away stop half-way.
     slot = min(step, s.numbers[at.STEP] + slots - 1) & (slots - 1)
     if s.wheel[slot, 0] < 0:
         s.wheel[slot, 0] = event
@@ -51,7 +51,7 @@ def schedule(s: State, event: int, step: int) -> None:
 
 @jit
 def set_alarm(s: State, node: int, step: int) -> None:
-    """Let a node look for something to do in a later step, if it does not so before."""
+    """Let a node look for work in a later step, unless it does so before."""
     if step < s.nodes[node, at.RINGS]:
         event = new_event(s, at.ALARM, node, node)
         if event >= 0:
@@ -61,7 +61,7 @@ def set_alarm(s: State, node: int, step: int) -> None:
 
 @jit
 def wake(s: State, node: int, later: int) -> None:
-    """Let a node look for something to do in this step (`later` = 0) or in the next one (1)."""
+    """Let a node look for work in this step (`later` = 0) or in the next one (1)."""
     side = (s.numbers[at.STEP] + later) & 1
     if s.awake[side, node] == 0:
         s.awake[side, node] = 1

@@ -1,4 +1,4 @@
-"""The door to numba, which may be missing: then the same functions run in CPython, slowly, with equal results."""
+"""The only import of numba, which may be missing: then the functions run slowly, with equal results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _find_njit() -> Any:
 _njit = _find_njit()
 
 COMPILED = _njit is not None
-"""Whether numba is there."""
+"""Whether numba is available."""
 
 
 def _sources() -> int:
@@ -34,13 +34,13 @@ def _sources() -> int:
 
 
 SOURCES = _sources()
-"""What all that is compiled together was compiled from. numba would look only at the file that a function is in."""
+"""Sources of all code compiled together; numba would check only the file of a function."""
 
 
 def jit(function: _Function) -> _Function:
-    """Compile a function as a part of those that call it, if numba is there.
+    """Compile a function as a part of its callers, if numba is available.
 
-    Nothing here makes or keeps arrays, so they are not counted: that takes 15 times as long.
+    These functions neither create nor keep arrays, so reference counts are omitted, which take 15 times as long.
     """
     if _njit is None:
         return function
@@ -49,15 +49,16 @@ def jit(function: _Function) -> _Function:
 
 
 def jit_cached(function: _Function) -> _Function:
-    """Compile a function that Python calls, when it first does, and keep the result on disk.
+    """Compile a function that Python calls, on its first call, and keep the result on disk.
 
-    It must have `SOURCES` as a variable of the function around it: that makes it another one when those change.
+    It must use `SOURCES` as a variable of an enclosing function, which changes the function's identity with the
+    sources.
     """
     if _njit is None:
         return function
     try:
         compiled: _Function = _njit(_nrt=False, cache=True)(function)
-    except RuntimeError:  # there is no folder to keep it in
+    except RuntimeError:  # there is no directory for it
         compiled = _njit(_nrt=False)(function)
     return compiled
 
@@ -67,4 +68,4 @@ def _number(value: Any) -> Any:
 
 
 word: Callable[[Any], Any] = int if _njit is None else jit(_number)
-"""An integer as 64 bits for the functions of `xsim_py.ftco.model`: a Python integer where nothing is compiled."""
+"""An integer as 64 bits for the functions of `xsim_py.ftco.model`; without numba, a Python integer."""

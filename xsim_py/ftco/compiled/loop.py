@@ -13,7 +13,7 @@ from .node import act
 
 @jit
 def _begin(s: State) -> None:
-    """Let the operation begin: set the alarms of all nodes, and the deaths."""
+    """Begin the operation: set the alarms of all nodes, and the failures."""
     nodes = s.nodes
     for node in range(s.numbers[at.P]):
         death = nodes[node, at.DEAD_STEP]
@@ -37,7 +37,7 @@ def _begin(s: State) -> None:
 
 @jit
 def _give_notice(s: State, event: int) -> None:
-    """Make of a message to a dead node the notice that its sender will have of that, in the same row."""
+    """Turn a message to a failed node into the failure notice of its sender, in the same row."""
     if s.events[event, at.KIND] == at.ACK:
         release(s, event)
         return
@@ -50,7 +50,7 @@ def _give_notice(s: State, event: int) -> None:
 
 @jit
 def _die(s: State, node: int) -> None:
-    """Let a node die; of what is in its queue nobody will be told but that it is dead."""
+    """Fail a node; the senders of messages in its queue are only notified of the failure."""
     if node != 0:
         s.numbers[at.OTHERS] -= 1
         s.numbers[at.BUSY] -= 1 - s.nodes[node, at.IDLE]
@@ -81,7 +81,7 @@ def _arrive(s: State, event: int) -> None:
 
 @jit
 def _note(s: State, event: int) -> None:
-    """Put a death notice before those of nodes with larger numbers; it is carried out before its receiver acts."""
+    """Add a failure notice before those of larger nodes; it takes effect before its receiver acts."""
     node, dead = s.events[event, at.TO], s.events[event, at.SOURCE]
     before = -1
     after = s.nodes[node, at.NOTICES]
@@ -98,7 +98,7 @@ def _note(s: State, event: int) -> None:
 
 @jit
 def _happen(s: State) -> None:
-    """Let happen what does at the start of a step: deaths, death notices, arrivals and alarms."""
+    """Process the events at the start of a step: failures, failure notices, arrivals and alarms."""
     now = s.numbers[at.STEP]
     slot = now & (s.wheel.shape[0] - 1)
     event = s.wheel[slot, 0]
@@ -125,7 +125,7 @@ def _happen(s: State) -> None:
 
 @jit
 def _act_all(s: State) -> None:
-    """Let every node act that is awake, in the order of their numbers."""
+    """Let every node that is awake act, in numerical order."""
     nodes = s.numbers[at.P]
     now = s.numbers[at.STEP]
     side = now & 1
@@ -143,7 +143,7 @@ def _act_all(s: State) -> None:
 
 @jit
 def _is_over(s: State) -> bool:
-    """Return whether all living nodes but node 0 have finished; of a reduction, or where it is alone, node 0."""
+    """Return True if all survivors except node 0 have finished; node 0 for a reduction or alone."""
     if s.numbers[at.ROOT_ENDS] or s.numbers[at.OTHERS] == 0:
         return bool(s.numbers[at.FULL])
     return bool(s.numbers[at.BUSY] == 0)
@@ -151,7 +151,7 @@ def _is_over(s: State) -> bool:
 
 @jit
 def _run(s: State) -> bool:
-    """Run until the operation has ended, or can no more; says whether it has."""
+    """Run until the operation has ended or cannot; return True if it has."""
     numbers = s.numbers
     _begin(s)
     while numbers[at.STEP] <= numbers[at.LIMIT]:
@@ -173,7 +173,7 @@ def _run(s: State) -> bool:
 def _entry(sources: int) -> Callable[[State], bool]:
     @jit_cached
     def simulate(s: State) -> bool:
-        """Run until the operation has ended, or can no more; says whether it has."""
+        """Run until the operation has ended or cannot; return True if it has."""
         s.numbers[at.MADE_OF] = sources
         return _run(s)
 

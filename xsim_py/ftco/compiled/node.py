@@ -22,7 +22,7 @@ _service_index = jit(model.service_index)
 
 @jit
 def _record(s: State, node: int, taken: int, kind: int, other: int) -> None:
-    """Write down an action, if actions are recorded."""
+    """Record an action, if actions are recorded."""
     if s.actions.shape[0] == 0:
         return
     used = s.numbers[at.ACTIONS_USED]
@@ -67,7 +67,7 @@ def _send(s: State, node: int, place: int, kind: int) -> None:
 
 @jit
 def _due(s: State, place: int) -> int:
-    """From which step on a contact may be asked, as far as it depends on what was sent and heard."""
+    """Return the step from which a contact is due a query, by the messages sent and received."""
     if s.contacts[place, at.WAITED_FOR]:
         return at.NEVER
     if s.contacts[place, at.HEARD]:
@@ -77,7 +77,7 @@ def _due(s: State, place: int) -> int:
 
 @jit
 def _take(s: State, node: int, kind: int, distance: int) -> int:
-    """Take the latest message of a kind from a distance (0: any) out of the queue; returns the contact's row or -1."""
+    """Take the latest message of a kind from a distance (0: any); return the contact's row or -1."""
     before = -1
     event = s.nodes[node, at.LATEST + kind]
     while event >= 0 and distance > 0 and s.events[event, at.HOW_FAR] != distance:
@@ -111,11 +111,11 @@ def _take(s: State, node: int, kind: int, distance: int) -> int:
 
 @jit
 def _awaited(s: State, node: int, begin: int, end: int, role: int) -> bool:
-    """Return whether contacts of a role live and have not arrived, from the place on that has been reached."""
+    """Return True if live contacts of a role have not arrived, from the current position on."""
     first = s.nodes[node, at.CONTACTS]
     for place in range(max(begin, s.nodes[node, at.PLACE]), end):
         contact = first + place
-        # A dead one is in the set.
+        # A failed one is in the set.
         if s.contacts[contact, at.ROLE] == role and not has(s, node, contact):
             s.nodes[node, at.PLACE] = place
             return True
@@ -126,7 +126,7 @@ def _awaited(s: State, node: int, begin: int, end: int, role: int) -> bool:
 
 @jit
 def _next(s: State, node: int, begin: int, end: int, role: int) -> int:
-    """The row of the next contact of a role that lives, or -1."""
+    """Return the row of the next live contact of a role, or -1."""
     first = s.nodes[node, at.CONTACTS]
     for place in range(max(begin, s.nodes[node, at.PLACE]), end):
         contact = first + place
@@ -140,7 +140,7 @@ def _next(s: State, node: int, begin: int, end: int, role: int) -> int:
 
 @jit
 def _traverse(s: State, node: int) -> int:
-    """The row of the contact that DATA goes to now, or -1 (Algorithm 3, extended)."""
+    """Return the row of the contact for DATA now, or -1 (Algorithm 3, extended)."""
     while s.nodes[node, at.PHASE] != s.numbers[at.LAST_PHASE]:
         phase = s.nodes[node, at.PHASE]
         fathers, known = s.nodes[node, at.FATHERS], s.nodes[node, at.KNOWN]
@@ -178,7 +178,7 @@ def _traverse(s: State, node: int) -> int:
 
 @jit
 def _asks_from(s: State, node: int) -> int:
-    """From which step on a node asks whether others are alive (Algorithm 4)."""
+    """Return the step from which a node sends queries (Algorithm 4)."""
     expected = s.nodes[node, at.ETA_FULL]
     if s.nodes[node, at.PHASE] <= at.AWAIT_ADOPTED_CHILDREN:
         expected = min(expected, s.nodes[node, at.ETA_SUB])
@@ -187,7 +187,7 @@ def _asks_from(s: State, node: int) -> int:
 
 @jit
 def _ask(s: State, node: int, distance: int) -> int:
-    """The row of the first contact at a distance (0: any) that is to be asked, or -1."""
+    """Return the row of the first contact at a distance (0: any) due a query, or -1."""
     now = s.numbers[at.STEP]
     if now < s.nodes[node, at.QUIET_UNTIL] or now < s.nodes[node, at.ASKS_FROM]:
         return -1
@@ -198,7 +198,7 @@ def _ask(s: State, node: int, distance: int) -> int:
         due = _due(s, place)
         if due <= now and (distance == 0 or s.contacts[place, at.DISTANCE] == distance):
             if s.nodes[node, at.KNOWN] == 1:
-                s.nodes[node, at.QUIET_UNTIL] = at.NEVER  # there is nobody else, and that one is about to be asked
+                s.nodes[node, at.QUIET_UNTIL] = at.NEVER  # there is no other, and that one is about to be queried
             return int(place)
         earliest = min(earliest, due)
     s.nodes[node, at.QUIET_UNTIL] = earliest
@@ -207,7 +207,7 @@ def _ask(s: State, node: int, distance: int) -> int:
 
 @jit
 def _owed(s: State, node: int, distance: int) -> int:
-    """The row of the first contact at a distance (0: any) that is to have a receipt, or -1."""
+    """Return the row of the first contact at a distance (0: any) due a receipt, or -1."""
     if s.nodes[node, at.OWED] == 0:
         return -1
     for place in range(s.nodes[node, at.CONTACTS], s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]):
@@ -218,7 +218,7 @@ def _owed(s: State, node: int, distance: int) -> int:
 
 @jit
 def _draw_distance(s: State, node: int) -> int:
-    """The service distance of a node in this step (appendix A)."""
+    """Return the service distance of a node in this step (appendix A)."""
     numbers = s.numbers
     now = numbers[at.STEP]
     if numbers[at.SERVICE_KIND] == 0:
@@ -237,7 +237,7 @@ def _draw_distance(s: State, node: int) -> int:
 
 @jit
 def _serve(s: State, node: int, distance: int) -> bool:
-    """Do the first thing that is to be done with contacts at a distance (0: any)."""
+    """Take the first due action with contacts at a distance (0: any)."""
     if s.nodes[node, at.LATEST] >= 0 and _take(s, node, at.DATA, distance) != -1:
         return True
     sends_first = s.numbers[at.ORDER] == 0
@@ -264,7 +264,7 @@ def _serve(s: State, node: int, distance: int) -> bool:
 
 @jit
 def _act_early(s: State, node: int) -> bool:
-    """Act before the operation has begun for the node (Algorithm 5): only answer questions."""
+    """Act before the operation has begun for the node (Algorithm 5): only reply to queries."""
     place = _take(s, node, at.KEEPALIVE, 0)
     if place != -1:
         if not s.contacts[place, at.GONE]:
@@ -277,7 +277,7 @@ def _act_early(s: State, node: int) -> bool:
 
 @jit
 def act(s: State, node: int) -> None:
-    """Let a node do at most one thing in this step, and say when it is to be asked again."""
+    """Take at most one action of a node in this step, and set its next alarm."""
     now = s.numbers[at.STEP]
     while s.nodes[node, at.NOTICES] >= 0:
         notice = s.nodes[node, at.NOTICES]
@@ -309,10 +309,10 @@ def act(s: State, node: int) -> None:
     if s.nodes[node, at.QUEUED] > 0 or s.nodes[node, at.OWED] > 0 or now >= s.nodes[node, at.QUIET_UNTIL]:
         distance = _draw_distance(s, node)
         if distance > s.numbers[at.FARTHEST]:
-            distance = 0  # nobody is so far away, or all are neighbours: no search need go through the queue in vain
+            distance = 0  # no node is that far away, or all are neighbours: no search through the queue
         has_served = (distance > 0 and _serve(s, node, distance)) or _serve(s, node, 0)
         if has_served and (s.nodes[node, at.QUEUED] or s.nodes[node, at.OWED] or s.nodes[node, at.ASKS_FROM] < 0):
-            wake(s, node, 1)  # else it is known already when there is something to do again
+            wake(s, node, 1)  # otherwise the time of the next work is known already
             return
     expected = max(s.nodes[node, at.ASKS_FROM], s.nodes[node, at.QUIET_UNTIL])
     if expected <= now + 1:

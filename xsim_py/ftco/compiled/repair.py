@@ -1,4 +1,4 @@
-"""The repair of a tree by the reference rules: who takes the place of a node that is dead."""
+"""The repair of a tree by the reference rules: replacements for failed nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sets import add_span
 
 @jit
 def find(s: State, node: int, other: int) -> int:
-    """The row of a node's contact; -1 if it knows none of that number."""
+    """Return the row of a node's contact; -1 if it does not know the number."""
     first = s.nodes[node, at.CONTACTS]
     for contact in range(first, first + s.nodes[node, at.KNOWN]):
         if s.contacts[contact, at.WHO] == other:
@@ -20,13 +20,13 @@ def find(s: State, node: int, other: int) -> int:
 
 @jit
 def _patience(s: State, node: int, distance: int) -> int:
-    """After how many steps a node at a distance that has not answered counts as dead."""
+    """Return the timeout of a query in steps, by distance."""
     return int(s.patience[node, min(distance, s.patience.shape[1] - 1)])
 
 
 @jit
 def _more_room(s: State, node: int) -> bool:
-    """Move a node's contacts to where there is room for twice as many."""
+    """Move a node's contacts to a block with twice the room."""
     room = max(4, 2 * s.nodes[node, at.ROOM])
     new = s.numbers[at.CONTACTS_USED]
     if new + room > s.contacts.shape[0]:
@@ -67,7 +67,7 @@ def _adopt(s: State, node: int, other: int, distance: int, role: int) -> None:
 
 @jit
 def _start_again(s: State, node: int, other: int) -> None:
-    """Put a node back to the point from which a death is made up for."""
+    """Set a node back to the point from which it compensates for a failure."""
     s.nodes[node, at.ASKS_FROM] = -1
     if other > node or node < s.numbers[at.ROOTS]:
         s.nodes[node, at.PHASE] = s.numbers[at.FIRST_PHASE]
@@ -82,7 +82,7 @@ def _start_again(s: State, node: int, other: int) -> None:
 
 @jit
 def _bury(s: State, node: int, other: int) -> None:
-    """Let a node know that another is dead, which it did not; whoever was behind that one takes its place."""
+    """Inform a node of a failure; the nodes behind the failed one replace it."""
     place = find(s, node, other)
     if place < 0:
         return
@@ -112,7 +112,7 @@ def _bury(s: State, node: int, other: int) -> None:
 
 @jit
 def _bury_down_to(s: State, node: int, last: int) -> None:
-    """Bury a node below, and before it all on the way down to it, the topmost first."""
+    """Mark a node below as failed, after all on the route to it, the topmost first."""
     roots = s.numbers[at.ROOTS]
     levels = 0
     top = last
@@ -128,7 +128,7 @@ def _bury_down_to(s: State, node: int, last: int) -> None:
 
 @jit
 def hear_of_death(s: State, node: int, other: int) -> None:
-    """Carry out a death notice; a second one for the same node puts the receiver back once more."""
+    """Process a failure notice; a second one for the same node sets the receiver back once more."""
     contact = find(s, node, other)
     if contact >= 0 and s.contacts[contact, at.GONE]:
         _start_again(s, node, other)
@@ -140,7 +140,7 @@ def hear_of_death(s: State, node: int, other: int) -> None:
 
 @jit
 def meet(s: State, node: int, other: int, distance: int) -> int:
-    """The row of the contact from whom a message comes; if it is new, everybody strictly between is dead."""
+    """Return the row of a message's sender; if it is new, all nodes strictly between have failed."""
     contact = find(s, node, other)
     if contact >= 0:
         return contact

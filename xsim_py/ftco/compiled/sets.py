@@ -1,9 +1,9 @@
 """Sets of nodes as spans of the tree's preorder, in which every subtree is one span.
 
-A value of the formal model is the set of nodes whose contributions are in it. What goes up a tree are whole subtrees
-and single dead nodes, and what comes down is everybody: a handful of spans, where a bitmap would have a bit for each
-node, and 65,536 bitmaps half a gibibyte. A set that is one span is in the node's row; the spans of another are in
-ascending order, neither overlapping nor touching, in a block of `State.spans`.
+A value of the formal model is the set of nodes that have contributed. What goes up a tree are whole subtrees and single
+failed nodes, and the full set comes down: a handful of spans, where a bitmap would have a bit for each node, and 65,536
+bitmaps half a gibibyte. A set that is one span is in the node's row; the spans of another are in ascending order,
+neither overlapping nor touching, in a block of `State.spans`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .layout import State
 
 @jit
 def is_full(s: State, node: int) -> bool:
-    """Return whether a node's set has everybody."""
+    """Return True if a node's set is complete."""
     return bool(s.nodes[node, at.SPANS] == 1 and s.nodes[node, at.HIGH] - s.nodes[node, at.LOW] == s.numbers[at.P])
 
 
 @jit
 def has(s: State, node: int, contact: int) -> bool:
-    """Return whether a node's set has the node of a contact."""
+    """Return True if a node's set has the node of a contact."""
     spot = s.contacts[contact, at.WHERE]
     if s.nodes[node, at.SPANS] == 1:
         return bool(s.nodes[node, at.LOW] <= spot < s.nodes[node, at.HIGH])
@@ -38,7 +38,7 @@ def has(s: State, node: int, contact: int) -> bool:
 
 @jit
 def _new_block(s: State, room: int) -> int:
-    """A block for spans, or -1 and trouble."""
+    """Return a block for spans, or -1 and trouble."""
     block = s.numbers[at.SPANS_USED]
     if block + room > s.spans.shape[0]:
         s.numbers[at.TROUBLE] |= at.NO_ROOM_SPANS
