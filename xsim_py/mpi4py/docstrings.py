@@ -1,7 +1,7 @@
 """Docstrings of the public names: one sentence each, from the phrases in ``docstrings.txt``.
 
-They are set from outside, because one function serves several names, and a name has one description in all classes. As
-in mpi4py, the first line of a docstring is the call with its arguments, or the type of a property.
+They are set from outside, because one function serves several names, and a name has one description in all classes.
+As in mpi4py, the first line of a docstring is the call with its arguments, or the type of a property.
 """
 
 from __future__ import annotations
