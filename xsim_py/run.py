@@ -161,7 +161,7 @@ def simulate(
     if not asked.check:
         result = once(outside, progress=progress, started=started)
     else:
-        from xsim_py.checks.again import checked  # not above: most runs are not checked
+        from xsim_py.checks.rerun import checked  # not above: most runs are not checked
 
         result = checked(once, outside, asked, repeats=not callable(program), progress=progress, started=started)
     result.take_origin(command=_call(told))

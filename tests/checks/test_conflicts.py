@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from xsim_py import simulate
-from xsim_py.checks import again, conflicts, monitor
+from xsim_py.checks import conflicts, monitor, rerun
 from xsim_py.checks.monitor import Monitor
 
 RANKS = 3
@@ -91,7 +91,7 @@ def monitors(monkeypatch: pytest.MonkeyPatch) -> list[Monitor]:
             super().__init__(**told)
             made.append(self)
 
-    monkeypatch.setattr(again, "Monitor", Seen)
+    monkeypatch.setattr(rerun, "Monitor", Seen)
     return made
 
 

@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 
 from xsim_py import simulate
-from xsim_py.checks import again
+from xsim_py.checks import rerun
 from xsim_py.checks.monitor import Monitor
 
 ENDLESS = """
@@ -44,7 +44,7 @@ def test_what_all_ranks_have_got_through_is_forgotten(tmp_path: Path, monkeypatc
             super().__init__(**told)
             monitors.append(self)
 
-    monkeypatch.setattr(again, "Monitor", Seen)
+    monkeypatch.setattr(rerun, "Monitor", Seen)
     path = tmp_path / "ring.py"
     path.write_text(RING)
     result = simulate(path, ranks=4, check=True, stdout=io.StringIO())

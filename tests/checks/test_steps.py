@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xsim_py.checks.monitor import MpiCall, RankState
-from xsim_py.checks.sides import MessageSide
+from xsim_py.checks.records import MessageSide
 from xsim_py.checks.steps import Steps, go_through
 
 RANKS = 3

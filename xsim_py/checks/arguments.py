@@ -16,8 +16,8 @@ from .signatures import LIKE_BYTES, described, of_elements, same
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .around import After
     from .monitor import Monitor, MpiCall
+    from .wrapping import After
 
 BYTE = INSTANCES["BYTE"]
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from xsim_py.mpi.datatype import Type
 
     from .monitor import Monitor, MpiCall, RankState
+    from .records import Place
     from .requests import RequestRecord
-    from .sides import Place
 
 _ndarray, _LISTS = np.ndarray, (list, tuple)
 

@@ -45,9 +45,9 @@ from . import (
     resources,
     rma,
 )
-from .around import Hooks, watched
 from .monitor import Monitor, MpiCall, RankState
 from .steps import go_through
+from .wrapping import Hooks, watched
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
     from xsim_py.process.ranks.rank import Rank
 
-    from .sides import Place
+    from .records import Place
 
 
 _INVALID = frozenset(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .sides import Access, CollectiveCall, MembersCalls, MessageSide, Signal
+from .records import Access, CollectiveCall, MembersCalls, MessageSide, Signal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,14 +23,14 @@ from .buffers import apart, exchanging
 from .conflicts import settle
 from .copies import into_copy
 from .point_to_point import core_of
+from .records import CollectiveCall, MembersCalls
 from .requests import of_request
-from .sides import CollectiveCall, MembersCalls
 from .signatures import Signature, described, of_buffer, of_elements, same
 from .significant import are_distinct, check_blocks, guards, kind_of, looked_at, receives, significant
 
 if TYPE_CHECKING:
-    from .around import After
     from .monitor import Monitor, MpiCall
+    from .wrapping import After
 
 SUM = INSTANCES["SUM"]
 _MOST_BLOCKS = 1024

@@ -16,8 +16,8 @@ import numpy as np
 from xsim_py.findings import INVALID_PARAMETER
 
 if TYPE_CHECKING:
-    from .around import After
     from .monitor import Monitor, MpiCall
+    from .wrapping import After
 
 _MOST_TRIED = 3
 _MODULES = ("numpy", "math", "operator", "cmath")

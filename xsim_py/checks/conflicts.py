@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .exposed import Exposed
     from .monitor import Monitor, MpiCall, RankState
-    from .sides import Access, MembersCalls
+    from .records import Access, MembersCalls
     from .windows import OpenWindow
 
 _MOST_COMPARED = 64

@@ -15,7 +15,7 @@ import numpy as np
 
 from xsim_py.findings import INVALID_PARAMETER
 
-from .meanings import value_of
+from .resolve import value_of
 from .sources import keep_in_step, nodes_of
 
 if TYPE_CHECKING:

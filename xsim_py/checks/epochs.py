@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .monitor import Monitor, MpiCall
-    from .sides import Place
+    from .records import Place
     from .windows import OpenWindow
 
 ALL, POSTED = -1, -2

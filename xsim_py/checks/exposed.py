@@ -11,7 +11,7 @@ from xsim_py.process.ranks import current
 
 from .elements import joined
 from .loops import is_polling, is_repeated
-from .sides import ACCUMULATE, READ, WRITE, Access
+from .records import ACCUMULATE, READ, WRITE, Access
 from .sources import LOAD, MAYBE
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from .monitor import Monitor, RankState
-    from .sides import Place
+    from .records import Place
     from .windows import OpenWindow
 
 

@@ -13,7 +13,7 @@ from xsim_py.mpi.io import access
 from xsim_py.process.ranks import current
 
 from .elements import MOST_PIECES
-from .sides import READ, WRITE, Access
+from .records import READ, WRITE, Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.patches import Patches
 
     from .monitor import Monitor, RankState
-    from .sides import Place
+    from .records import Place
 
 
 def install(patches: Patches, monitor: Monitor) -> None:

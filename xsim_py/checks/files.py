@@ -12,14 +12,14 @@ from xsim_py.mpi.io.representation import in_file
 from xsim_py.mpi4py.datatype import INSTANCES
 
 from . import buffers, collectives
+from .records import CollectiveCall
 from .requests import end_uses, of_request
-from .sides import CollectiveCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .around import After
     from .monitor import Monitor, MpiCall
+    from .wrapping import After
 
 _TOGETHER = ("Set_size", "Preallocate", "Sync", "Seek_shared", "Set_atomicity")
 _MADE_BY_ALL = ("_all", "_at_all", "_ordered")

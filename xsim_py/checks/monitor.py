@@ -13,7 +13,7 @@ from xsim_py.process.ranks import current
 
 from . import signatures
 from .in_use import BuffersInUse
-from .sides import MessageSide, Place
+from .records import MessageSide, Place
 from .steps import Steps
 from .touches import LineWatch
 

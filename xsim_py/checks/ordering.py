@@ -14,7 +14,7 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG
 from xsim_py.units import spans
 
 from . import epochs, partitions
-from .sides import CollectiveCall, MessageSide, RequestWait
+from .records import CollectiveCall, MessageSide, RequestWait
 from .steps import go_through
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from xsim_py.mpi4py.bufspec import UserBuffer, message
 
 from . import buffers, signatures
 from .point_to_point import core_of
+from .records import MessageSide
 from .requests import RequestRecord, of_request
-from .sides import MessageSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .around import After
     from .monitor import Monitor, MpiCall
+    from .wrapping import After
 
 
 def _prepared(*, sends: bool) -> Callable[..., After | None]:

@@ -16,8 +16,8 @@ from xsim_py.mpi.constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 
 from . import arguments, buffers
 from .copies import into_copy
+from .records import MessageSide
 from .requests import RequestRecord, of_request
-from .sides import MessageSide
 from .signatures import PICKLE, Signature, of_buffer
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from xsim_py.mpi.transport.message import Message
 
-    from .around import After
     from .monitor import Monitor, MpiCall
+    from .wrapping import After
 
 _ndarray = np.ndarray
 

@@ -11,7 +11,7 @@ from xsim_py.mpi4py.request import Prequest, Request
 from xsim_py.mpi4py.request_tasks import GeneralizedOperation
 
 from .awaiting import TESTS, is_awaiting
-from .sides import RequestWait
+from .records import RequestWait
 from .signatures import PICKLE
 from .steps import PERHAPS
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .buffers import Used
     from .monitor import Monitor, MpiCall, RankState
-    from .sides import CollectiveCall, MessageSide, Place
+    from .records import CollectiveCall, MessageSide, Place
 
 _WAITS = frozenset(("Wait", "wait", "Waitall", "waitall"))
 _WAITS_FOR_ONE = frozenset(("Waitany", "waitany", "Waitsome", "waitsome"))

@@ -19,9 +19,9 @@ from xsim_py.mpi4py.session import Session
 from xsim_py.mpi4py.win import Win
 
 if TYPE_CHECKING:
-    from .around import After
     from .monitor import Monitor, MpiCall, RankState
-    from .sides import Place
+    from .records import Place
+    from .wrapping import After
 
 KINDS: dict[type, str] = {
     Comm: "communicator",

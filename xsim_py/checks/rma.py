@@ -23,16 +23,16 @@ from . import arguments, buffers, collectives, conflicts, epochs
 from .exposed import Exposed, has_seen, latest_of, look, see
 from .loops import is_repeated
 from .monitor import is_of_mpi4py
+from .records import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
 from .requests import end_uses, of_request
-from .sides import ACCUMULATE, READ, WRITE, Access, CollectiveCall, Signal
 from .signatures import kind_of_elements
 from .windows import OpenWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .around import After
     from .monitor import Monitor, MpiCall, RankState
+    from .wrapping import After
 
 SUM = INSTANCES["SUM"]
 _ndarray = np.ndarray

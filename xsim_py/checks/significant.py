@@ -19,8 +19,8 @@ from . import arguments, buffers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .around import After
     from .monitor import Monitor, MpiCall
+    from .wrapping import After
 
 _BLOCKS_SENT = ("scatter", "alltoall", "reduce_scatter_block")
 _BLOCKS_RECEIVED = ("gather", "allgather", "alltoall")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from .sides import CollectiveCall, MessageSide
+from .records import CollectiveCall, MessageSide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sized

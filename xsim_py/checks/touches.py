@@ -1,15 +1,14 @@
 """Instructions of the program that touch memory which a request or a window uses.
 
-While a rank has such memory, Python tells of each instruction of the program between two MPI calls that may touch an
-array (`told`). The source says which arrays an instruction works on, and by which index; whether that is the memory in
-question is found by evaluating just the name and the index, which have no calls in them. Loading means that elements
-are looked at: to name, slice or pass on an array is none. Where a debugger or a coverage tool traces already, nothing
-is watched; nor after many events, for that would take too long, nor an instruction that has been looked at `MOST_LOOKS`
-times, nor what comes after a call if that has touched nothing so often.
+While a rank has such memory, Python reports each instruction of the program between two MPI calls that may access an
+array (`instrumentation`). The source says which arrays an instruction works on, and by which index. To find out whether
+that is the memory in question, only the name and the index are evaluated, which contain no calls. Loading means that
+elements are read: naming, slicing or passing on an array is no access. If a debugger or a coverage tool already traces,
+nothing is watched. Watching also ends after many events, which would take too long, for an instruction that has been
+inspected `MOST_LOOKS` times, and for the code after a call that has accessed nothing as often.
 
-Python is told to do so only where it has to be. What comes after a call up to the next ones is read once from the code
-(`ahead`): where it touches nothing but arrays that are far from such memory, or certainly touches just what a window
-shows, all is known before it comes.
+Python reports only what it must. The code from one call up to the next ones is read once (`lookahead`): if it accesses
+only arrays that are far from such memory, or certainly accesses just what a window shows, it needs no watching.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from xsim_py.code_origin import of_program
 from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
-from .ahead import Ahead, ahead_of, is_near
 from .elements import bounds, covers, overlap, shared, shares
-from .meanings import Part, Scope, done_by_callee, done_with_held, held, part_of, takes_parts
+from .instrumentation import TOLD
+from .lookahead import Ahead, ahead_of, is_near
+from .resolve import Part, Scope, done_by_callee, done_with_held, held, part_of, takes_parts
 from .sources import (
     A_TRUTH,
     LOAD,
@@ -36,7 +36,6 @@ from .sources import (
     touches_of,
     touching,
 )
-from .told import TOLD
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
     from .monitor import Monitor, RankState
-    from .sides import Place
+    from .records import Place
 
 MOST_LOOKS = 1_000
 _UNREAD: Any = object()

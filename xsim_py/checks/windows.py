@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .sides import Access, Place, Signal
+    from .records import Access, Place, Signal
 
 
 class OpenWindow:

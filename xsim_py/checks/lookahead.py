@@ -14,7 +14,7 @@ import numpy as np
 from xsim_py.mpi4py.handle import Handle
 
 from .elements import bounds
-from .meanings import HEAP_TYPE, Scope, done_by_callee, is_defined, runs_code, value_of
+from .resolve import HEAP_TYPE, Scope, done_by_callee, is_defined, runs_code, value_of
 from .sources import Index, Touch, callees_of, instructions_of, iterated_of, key_of, names_in
 from .stack import CONTAINER, MADE, PART, UNKNOWN, Entry, Stack, after, entry, stored
 

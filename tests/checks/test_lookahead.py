@@ -6,7 +6,7 @@ import pytest
 
 from xsim_py import simulate
 from xsim_py.checks import touches
-from xsim_py.checks.ahead import Ahead
+from xsim_py.checks.lookahead import Ahead
 from xsim_py.checks.touches import InCode
 
 PROGRAM = """

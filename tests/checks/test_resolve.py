@@ -10,7 +10,7 @@ from xsim_py import simulate
 PROGRAM = """
 import ctypes, mmap, os
 import numpy as np
-from xsim_py.checks.meanings import _ASKING, _SHARING
+from xsim_py.checks.resolve import _ASKING, _SHARING
 
 places = np, np.ma, np.lib, np.lib.stride_tricks, getattr(np.lib, "array_utils", np)
 
