@@ -43,7 +43,7 @@ class NodesSpec:
         shown="the number that the ranks need",
     )
     cores_per_node: int | None = option(
-        integer(1, _MOST), "Ranks per node.", shown="1; on a single node the number of ranks"
+        integer(1, _MOST), "Cores of a node, each for one rank.", shown="1; on a single node the number of ranks"
     )
     sockets_per_node: int | None = option(
         integer(1, _MOST), "Sockets per node, with equal shares of its cores.", shown="1"
@@ -154,8 +154,8 @@ class FtcoSpec:
     )
     service: str = option(
         choice("rsd", "disd", "none"),
-        "Order in which a rank serves messages: by a random distance in the tree, by fixed intervals, or in no "
-        "particular order.",
+        "Order in which a rank serves messages. rsd: by a random distance in the tree; disd: by fixed intervals; "
+        "none: no order.",
         default="rsd",
         key="service_distance",
     )
@@ -273,7 +273,7 @@ class MpiSpec:
         default="",
         shown="a description of xsim_py",
     )
-    detector: DetectorSpec = option(Section(DetectorSpec), "How failures are detected.", default=DetectorSpec)
+    detector: DetectorSpec = option(Section(DetectorSpec), "Failure detection.", default=DetectorSpec)
     ulfm: UlfmSpec = option(Section(UlfmSpec), "Algorithms of recovery.", default=UlfmSpec)
     ftco: FtcoSpec = option(Section(FtcoSpec), "Collectives that survive failures.", default=FtcoSpec)
     resilience: ResilienceSpec | None = option(
@@ -301,7 +301,7 @@ class ComputeSpec:
     )
     times: Path | None = option(
         kinds.FILE,
-        "Cost of each compute interval, as written by `--compute record=FILE`; relative to this file.",
+        "Times of compute intervals, from `--compute record=FILE`; relative to this file.",
         shown="none",
     )
     speed: float = option(
@@ -526,7 +526,7 @@ class MachineSpec(Described):
     description: str = option(kinds.TEXT, "One line about it.", default="")
     source: str = option(kinds.TEXT, "Source of the parameters.", default="")
     machine: NodesSpec = option(Section(NodesSpec), "Nodes and cores.", default=NodesSpec)
-    topology: TopologySpec = option(Section(TopologySpec), "How nodes are connected.", default=TopologySpec)
+    topology: TopologySpec = option(Section(TopologySpec), "Connections between the nodes.", default=TopologySpec)
     network: NetworkSpec | None = option(Section(NetworkSpec), "Costs between two nodes.")
     same_node: LayerSpec | None = option(
         Section(LayerSpec), "Costs between two ranks of one node.", shown="those of neighbouring nodes"
@@ -544,7 +544,7 @@ class MachineSpec(Described):
     mpi: MpiSpec = option(Section(MpiSpec), "The simulated MPI library.", default=MpiSpec)
     compute: ComputeSpec = option(Section(ComputeSpec), "Computation of the program.", default=ComputeSpec)
     process: ProcessSpec = option(Section(ProcessSpec), "Private state of a process.", default=ProcessSpec)
-    failures: FailuresSpec = option(Section(FailuresSpec), "Failures of ranks.", default=FailuresSpec)
+    failures: FailuresSpec = option(Section(FailuresSpec), "Injected failures.", default=FailuresSpec)
     spawn: SpawnSpec = option(Section(SpawnSpec), "Spawned processes.", default=SpawnSpec)
     storage: StorageSpec | None = option(
         Section(StorageSpec), "A parallel file system.", shown="files of the host, without cost"

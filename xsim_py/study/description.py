@@ -167,7 +167,7 @@ class StudySpec(Described):
 
     name: str = option(TEXT, "A short name, also of the results directory.", default="", shown="the file's name")
     description: str = option(TEXT, "One line about it.", default="")
-    source: str = option(TEXT, "Where the experiment comes from.", default="")
+    source: str = option(TEXT, "Source of the experiment.", default="")
     command: str | None = option(
         choice(*COMMANDS),
         "A different xsim command instead of a program on a machine: ftco, the formal model of FTCO, or "
@@ -213,7 +213,7 @@ class StudySpec(Described):
     )
     share: Given | None = option(
         TemplatedList(kinds.PACKAGE, "a list of packages such as [pyomo]"),
-        "Packages that all ranks share, as for xsim run.",
+        "Packages shared by all ranks, as for xsim run.",
     )
     wall_limit_ps: Given | None = option(Templated(kinds.TIME), "Wall-clock limit of a run.", shown="no limit")
     sweep: Mapping[str, tuple[Swept, ...]] = option(
