@@ -32,6 +32,13 @@ def test_one_waits_as_long_as_others_may_come_and_no_longer():
     assert not waiting
 
 
+def test_equal_ones_of_one_rank_are_all_written():
+    tracebacks = EqualTracebacks(10)
+    for rank in (0, 1, 0):
+        tracebacks.add(5, rank, "one")
+    assert list(tracebacks.due(None)) == [([0, 1], "one"), ([0], "one")]
+
+
 def test_numbers_in_few_words():
     assert spans([3, 1, 2, 7, 9, 10]) == "1-3, 7, 9-10"
     assert spans(range(0, 100, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, ..., 98"

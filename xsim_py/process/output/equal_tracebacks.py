@@ -23,7 +23,7 @@ class WholeTraceback(str):
 
 class _Group(NamedTuple):
     first_ps: int
-    ranks: list[int]
+    ranks: dict[int, None]
     behind: list[tuple[int, str]]
     """Each rank, and what it has printed on standard error since, stand here in order."""
 
@@ -47,11 +47,17 @@ class EqualTracebacks:
         return len(self._groups)
 
     def add(self, clock_ps: int, rank: int, text: str) -> None:
-        """Take a traceback that comes at that time; those that are due by then have been taken."""
+        """Add a traceback that is printed at a time; those due before must have been yielded.
+
+        A second equal one of the same rank is written as well.
+        """
         group = self._groups.get(text)
         if group is None:
-            group = self._groups[text] = _Group(clock_ps, [], [])
-        group.ranks.append(rank)
+            group = self._groups[text] = _Group(clock_ps, {}, [])
+        if rank in group.ranks:
+            group.behind.append((rank, text))
+            return
+        group.ranks[rank] = None
         self._last[rank] = group
 
     def hold(self, rank: int, text: str) -> bool:
@@ -72,6 +78,6 @@ class EqualTracebacks:
             for rank in group.ranks:
                 if self._last.get(rank) is group:
                     del self._last[rank]
-            yield group.ranks, text
+            yield [*group.ranks], text
             for rank, line in group.behind:
                 yield [rank], line
