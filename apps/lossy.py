@@ -86,7 +86,8 @@ class Contributions:
             ftco.replace(self.comm, None)  # sums are over the survivors
         else:
             self.comm.Allgather(said, everything)
-        given, there = everything[:, :-1], everything[:, -1:] != 0
+        there = everything[:, -1:] == 1.0  # whatever stands for a missing block: NaN, zeros, or a guess
+        given = everything[:, :-1] if guess is not None else np.where(there, everything[:, :-1], 0.0)
         self.lost = tuple(np.flatnonzero(~there).tolist())
         if self._last is not None:
             self._slope = np.where(there & self._there, given - self._last, self._slope)

@@ -152,6 +152,7 @@ class Result:
         self._origin: dict[str, Any] = {}
         self.findings: tuple[Finding, ...] = ()
         self.is_checked = False
+        self._unchecked_status = 0
         self.never_came: dict[str, str] = {}
         self.choices: list[MadeChoice] = []
         self.polls = False
@@ -179,6 +180,9 @@ class Result:
 
     def take_findings(self, findings: Iterable[Finding]) -> None:
         """Take the findings of the checks, which override other exit statuses."""
+        if self.is_checked:  # those of before count no longer
+            self.exit_status = self.summary["exit_status"] = self._unchecked_status
+        self._unchecked_status = self.exit_status
         self.findings = tuple(findings)
         self.is_checked = True
         mistakes = any(finding.is_mistake for finding in self.findings)
