@@ -95,6 +95,14 @@ def test_a_death_at_any_time_ends_nothing(solver: str, time_us: int):
     assert 0 < error_of("--solver", solver, "--steps", 60, fail=f"rank=0@{time_us}us") < 1.5
 
 
+def test_what_stands_for_a_missing_block_makes_no_difference():
+    for missing in ("zero", "nan"):
+        run = simulated(
+            "lossy.py", "--steps", 9, ranks=4, ft=True, set=LOSSY | {"mpi.ftco.missing": missing}, fail="rank=1@5us"
+        )
+        assert run.out.strip().endswith("lost: [1]")
+
+
 VARIANCES = (4.0e-2, 4.25e-4, 2.212824e-4, 1.128404e-4)  # of X_l - X_(l-1), mu = 0.05 and sigma = 0.2, as published
 SAMPLES = (8, 4, 2, 1)
 EXACT = (1 + 0.05 / 8) ** 8
