@@ -42,6 +42,23 @@ def test_an_error_that_python_reports_and_that_ends_no_rank_is_a_finding(where: 
     assert ("InvalidParameter", 5) in [(each.category, each.line) for each in findings]
 
 
+RECEIVES = (
+    "comm.Recv(short, 0)",
+    "request = comm.Irecv(short, 0)\n    request.Wait()",
+    "request = comm.Irecv(short, 0)\n    MPI.Request.Waitall([request])",
+)
+
+
+@pytest.mark.parametrize("receive", RECEIVES)
+def test_a_message_that_is_too_long_is_a_finding_unless_the_error_is_caught(receive: str) -> None:
+    body = "short = np.zeros(1)\nif comm.rank == 0:\n    comm.Send(np.zeros(2), 1)\nelif comm.rank == 1:\n    {}\n"
+    (finding,) = found(body.format(receive))
+    assert (finding.category, finding.line) == ("ParameterMatching", 8)
+    assert finding.text.endswith("expects 1 x float64, and the message has 2 x float64")
+    caught = receive.replace("\n", "\n    ")
+    assert found(body.format(f"try:\n        {caught}\n    except MPI.Exception:\n        pass")) == ()
+
+
 def test_a_freed_send_is_no_finding_and_its_buffer_is_guarded_until_the_message_is_received() -> None:
     body = """
 data = np.zeros(2000)

@@ -244,7 +244,7 @@ def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
     raised = _raised_by(monitor, rank, error)
     if raised is not None:
         at, category, text, details = raised
-        monitor.note(category, at, text, rank, *details)
+        monitor.note_error(category, at, text, rank, *details)
         return
     tb, place, file = error.__traceback__, None, ""
     while tb is not None:
@@ -366,7 +366,7 @@ def _refused(monitor: Monitor, call: MpiCall, error: errors.Exception) -> None:
     _withdraw(call, error)
     found = _refusal(monitor, call, error)
     if found is not None:
-        monitor.note(found[0], call.place, found[1], call.rank.number)
+        monitor.note_error(found[0], call.place, found[1], call.rank.number)
 
 
 def _withdraw(call: MpiCall, error: BaseException) -> None:
@@ -380,7 +380,10 @@ def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str
     if monitor.has_noted(call.place, call.rank.number):
         return None
     if isinstance(error, errors.Exception):
-        category = _category_of(error.Get_error_class(), call.name)
+        code = error.Get_error_class()
+        if code == c.ERR_IN_STATUS and call.rank.number in monitor.truncated:
+            code = c.ERR_TRUNCATE
+        category = _category_of(code, call.name)
         said = str(error).removeprefix("MPI_")
         return (category, f"{call.title}: {said}") if category else None
     if isinstance(error, _NO_PICKLE):

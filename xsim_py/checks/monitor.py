@@ -209,6 +209,8 @@ class Monitor:
         self.twins: dict[Any, list[Any]] = {}  # windows over one memory; see `conflicts`
         self.signals: dict[Any, Any] = {}
         self.copies: dict[tuple[int, int], Any] = {}  # arguments that may be copies, by call; see `copies`
+        # By rank: where a message was too long for its receive, what is to be said of that, and the details.
+        self.truncated: dict[int, dict[tuple[Place, str, str], None]] = {}
         # What calls have raised, by rank and instruction: the place, the class of the mistake, the text, and details.
         self.raised: dict[tuple[int, CodeType | str, int], tuple[Place, str, str, tuple[str, ...]]] = {}
         self.refused: set[MpiCall] = set()  # those that have not returned, whose errors have gone to a handler
@@ -347,10 +349,18 @@ class Monitor:
         sent, wanted = send.signature, receive.signature
         if sent == wanted or sent is None or wanted is None or signatures.match(sent, wanted):
             return
-        self.note(
-            PARAMETER_MATCHING,
-            receive.place,
-            f"{receive.name} expects {signatures.described(wanted)}, and the message has {signatures.described(sent)}",
-            receive.rank,
-            f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}",
-        )
+        expected, came = signatures.described(wanted), signatures.described(sent)
+        text = f"{receive.name} expects {expected}, and the message has {came}"
+        details = f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}"
+        if signatures.match(wanted, sent):  # too long: the receive raises ERR_TRUNCATE, which the program may catch
+            self.truncated.setdefault(receive.rank, {})[receive.place, text, details] = None
+        else:
+            self.note(PARAMETER_MATCHING, receive.place, text, receive.rank, details)
+
+    def note_error(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
+        """Note an error that the program has not caught: if a message was too long, its receive and its send."""
+        truncated = self.truncated.pop(rank, {}) if category == PARAMETER_MATCHING else {}
+        for at, said, sender in [each for each in truncated if each[0] == place] or truncated:
+            self.note(category, at, said, rank, sender)
+        if not truncated:
+            self.note(category, place, text, rank, *details)
