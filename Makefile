@@ -23,7 +23,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 CONSTRAINTS := tests/constraints.txt
 PINNED := PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS)
 
-.PHONY: help demo test versions bench ftco-figures xsim-figures pictures bench-peers browser campaign ulfm conformance clients clean
+.PHONY: help demo test versions bench ftco-figures xsim-figures pictures bench-peers browser campaign docs ulfm conformance clients clean
 
 help:
 	@echo 'make demo      install, compare a program on three networks, show how one recovers: a table, two pictures (demo-out/)'
@@ -34,6 +34,7 @@ help:
 	@echo 'make xsim-figures  compute figures 1 to 3 of the xSim paper again (half an hour; the same)'
 	@echo 'make pictures  draw the pictures of the documentation again that show something else today (an hour)'
 	@echo 'make bench-peers  measure speed beside SimGrid (minutes; fetches it from Debian where apt is there)'
+	@echo 'make docs      build a searchable site of the documentation (build/docs/index.html)'
 	@echo 'make browser   look at pages (--report) in a real browser (fetches Chromium from Debian where apt is there)'
 	@echo 'make campaign  the property tests, and spoilt inputs, with many more random cases (an hour or so)'
 	@echo 'make ulfm      install a real Open MPI, and compare programs in which processes die with it (ten minutes)'
@@ -110,6 +111,12 @@ browser: $(VENV)/installed-test
 	    $$([ "$$(id -u)" = 0 ] || echo sudo -n) apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null || true; \
 	fi
 	@$(BIN)/python -m tests.browser
+
+# A warning is an error: a link, a docstring or a parser that the site cannot show.
+docs: $(VENV)/installed-docs
+	@$(BIN)/python -m sphinx --builder html --quiet --fresh-env --fail-on-warning -c docs/site . build/docs
+	@echo '<meta http-equiv="refresh" content="0; url=docs/index.html">' >build/docs/index.html
+	@echo 'open build/docs/index.html'
 
 pictures: $(VENV)/installed-test
 	@$(BIN)/python -m tests.pictures --write --jobs $(JOBS)
