@@ -57,6 +57,15 @@ def test_the_same_failures_hit_the_same_call_of_every_scheme():
         assert sum(run.phases.times_ps().values()) == run.phases.total_ps
 
 
+def test_a_program_that_exits_with_an_error_is_reported_with_its_last_line(tmp_path: Path):
+    program = tmp_path / "reads.py"
+    program.write_text("import sys\nfrom mpi4py import MPI\nMPI.COMM_WORLD.rank or sys.exit('cannot read input.txt')\n")
+    (run,) = compare_recovery(
+        Experiment(program=program, ranks=(2,), failures=("none",), schemes=("ulfm",)), jobs=1
+    ).runs
+    assert (run.exit_status, run.said.splitlines()[-1]) == (1, "cannot read input.txt")
+
+
 @pytest.mark.parametrize("options", [{"mpi.resilience.group": 4}, {"mpi.resilience": {"type": "legio"}}])
 def test_the_layer_and_its_options_are_those_of_the_scheme_legio_alone(options, tmp_path: Path):
     schemes = ("ftco", "ulfm", "legio", "restart")

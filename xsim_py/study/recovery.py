@@ -43,6 +43,7 @@ from xsim_py.units import PS_PER_S, format_time, ordinal
 from xsim_py.workers import Crash, do_in_workers
 
 if TYPE_CHECKING:
+    from xsim_py.report import Result
     from xsim_py.trace import Trace
 
 SCHEMES: Final = ("ftco", "ulfm", "legio", "restart")
@@ -474,7 +475,7 @@ def do(task: RecoveryTask) -> Report:
     run = task.run._replace(
         ended=result.ended,
         exit_status=result.exit_status,
-        said="\n".join([*result.warnings, result.report]).strip(),
+        said="\n".join([*result.warnings, result.report, *_last_words(result, output.getvalue())]).strip(),
         virtual_time_ps=result.virtual_time_ps,
         messages=result.messages,
         digest=result.digest,
@@ -493,7 +494,7 @@ def do(task: RecoveryTask) -> Report:
             start_ps = first_start_ps(result.trace, *call)
         phases = measure_phases(result.trace, call=call[0], ordinal=call[1], usual=task.usual)
     except ConfigError as error:
-        return Report(run._replace(said=str(error)), output.getvalue())
+        return Report(run._replace(said=f"{error}\n{run.said}".strip()), output.getvalue())
     run = run._replace(phases=phases, call=f"{ordinal(call[1])} {call[0]}")
     return Report(run, output.getvalue(), call, usual, start_ps)
 
@@ -510,9 +511,14 @@ def _whole_job(task: RecoveryTask, run: RecoveryRun, trace: Trace, output: str) 
         name = "" if call is None else call[0]
         phases = measure_job(trace, ranks=task.run.case.ranks, end_ps=end_ps, call=name, usual=usual)
     except ConfigError as error:
-        return Report(run._replace(said=str(error)), output)
+        return Report(run._replace(said=f"{error}\n{run.said}".strip()), output)
     hit = "half time" if call is None else f"{ordinal(call[1])} {call[0]}"
     return Report(run._replace(phases=phases, call=hit), output, call, usual, start_ps)
+
+
+def _last_words(result: Result, output: str) -> list[str]:
+    """Return the last line that a program has printed before it exited with an error of its own."""
+    return output.splitlines()[-1:] if result.ended == "finished" and result.exit_status else []
 
 
 def _judged(output: str) -> dict[str, Any]:
