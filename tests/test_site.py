@@ -69,13 +69,13 @@ def test_every_entry_gets_the_docstring_of_its_name():
     made = site()
     source = [PAGE.read_text(encoding="utf-8")]
     made.read(None, made.PYTHON, source)
-    assert len(re.findall(r"^\.\. auto", source[0], re.MULTILINE)) == len(entries())
-    kinds = {name: made.described(name).split(".. auto")[1].split("::")[0] for name in entries()}
+    assert len(re.findall(r"^\.\. (?:auto|py:data)", source[0], re.MULTILINE)) == len(entries())
+    kinds = {name: made.described(name).split(".. ")[1].split(":: ")[0].removeprefix("auto") for name in entries()}
     assert kinds["simulate"] == kinds["legio.alive"] == "function"
     assert kinds["Result"] == kinds["ftco.Outcome"] == "class"
     assert kinds["Result.save"] == kinds["Result.load"] == "method"
     assert kinds["Table.columns"] == "property"
-    assert kinds["ftco.RULES"] == "data"
+    assert kinds["ftco.RULES"] == "py:data"
 
 
 def test_the_tree_has_every_page_once():

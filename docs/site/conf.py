@@ -31,7 +31,6 @@ html_show_sourcelink = False
 myst_heading_anchors = 6
 default_role = "py:obj"
 autodoc_typehints = "none"  # docstrings and signatures name the types
-autodoc_class_signature = "separated"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -89,12 +88,12 @@ def described(name: str) -> str:
     found: Any = getattr(owner, first)
     for each in rest:
         owner, found = found, inspect.getattr_static(found, each)
-    kind = "class" if inspect.isclass(found) else "function"
+    kind = "autoclass" if inspect.isclass(found) else "autofunction"
     if inspect.isclass(owner):
-        kind = "property" if isinstance(found, property) else "method"
+        kind = "autoproperty" if isinstance(found, property) else "automethod"
     elif not callable(found):
-        kind = "data"
-    return f"\n```{{eval-rst}}\n.. auto{kind}:: {'.'.join([where, first, *rest])}\n```\n"
+        kind = "py:data"  # its docstring would be that of its type
+    return f"\n```{{eval-rst}}\n.. {kind}:: {'.'.join([where, first, *rest])}\n```\n"
 
 
 def read(app: Any, page: str, source: list[str]) -> None:
