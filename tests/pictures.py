@@ -199,7 +199,7 @@ def _from_rows(name: str, folder: Path) -> Path:
                 outcomes[run.key] = outcome | numbers
     results = StudyResults(spec, planned, outcomes)
     assert not results.missing
-    results.draw(folder)
+    results.draw_all(folder)
     return folder / f"{name}.png"
 
 

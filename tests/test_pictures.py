@@ -10,8 +10,8 @@ from tests import pictures
 from tests.campaign import CAMPAIGN
 from tests.doc_blocks import PAGES
 from tests.pictures import COMMANDS, DRAWN_BY_A_BROWSER, KEPT, PICTURES, Made, is_cheap, names, stale, together
+from xsim_py.report.figure import save
 from xsim_py.report.shown import digest_in, digest_of
-from xsim_py.report.style import save
 
 
 def test_every_picture_is_in_a_page_and_is_known_how_to_be_made():

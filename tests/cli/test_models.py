@@ -129,7 +129,7 @@ def test_draw_writes_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str
     loads.write_text("link,bytes\nn0>sw,5\n")
     target = tmp_path / "gige.svg"
     assert run("draw", "gige", "-n", "4", "--loads", str(loads), "-o", str(target)) == 0
-    assert "<!-- sw -->" in target.read_text()
+    assert ">sw</text>" in target.read_text()
     assert capsys.readouterr().err == f"xsim: wrote {target}\n"
     with pytest.raises(ConfigError, match=r"the name of a picture ends with"):
         run("draw", "gige", "-o", str(tmp_path / "gige.txt"))

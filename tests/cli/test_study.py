@@ -128,7 +128,7 @@ def test_a_terminal_has_a_bar_that_goes(monkeypatch):
 
 
 def test_a_picture_that_cannot_be_drawn_is_said_and_the_rest_is_there(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "xsim_py.report.figure", None)
     assert main(["study", "s.yaml", "-j", "1"]) == 0
     said = capsys.readouterr().err.splitlines()
     assert said[-2:] == [

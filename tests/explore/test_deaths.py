@@ -154,5 +154,5 @@ def test_the_picture_has_a_field_for_each_case(tmp_path: Any) -> None:
     space = failures(alone, ranks=2)
     assert space.text().startswith("rank 0  ")
     assert sum(len(call) for row in space.grid() for call in row) == len(space.cases)
-    space.picture(tmp_path / "space.png")
+    space.draw(tmp_path / "space.png")
     assert (tmp_path / "space.png").stat().st_size > 1000

@@ -40,21 +40,19 @@ def drawn(folder: Path, picture: Chart) -> tuple[int, ...]:
     return image.imread(folder / "c.png").shape[:2]
 
 
-def figure_of(picture: Chart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
+def figure_of(picture: Chart) -> Figure:
     """Return what a chart would write."""
-    kept = []
-    monkeypatch.setattr("xsim_py.report.chart.save", lambda figure, _: kept.append(figure))
-    picture.draw(tmp_path / "c.png")
-    kept[0].draw_without_rendering()
-    return kept[0]
+    figure = picture.draw()
+    figure.draw_without_rendering()
+    return figure
 
 
 @pytest.mark.parametrize(
     ("lines", "words", "beside"), [(2, 1, True), (12, 1, True), (12, 9, False), (40, 1, False), (3, 40, False)]
 )
-def test_a_legend_stands_outside_and_leaves_the_axes_their_room(tmp_path, monkeypatch, lines, words, beside: bool):
+def test_a_legend_stands_outside_and_leaves_the_axes_their_room(lines, words, beside: bool):
     named = [Series(f"line {number} " * words, [1, 2], [1.0, 2.0], [0.0, 0.0], number, 0) for number in range(lines)]
-    figure = figure_of(chart(*named, legend="width,\nheight"), tmp_path, monkeypatch)
+    figure = figure_of(chart(*named, legend="width,\nheight"))
     axes, legend = figure.axes[0].get_window_extent(), figure.legends[0].get_window_extent()
     assert not axes.overlaps(legend)
     assert (axes.width > 0.8 * 1080, axes.height > 0.7 * 690) == (True, True)
@@ -63,10 +61,10 @@ def test_a_legend_stands_outside_and_leaves_the_axes_their_room(tmp_path, monkey
 
 
 @pytest.mark.parametrize("kinds", [(12, 1), (1, 12), (3, 4), (2, 6)])
-def test_a_dozen_lines_are_told_apart_without_their_colours_where_one_thing_differs(tmp_path, monkeypatch, kinds):
+def test_a_dozen_lines_are_told_apart_without_their_colours_where_one_thing_differs(kinds):
     colours, dashes = kinds
     lines = [Series("", [1, 2], [1.0, 2.0], [0, 0], c, d) for c in range(colours) for d in range(dashes)]
-    axes = figure_of(chart(*lines), tmp_path, monkeypatch).axes[0]
+    axes = figure_of(chart(*lines)).axes[0]
     strokes = [(line.get_marker(), line._dash_pattern) for line in axes.lines if line.get_linestyle() != "None"]
     looks = [(line.get_color(), *stroke) for line, stroke in zip(axes.lines, strokes, strict=True)]
     assert len(set(map(str, looks))) == 12
@@ -82,30 +80,30 @@ def test_a_dozen_lines_are_told_apart_without_their_colours_where_one_thing_diff
         ([1, 10, 1000], "log", ["1", "10", "1,000"]),
     ],
 )
-def test_values_with_units_stand_at_their_places_with_ticks_in_these_units(tmp_path, monkeypatch, values, scale, ticks):
+def test_values_with_units_stand_at_their_places_with_ticks_in_these_units(values, scale, ticks):
     ruler = Ruler.of(values)
     assert ruler is not None
     x = [ruler.place(value) for value in values]
-    axes = figure_of(chart(line(x, [1.0] * len(x)), x_scale=scale, ruler=ruler), tmp_path, monkeypatch).axes[0]
+    axes = figure_of(chart(line(x, [1.0] * len(x)), x_scale=scale, ruler=ruler)).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ticks
     assert axes.get_xscale() == ("linear" if scale == "linear" else "log")
 
 
-def test_ticks_of_a_logarithmic_axis_leave_room_for_each_other(tmp_path, monkeypatch):
-    axes = figure_of(chart(line([64, 65, 66, 128, 512], [1.0] * 5), x_scale="log2"), tmp_path, monkeypatch).axes[0]
+def test_ticks_of_a_logarithmic_axis_leave_room_for_each_other():
+    axes = figure_of(chart(line([64, 65, 66, 128, 512], [1.0] * 5), x_scale="log2")).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["64", "128", "512"]
 
 
-def test_zero_has_no_place_on_a_logarithmic_axis_and_is_counted(tmp_path, monkeypatch):
+def test_zero_has_no_place_on_a_logarithmic_axis_and_is_counted():
     lost = chart(line([0, 1, 2], [1.0, 0.0, 2.0]), x_scale="log", y_scale="log")
     assert lost.without_place() == 2
-    axes = figure_of(lost, tmp_path, monkeypatch).axes[0]
+    axes = figure_of(lost).axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert [list(drawn.get_xdata()) for drawn in axes.lines] == [[2]]
     assert chart(line(["a"], [0.0]), x_scale="log").without_place() == 0
 
 
 def test_says_how_to_get_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "xsim_py.report.figure", None)
     with pytest.raises(ConfigError, match=r"pip install 'xsim-py\[plot\]'"):
         chart(line([1], [1.0])).draw(tmp_path / "c.png")

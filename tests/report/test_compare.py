@@ -45,7 +45,7 @@ def test_a_hole_in_the_grid_is_no_row():
 @pytest.mark.parametrize("sizes", [{4, 16}, {4}])
 def test_draws_a_picture_of_one_panel_or_two(tmp_path, sizes: set[int]):
     results = {key: result for key, result in comparison().results.items() if key[1] in sizes}
-    Comparison(results, title="prog.py").to_png(tmp_path / "c.png")
+    Comparison(results, title="prog.py").draw(tmp_path / "c.png")
     height, width, _ = image.imread(tmp_path / "c.png").shape
     legend = 0 if len(sizes) == 1 else 140
     assert width == pytest.approx(840 * len(sizes) + legend, abs=20)
@@ -54,14 +54,14 @@ def test_draws_a_picture_of_one_panel_or_two(tmp_path, sizes: set[int]):
 
 def test_draws_runs_that_took_no_time(tmp_path):
     results = {("gige", ranks): make_result(virtual_time_ps=0, ranks=ranks) for ranks in (1, 2)}
-    Comparison(results).to_png(tmp_path / "c.png")
+    Comparison(results).draw(tmp_path / "c.png")
     assert (tmp_path / "c.png").stat().st_size > 1000
 
 
 def test_says_how_to_get_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "xsim_py.report.figure", None)
     with pytest.raises(ConfigError, match=r"pip install 'xsim-py\[plot\]'"):
-        comparison().to_png(tmp_path / "c.png")
+        comparison().draw(tmp_path / "c.png")
 
 
 def test_nothing_to_compare():

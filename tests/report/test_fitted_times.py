@@ -13,5 +13,5 @@ def test_each_layer_is_drawn(tmp_path: Path):
     ]
     draw_fitted_times(layers, tmp_path / "fit.svg")
     drawn = (tmp_path / "fit.svg").read_text()
-    for text in ("network", "node", "measured", "fitted", "eager up to here", "4 KiB", "error (%)"):
-        assert f"<!-- {text} -->" in drawn
+    for text in ("network", "node", "measured", "fitted", "eager up to here", "4 KiB", "error [%]"):
+        assert f">{text}</text>" in drawn

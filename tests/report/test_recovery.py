@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from matplotlib import image
-from matplotlib.figure import Figure
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.phases import Phase, Phases
-from xsim_py.report.recovery import Case, RecoveryComparison, RecoveryRun
+from xsim_py.report.recovery import Case, PhaseBars, RecoveryComparison, RecoveryRun
 
 S, MS, US = 10**12, 10**9, 10**6
 TIMES_PS = {
@@ -106,8 +105,6 @@ def test_draws_a_picture_of_timelines_for_each_machine_and_size(tmp_path: Path):
 
 def test_a_wait_of_seconds_leaves_room_for_microseconds():
     """Its width does not depend on how long it is beside the rest, and twice as long a one is twice as wide."""
-    from xsim_py.report.recovery import PhaseBars
-
     bars = PhaseBars(comparison().runs)
     wait, longer = Phase("detection", 0, 2 * S), Phase("detection", 0, 4 * S)
     repair = Phase("repair", 0, 400 * US)
@@ -137,11 +134,9 @@ def test_a_case_has_a_name_that_files_can_have():
     assert str(Case("gige", 1024, "2s", "ftco")) == "gige, 1,024 ranks, 2s, ftco"
 
 
-def test_the_heading_of_a_failure_stands_right_of_the_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    kept: list[Figure] = []
-    monkeypatch.setattr("xsim_py.report.recovery.save", lambda figure, _: kept.append(figure))
-    RecoveryComparison([run("1", "ulfm")]).draw(tmp_path)
-    kept[0].draw_without_rendering()
-    axes = kept[0].axes[0]
+def test_the_heading_of_a_failure_stands_right_of_the_axis():
+    figure = PhaseBars([run("1", "ulfm")]).draw()
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
     heading = next(text for text in axes.texts if "dead" in text.get_text())
     assert heading.get_window_extent().x0 > axes.get_window_extent().x0 + 3

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from xsim_py.report.style import new_figure, rank_step, save, spaced
+from xsim_py.report.figure import save
+from xsim_py.report.style import new_figure, rank_step, spaced
 
 
 @pytest.mark.parametrize(

@@ -121,14 +121,14 @@ def test_a_name_that_no_picture_has_is_refused_before_anything_is_drawn(tmp_path
 
 
 def test_without_matplotlib_there_is_a_clear_error(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "xsim_py.report.figure", None)
     with pytest.raises(ConfigError, match=r"pip install 'xsim-py\[plot\]'"):
         timeline().draw(tmp_path / "t.png")
 
 
 def test_a_run_that_was_not_traced_says_what_to_do(tmp_path):
     result = make_result()
-    for ask in (result.timeline_text, lambda: result.timeline("t.png"), lambda: result.to_perfetto("t.json")):
+    for ask in (result.timeline_text, lambda: result.draw_timeline("t.png"), lambda: result.to_perfetto("t.json")):
         with pytest.raises(ConfigError, match="trace=True"):
             ask()
 
@@ -141,7 +141,7 @@ def test_a_traced_run_shows_itself(tmp_path):
 
     result = simulate(program, ranks=2, trace=True)
     assert result.timeline_text(width=30).splitlines()[2:] == ["rank 0 |" + "B" * 21 + "|", "rank 1 |" + "B" * 21 + "|"]
-    result.timeline(tmp_path / "run.png")
+    result.draw_timeline(tmp_path / "run.png")
     assert (tmp_path / "run.png").stat().st_size > 5000
 
 

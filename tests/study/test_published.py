@@ -52,7 +52,7 @@ def test_they_are_points_around_the_line_that_they_belong_to(tmp_path: Path):
         ("theirs", True),
     ]
     assert (list(lines[2].x), list(lines[2].y), lines[2].colour) == ([1, 3], [30.0, 50.0], lines[1].colour)
-    found.draw(tmp_path)
+    found.draw_all(tmp_path)
     assert (tmp_path / "t.png").exists()
 
 

@@ -209,7 +209,7 @@ def test_values_with_units_have_a_true_axis(values: Any, x: list[Any], ticks: li
 
 def test_what_a_logarithmic_axis_leaves_out_is_said(tmp_path):
     done = results([0.0] * 3 + TIMES_S[3:], plots=[{**PLOT, "y_scale": "log"}])
-    done.draw(tmp_path)
+    done.draw_all(tmp_path)
     assert done.remarks == [
         "a.png: without a point that is not above zero: a logarithmic axis has no place for it; draw that axis linear"
     ]
@@ -239,6 +239,6 @@ def test_a_point_without_a_good_run_is_left_out_and_so_is_a_line_without_points(
 
 def test_pictures_are_drawn_and_listed(tmp_path):
     done = results(TIMES_S, plots=[{**PLOT, "x_scale": "log2", "y_scale": "log"}, {**PLOT, "file": "b.svg"}])
-    done.draw(tmp_path)
+    done.draw_all(tmp_path)
     assert [path.name for path in done.written] == ["a.png", "b.svg"]
     assert all(path.stat().st_size > 5000 for path in done.written)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xsim_py import __version__
 from xsim_py.cli.options import positive, reader
 from xsim_py.cli.output_files import check_outputs, not_dash, write_text
+from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S, format_size, format_time, parse_size_bytes
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from xsim_py.calibrate.measured import Measured
     from xsim_py.clashes import InputFile
     from xsim_py.report.fitted_times import FittedTimes
+    from xsim_py.report.style import Look
 
 _SIZE = reader(parse_size_bytes)
 _EPILOG = """
@@ -47,6 +49,7 @@ def add_calibrate_parser(commands: Any) -> None:
     add("--eager-threshold", type=_SIZE, metavar="SIZE", help="largest eager message between nodes (default: found)")
     add("--same-node-eager-threshold", type=_SIZE, metavar="SIZE", help="the same within a node")
     add("--draw", metavar="FILE", help="draw measured against fitted (.png, .svg or .pdf; needs the extra [plot])")
+    add_view_option(parser)
     add(
         "--probe",
         metavar="COMMAND",
@@ -81,9 +84,10 @@ def calibrate(args: Namespace) -> int:
     if args.judge and args.out == "-":
         raise ConfigError("calibrate: --judge needs the machine in a file; name one with -o")
     _check_outputs(args)
+    look = picture_look(args)
     judging = _to_judge(args.judge)
     if fits:
-        _fit(args)
+        _fit(args, look)
     if judging:
         _judge(args, judging, args.machine or args.out)
     return 0
@@ -126,7 +130,7 @@ def _read(files: Sequence[str], layer: str | None = None) -> list[Measured]:
     return [replace(each, layer=each.layer or layer) for each in found]
 
 
-def _fit(args: Namespace) -> None:
+def _fit(args: Namespace, look: Look | None) -> None:
     """Fit, write, and say what came out."""
     from xsim_py.calibrate.layers import fit_layer
     from xsim_py.calibrate.machine_file import frame_like, machine_text, plain_frame
@@ -156,7 +160,7 @@ def _fit(args: Namespace) -> None:
     if args.draw is not None:
         from xsim_py.report.fitted_times import draw_fitted_times
 
-        draw_fitted_times([_picture(layer, fitted) for layer, fitted in layers.items()], args.draw)
+        draw_fitted_times([_picture(layer, fitted) for layer, fitted in layers.items()], args.draw, look=look)
     for fitted in layers.values():
         for note in fitted.notes:
             print(f"xsim: {note}", file=sys.stderr)

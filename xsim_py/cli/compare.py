@@ -25,6 +25,7 @@ from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
 from xsim_py.cli.run import print_findings
+from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xsim_py.report import Comparison, Result
+    from xsim_py.report.style import Look
 
 
 def add_compare_parser(commands: Any) -> list[Action]:
@@ -53,6 +55,7 @@ def add_compare_parser(commands: Any) -> list[Action]:
             metavar="DIR",
             help="write comparison.csv and comparison.png into a folder, and each run's result and output",
         ),
+        add_view_option(parser),
         add_report_option(parser, of="the comparison"),
     ]
 
@@ -66,6 +69,7 @@ def compare(args: Namespace) -> int:
     runs = [f"{label}-{ranks}" for label in labels for ranks in args.ranks]
     holds = ["comparison.csv", "comparison.png", *(f"{run}{end}" for run in runs for end in (".json", ".txt"))]
     check_report(args.report)
+    look = picture_look(args)
     files = {"report": args.report}
     check_outputs(files, folder=args.out, holds=holds, inputs=lambda: simulation_inputs(args, args.machines))
     _check_all(args, labels)
@@ -81,7 +85,7 @@ def compare(args: Namespace) -> int:
     print(comparison)
     if folder is not None:
         with writing():
-            _write(comparison, folder)
+            _write(comparison, folder, look)
     if args.report is not None:
         with writing():
             comparison.to_html(args.report, command=repeated_by("compare", args.own, args.program))
@@ -139,7 +143,7 @@ def _keep(result: Result, output: str, name: Path) -> None:
             file.write(output)
 
 
-def _write(comparison: Comparison, folder: Path) -> None:
+def _write(comparison: Comparison, folder: Path, look: Look | None) -> None:
     """Write the table and the picture, and say where they are."""
     from xsim_py.atomic_files import atomic_file, atomic_path
 
@@ -148,7 +152,7 @@ def _write(comparison: Comparison, folder: Path) -> None:
         comparison.table().to_csv(file)
     try:
         with atomic_path(paths[1], follow=False) as path:
-            comparison.to_png(path)
+            comparison.draw(path, look=look)
     except ConfigError as error:
         print(f"xsim: no picture: {error}", file=sys.stderr)
         del paths[1]

@@ -27,6 +27,7 @@ from xsim_py.cli.options import (
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
+from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from argparse import Action, ArgumentParser, Namespace
 
     from xsim_py.report.recovery import RecoveryComparison
+    from xsim_py.report.style import Look
     from xsim_py.study.recovery import Experiment
 
 _NOTES = """\
@@ -83,6 +85,7 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
             metavar="DIR",
             help="write recovery.csv, recovery.json, the pictures, and what the programs print, into a folder",
         ),
+        add_view_option(parser),
         add_report_option(parser, of="the comparison"),
     ]
 
@@ -162,6 +165,7 @@ def compare_recovery(args: Namespace) -> int:
     from xsim_py.study.recovery import compare_recovery, plan_recovery
 
     check_report(args.report)
+    look = picture_look(args)
     experiment = _experiment(args)
     with options_named():
         planned = plan_recovery(experiment)
@@ -198,7 +202,7 @@ def compare_recovery(args: Namespace) -> int:
             print(f"    {text}", file=sys.stderr)
     if folder is not None:
         with writing():
-            _write(comparison, folder)
+            _write(comparison, folder, look)
     return 0 if all(run.is_good or run.is_clean_loss for run in comparison.runs) else 1
 
 
@@ -242,7 +246,7 @@ def _report(comparison: RecoveryComparison, experiment: Experiment, args: Namesp
     )
 
 
-def _write(comparison: RecoveryComparison, folder: Path) -> None:
+def _write(comparison: RecoveryComparison, folder: Path, look: Look | None) -> None:
     """Write the table and the pictures, and say where they are."""
     from xsim_py.atomic_files import atomic_file
 
@@ -252,7 +256,7 @@ def _write(comparison: RecoveryComparison, folder: Path) -> None:
         comparison.to_json(file)
     written = [folder / "recovery.csv", folder / "recovery.json"]
     try:
-        written += comparison.draw(folder)
+        written += comparison.draw(folder, look=look)
     except ConfigError as error:
         print(f"xsim: no picture: {error}", file=sys.stderr)
     print(f"xsim: wrote {', '.join(path.name for path in written)} in {folder}", file=sys.stderr)

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 from xsim_py.cli.options import add_report_option, check_report, repeated_by
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, not_dash
-from xsim_py.cli.run import picture_view
+from xsim_py.cli.views import add_view_option, picture_view
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from xsim_py.clashes import InputFile
     from xsim_py.report import Comparison, Result
     from xsim_py.report.chart import Series
     from xsim_py.report.style import Look
     from xsim_py.report.view import PictureView
+    from xsim_py.study.condition import Condition
 
 _SCALED: Final = ("speedup", "efficiency")
 _OF_ONE: Final = ("timeline", "waits", "pairs", "trace")
@@ -58,12 +60,13 @@ def add_draw_parser(commands: Any) -> None:
     add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev")
     add_report_option(parser, of="one run, or several as a comparison")
     add(
-        "--view",
+        "--only",
         action="append",
         default=[],
-        metavar="KEY=VALUE",
-        help="as for xsim run: time=1ms:2ms and ranks=0-7,12 (of the timeline), size=7x3.5, font=serif, font_size=9",
+        metavar="CONDITION",
+        help="draw results with e.g. ranks<=64 or machine=gige,shmem; of a study, any of its variables; repeatable",
     )
+    add_view_option(parser, parts=True)
 
 
 def draw(args: Namespace) -> int:
@@ -75,7 +78,7 @@ def draw(args: Namespace) -> int:
         )
     view = picture_view(args)
     _check_outputs(args, asked)
-    saved = _Saved(args.saved)
+    saved = _Saved(args.saved, _conditions(args.only))
     with writing():
         for name in asked:
             if name in _SCALED:
@@ -95,7 +98,7 @@ def _check_outputs(args: Namespace, asked: list[str]) -> None:
         target = getattr(args, name)
         is_picture = name not in ("trace", "report") and target != "-"
         if is_picture and not (name in _TABLES and target.endswith(".csv")):
-            from xsim_py.report.timeline import check_picture
+            from xsim_py.report.style import check_picture
 
             check_picture(target)
     check_report(args.report)
@@ -111,11 +114,16 @@ def _inputs(saved: list[str]) -> list[InputFile]:
 class _Saved:
     """The results behind the names on the command line."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], only: list[Condition]) -> None:
         self.results: list[tuple[str, Result]] = []
         self._studies: list[tuple[str, dict[str, Any]]] = []
+        self._only = only
         for name in names:
             self._read(Path(name))
+        found = [each for each in self.results if _holds(only, _columns_of(each[1]))]
+        if self.results and not found:
+            raise ConfigError(f"--only: no result fulfils {' and '.join(each.text for each in only)}")
+        self.results = found
 
     def _read(self, path: Path) -> None:
         from xsim_py.report import Result
@@ -149,7 +157,7 @@ class _Saved:
         """Return virtual times over numbers of ranks: of each machine and program, or combination of a study."""
         from xsim_py.report.page.comparison_pages import time_lines
 
-        lines = [line for _, whole in self._studies for line in _study_lines(whole)]
+        lines = [line for _, whole in self._studies for line in _study_lines(whole, self._only)]
         if self.results:
             lines += time_lines(self._comparison())
         if not any(len(line.x) > 1 for line in lines):
@@ -190,7 +198,30 @@ def _study(path: Path) -> dict[str, Any]:
     return whole
 
 
-def _study_lines(whole: dict[str, Any]) -> list[Series]:
+def _conditions(texts: list[str]) -> list[Condition]:
+    from xsim_py.study.condition import Condition
+
+    try:
+        return [Condition(text) for text in texts]
+    except ValueError as error:
+        raise ConfigError(f"--only {error}") from None
+
+
+def _holds(only: list[Condition], row: Mapping[str, Any]) -> bool:
+    """Return True if a row fulfils all conditions; a column that it lacks is bad input."""
+    try:
+        for condition in only:
+            condition.check(row)
+    except ValueError as error:
+        raise ConfigError(f"--only {error}") from None
+    return all(condition.holds(row) for condition in only)
+
+
+def _columns_of(result: Result) -> dict[str, Any]:
+    return {"ranks": result.ranks, "machine": result.machine.partition(":")[0], "program": result.program}
+
+
+def _study_lines(whole: dict[str, Any], only: list[Condition]) -> list[Series]:
     """Return the mean virtual times of each combination but for the ranks, from the table of means."""
     from xsim_py.report import Table
     from xsim_py.report.chart import Series
@@ -198,10 +229,11 @@ def _study_lines(whole: dict[str, Any]) -> list[Series]:
     table = Table.from_dict("summary", whole["tables"]["summary"])
     if "ranks" not in table or "virtual_time_s" not in table:
         raise ConfigError(f"study {whole.get('study', '')}: it has no virtual times over numbers of ranks")
-    names = list(table)
-    keys = [name for name in names[: names.index("runs")] if name != "ranks" and len(set(map(str, table[name]))) > 1]
+    names = list(table)[: list(table).index("runs")]
+    chosen = [row for row in range(len(table)) if _holds(only, {name: table[name][row] for name in names})]
+    keys = [name for name in names if name != "ranks" and len({str(table[name][row]) for row in chosen}) > 1]
     lines: dict[str, list[tuple[int, float, float]]] = {}
-    for row in range(len(table)):
+    for row in chosen:
         if table["virtual_time_s"][row] is not None:
             label = ", ".join(str(table[name][row]) for name in keys)
             error = table["virtual_time_s_stderr"][row] or 0.0
@@ -234,7 +266,7 @@ def _draw_one(result: Result, name: str, target: str, view: PictureView | None) 
     if name == "timeline" and target == "-":
         print(result.timeline_text(width=get_terminal_size((100, 24)).columns, view=view))
     elif name == "timeline":
-        result.timeline(target, view=view)
+        result.draw_timeline(target, view=view)
     elif name == "waits" and target == "-":
         print(result.tables["waits"].to_text(max_rows=None))
     elif name == "waits":

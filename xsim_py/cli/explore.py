@@ -12,6 +12,7 @@ from xsim_py import __version__
 from xsim_py.cli.options import PROGRAM_USAGE, add_simulation_options, positive, reader, simulation_arguments
 from xsim_py.cli.output_files import check_outputs, not_dash, simulation_inputs, write_text
 from xsim_py.cli.progress import ProgressLine
+from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.schedules import inline, text_of
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def _add_failures(ways: Any) -> list[Action]:
         ),
         add("--budget", type=positive, metavar="N", help="so many cases of each number of deaths, drawn by --seed"),
         add("--picture", metavar="FILE", help="draw ranks against calls, coloured (.png, .svg, .pdf)"),
+        add_view_option(parser),
         add("--resume", metavar="FILE", help="keep in FILE what is done, and go on from what it holds"),
     ]
 
@@ -199,6 +201,7 @@ def _values(text: str) -> tuple[str, list[str]]:
 def explore_failures(args: Namespace) -> int:
     """Explore failures, print and write what was asked for, and return the exit status."""
     _check_outputs(args, "picture")
+    look = picture_look(args)
     from xsim_py.explore import failures
     from xsim_py.explore.journal import ExplorationJournal
 
@@ -222,7 +225,7 @@ def explore_failures(args: Namespace) -> int:
             advice = "--resume FILE keeps what is done" if args.resume is None else "the same command goes on from here"
             raise KeyboardInterrupt(f"({advice})") from None
     if args.picture is not None:
-        space.picture(args.picture)
+        space.draw(args.picture, look=look)
     if args.json is not None:
         write_text(args.json, json.dumps(space.to_dict(), indent=2) + "\n")
     if args.json != "-":
@@ -475,15 +478,15 @@ def _check_outputs(args: Namespace, *pictures: str) -> None:
     """Find out now, and not after all runs, that the results have nowhere to go."""
     for name in pictures:
         if getattr(args, name) is not None:
-            from xsim_py.report.timeline import check_picture
+            from xsim_py.report.style import check_picture
 
             check_picture(getattr(args, name))
     check_outputs(not_dash(args, "json", *pictures), inputs=lambda: simulation_inputs(args, [args.machine]))
 
 
 _OWN: Final = (
-    "-j", "--jobs", "--json", "--deaths", "--accept", "--budget", "--picture", "--resume", "--failures", "--out",
-    "--runs", "--latency", "--bandwidth", "--nodes", "--sigma", "--with", "--same"
+    "-j", "--jobs", "--json", "--deaths", "--accept", "--budget", "--picture", "--view", "--resume", "--failures",
+    "--out", "--runs", "--latency", "--bandwidth", "--nodes", "--sigma", "--with", "--same"
 )  # fmt: skip
 _RANKS: Final = ("-n", "-np", "--ranks")
 _OWN_FLAGS: Final = ("--here", "--quiet")

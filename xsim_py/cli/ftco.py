@@ -14,6 +14,7 @@ from xsim_py.cli.options import positive, seed, time_ps
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, not_dash, write_text
 from xsim_py.cli.progress import ProgressLine
+from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.errors import ConfigError
 from xsim_py.units import PS_PER_S
 
@@ -77,6 +78,7 @@ def add_ftco_parser(commands: Any) -> None:
         help="show one run (the first of the seed) step by step: who sends what to whom, and who takes it; with a FILE"
         " (.png, .svg, .pdf) as a picture",
     )
+    add_view_option(parser)
     add(
         "--kill",
         action="append",
@@ -280,7 +282,7 @@ def _trace(made: Sequence[Configuration], args: Namespace) -> int:
         print(flow.text(width=get_terminal_size((100, 24)).columns))
     else:
         with writing():
-            flow.draw(args.trace)
+            flow.draw(args.trace, look=picture_look(args))
     if not args.quiet:
         ended = "it never ends" if outcome.hung else f"latency {outcome.latency_steps:,} steps"
         kinds = f"DATA {outcome.data:,}, KEEPALIVE {outcome.keepalives:,}, ACK {outcome.acks:,}"
@@ -305,9 +307,10 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
             problems.append(f"--trace shows one run, and these are {len(made):,} configurations")
         if args.trace != "-":
             from xsim_py.report.messageflow import MOST_NODES_DRAWN
-            from xsim_py.report.timeline import check_picture
+            from xsim_py.report.style import check_picture
 
             check_picture(args.trace)
+            picture_look(args)
             if made[0].nodes > MOST_NODES_DRAWN:
                 nodes = f"a picture of {made[0].nodes:,} nodes shows nothing"
                 problems.append(f"--trace: {nodes}; {MOST_NODES_DRAWN} at most")

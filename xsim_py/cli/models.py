@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.cli.options import assignment, positive
+from xsim_py.cli.views import add_view_option, picture_look
 from xsim_py.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def add_models_parser(commands: Any) -> None:
     draw.add_argument("-n", "--ranks", type=positive, default=1, metavar="N", help="with room for that many ranks")
     draw.add_argument("--loads", metavar="CSV", help="colour links by their load: columns link, bytes")
     draw.add_argument("-o", "--out", metavar="PICTURE", help="its name (default: that of the machine, with .png)")
+    add_view_option(draw)
     draw.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
     schema = actions.add_parser("schema", help="print the JSON Schema of machine descriptions, for editors")
     schema.add_argument("--markdown", action="store_true", help="print a table for people instead")
@@ -200,15 +202,16 @@ def _draw(args: Namespace) -> None:
     from xsim_py.config import load_machine
     from xsim_py.machine import Machine
     from xsim_py.report.machine_picture import draw_machine, read_loads
-    from xsim_py.report.timeline import check_picture
+    from xsim_py.report.style import check_picture
 
     spec = load_machine(args.file, overrides=dict(args.set or ()))
     target = args.out or f"{spec.name}.png"
     check_picture(target)
+    look = picture_look(args)
     check_outputs({"--out": target})
     topology = Machine(spec, ranks=args.ranks).topology
     loads = None if args.loads is None else read_loads(Path(args.loads))
-    draw_machine(machine_picture(topology, title=f"{spec.name}: {topology}", loads=loads), target)
+    draw_machine(machine_picture(topology, title=f"{spec.name}: {topology}", loads=loads), target, look=look)
     print(f"xsim: wrote {target}", file=sys.stderr)
 
 

@@ -28,6 +28,7 @@ from xsim_py.cli.options import (
 from xsim_py.cli.output_errors import Patient, writing
 from xsim_py.cli.output_files import check_outputs, listed, not_dash, simulation_inputs
 from xsim_py.cli.progress import ProgressLine
+from xsim_py.cli.views import add_view_option, picture_view
 from xsim_py.errors import ConfigError, visible
 from xsim_py.units import format_time, parse_exact_seconds, spans
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from xsim_py.report import Result
     from xsim_py.report.style import Look
-    from xsim_py.report.view import PictureView
 
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
@@ -125,14 +125,7 @@ def _add_outputs(parser: ArgumentParser) -> list[Action]:
             metavar="FILE",
             help="write how many bytes each link has carried, as a CSV file; xsim models draw --loads draws it",
         ),
-        add(
-            "--view",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="what pictures show and how they look: time=1ms:2ms and ranks=0-7,12 (of the timeline), size=7x3.5"
-            " (inches), font=serif, font_size=9 (points); may be repeated",
-        ),
+        add_view_option(parser, parts=True),
         add_report_option(parser, of="the run"),
     ]
 
@@ -253,7 +246,7 @@ class _Reporter:
         undrawn: dict[str, str] = {}
         if self._args.timeline not in (None, "-"):
             with _later("--timeline", undrawn):
-                result.timeline(self._args.timeline, view=self._view)
+                result.draw_timeline(self._args.timeline, view=self._view)
         if self._args.pairs is not None:
             with _later("--pairs", undrawn):
                 result.draw_pairs(self._args.pairs, look=self._look())
@@ -359,22 +352,6 @@ def _recorded(args: Namespace) -> str | None:
     return asked.removeprefix(parameters.RECORD) if asked.startswith(parameters.RECORD) else None
 
 
-def picture_view(args: Namespace) -> PictureView | None:
-    """Return what pictures are to show, where anything is said of it."""
-    if not args.view:
-        return None
-    from xsim_py.report.view import PictureView
-
-    try:
-        view = PictureView.of(args.view)
-    except ConfigError as error:
-        raise ConfigError(f"--view {error}") from error
-    if view.look.font is not None:
-        with view.look.applied():  # now, and not after an hour's run
-            pass
-    return view
-
-
 def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's run, that the results have nowhere to go."""
     dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
@@ -384,7 +361,7 @@ def _check_outputs(args: Namespace) -> None:
     if args.waits is not None and not args.waits.lower().endswith(".csv"):
         drawn["waits"] = args.waits
     if any(name not in (None, "-") for name in drawn.values()):
-        from xsim_py.report.timeline import check_picture
+        from xsim_py.report.style import check_picture
 
         for option, name in drawn.items():
             if name not in (None, "-"):

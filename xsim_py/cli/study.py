@@ -12,10 +12,12 @@ from xsim_py.cli.options import add_report_option, add_set_option, check_report,
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, listed
 from xsim_py.cli.progress import ProgressLine
+from xsim_py.cli.views import add_view_option, picture_look
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from xsim_py.report.style import Look
     from xsim_py.study import StudyResults, StudySpec
 
 _NOTES = """\
@@ -54,6 +56,7 @@ def add_study_parser(commands: Any) -> None:
     add_set_option(parser, of="every machine", such_as=every)
     add("--out", metavar="DIR", help="the folder for the results (default: the study's name and -results)")
     add("--fresh", action="store_true", help="forget the results that are there, and start over")
+    add_view_option(parser)
     add_report_option(parser, of="the study")
     add("--list", action="store_true", help="list the runs, and which of them are done; run nothing")
     add("--quiet", action="store_true", help="print nothing but the table, and what went wrong")
@@ -76,8 +79,9 @@ def study(args: Namespace) -> int:
 
     spec = load_study(args.file)
     check_report(args.report)
+    look = picture_look(args)
     check_outputs({"report": args.report}, inputs=lambda: [InputFile("the study", spec.places[""].name)])
-    return _list_runs(spec, args) if args.list else _run(spec, args)
+    return _list_runs(spec, args) if args.list else _run(spec, args, look)
 
 
 def _list_presets() -> None:
@@ -104,7 +108,7 @@ def _list_runs(spec: StudySpec, args: Namespace) -> int:
     return 0
 
 
-def _run(spec: StudySpec, args: Namespace) -> int:
+def _run(spec: StudySpec, args: Namespace, look: Look | None) -> int:
     """Run what is missing, print the table, and say where everything is."""
     from xsim_py.study import run_study
     from xsim_py.study.conduct import StudyInterrupted, results_folder
@@ -131,6 +135,7 @@ def _run(spec: StudySpec, args: Namespace) -> int:
                 overrides=dict(args.overrides),
                 fresh=args.fresh,
                 progress=progress,
+                look=look,
             )
     except StudyInterrupted as interrupt:
         planned, missing = len(interrupt.results.planned), interrupt.results.missing

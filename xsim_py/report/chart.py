@@ -1,7 +1,8 @@
-"""Lines with error bars: the one kind of picture that studies draw.
+"""Lines with error bars: the one kind of figure that studies draw.
 
-The first thing that tells lines apart is their colour, the second their dashes and their markers; so that with and
-without a failure, say, are two strokes of one colour. Where colour is all that differs, each has a marker of its own.
+The first thing that tells lines apart is their colour, the second their markers; so that with and without a failure,
+say, are two markers of one colour. If colour is all that differs, each line has its own marker. The dashes depend on
+both, so that lines with one marker differ in a greyscale print, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.report.ruler import PLAIN
-from xsim_py.report.style import DASHES, INK, LINE_COLOURS, MARKERS, Look, add_legend, save, spaced, tidy
+from xsim_py.report.style import DASHES, INK, LINE_COLOURS, MARKERS, Look, add_legend, drawn, spaced, tidy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from xsim_py.report.ruler import Ruler
 
 _MOST_MARKED = 18  # values of an axis that have ticks of their own
-_MOST_LETTERS = 75  # of names beside each other along the x axis
-_HOLLOW: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.2}
+_PANEL = 15  # the least width of a panel, in font sizes
+_PANEL_HEIGHT = 1.8  # inches of a panel, with text of 10 points
+_REFERENCE = "#777777"
+_HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 1.2}
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Series:
     """One line: its points from left to right, its name, and what it shares with others.
 
     ``colour`` and ``dashes`` are numbers: lines with equal ones look alike in that respect. With ``points`` only its
-    points are drawn, large and hollow, around those of the line with the same colour that they are to be compared with.
+    points are drawn, large and hollow, around those of the line with the same colour to compare them with. A
+    ``reference``, such as ideal speed-up, is a thin grey line without markers. ``panel`` names the part of the figure.
     """
 
     label: str
@@ -42,6 +46,8 @@ class Series:
     colour: int
     dashes: int
     points: bool = False
+    reference: bool = False
+    panel: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,29 +68,52 @@ class Chart:
     legend: str = ""
     """The text over the names of the lines."""
 
-    def draw(self, path: str | Path, *, look: Look | None = None) -> None:
-        """Write the picture, in a size and a font if they are given; the ending of the name says in which format."""
-        look = look or Look()
-        with look.applied():
-            self._compose(look.figure(7.2, 4.6), path)
+    def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
+        """Return the figure, and write it if there is a target; the ending of the name is the format."""
+        panels, look = len(self.panels()), look or Look()
+        width = look.inches or 7.2
+        height = 4.6 if panels == 1 else _PANEL_HEIGHT * look.scale * -(-panels // _across(panels, width, look)) + 1
+        return drawn(self._compose, target, look, width if panels > 1 else 7.2, height)
 
-    def _compose(self, figure: Figure, path: str | Path) -> None:
-        """Draw everything into an empty picture, and write it."""
-        axes = figure.subplots()
-        for line in self.lines:
-            self._draw_line(axes, line)
+    def panels(self) -> list[tuple[str, list[Series]]]:
+        """Return the names of the panels, and their lines."""
+        names = dict.fromkeys(line.panel for line in self.lines)
+        return [(name, [line for line in self.lines if line.panel == name]) for name in names] or [("", [])]
+
+    def _compose(self, figure: Figure, look: Look) -> None:
+        """Draw everything into an empty figure."""
+        panels = self.panels()
+        for axes, (name, lines) in zip(_grid(figure, len(panels), look), panels, strict=True):
+            for line in lines:
+                self._draw_line(axes, line)
+            self._set_scales(axes)
+            tidy(axes, grid="both")
+            if len(panels) > 1:
+                axes.set_title(name, color=INK)
+                axes.tick_params(colors=INK)
+        if len(panels) == 1:
+            look.describe(
+                figure.axes[0], title=self.title, x=self.x_label, y=self.y_label, loc="center", fontweight="bold"
+            )
+        else:
+            look.entitle(figure.suptitle, self.title, fontweight="bold")
+            across = _across(len(panels), figure.get_size_inches()[0], look)
+            for axes in figure.axes[-across:]:
+                axes.set_xlabel(look.labels[0] or self.x_label, color=INK)
+            for axes in figure.axes[::across]:
+                axes.set_ylabel(look.labels[1] or self.y_label, color=INK)
+        add_legend(figure, self._keys(figure.axes, look), look, title=self.legend)
+
+    def _set_scales(self, axes: Axes) -> None:
         places = self._places()
         if self._named():
-            _name_places(axes, [str(place) for place in places])
+            from xsim_py.report.figure import Names
+
+            axes.set_xticks(range(len(places)))
+            axes.xaxis.set_major_formatter(Names([str(place) for place in places]))
         else:
             _set_scale(axes, axes.xaxis, self.x_scale, places, self.ruler)
         _set_scale(axes, axes.yaxis, self.y_scale, [y for line in self.lines for y in line.y], PLAIN)
-        axes.set_xlabel(self.x_label, color=INK)
-        axes.set_ylabel(self.y_label, color=INK)
-        axes.set_title(self.title, color=INK, fontsize=12, fontweight="bold")
-        tidy(axes, grid="both")
-        add_legend(figure, self._keys(axes), title=self.legend)
-        save(figure, path)
 
     def without_place(self) -> int:
         """Return how many points are left out, because a logarithmic axis begins above them."""
@@ -97,25 +126,31 @@ class Chart:
         pairs = enumerate(zip(line.x, line.y, strict=True))
         return [index for index, (x, y) in pairs if (not x_above or x > 0) and (not y_above or y > 0)]
 
-    def _keys(self, axes: Axes) -> list[Any]:
-        """Return what the legend explains: each line, and once what hollow points are."""
+    def _keys(self, panels: Sequence[Axes], look: Look) -> list[Any]:
+        """Return the entries of the legend: each line once, and what hollow points are."""
         from matplotlib.lines import Line2D
 
-        lines, _ = axes.get_legend_handles_labels()
+        found = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+        handles: dict[str, Any] = {str(label): handle for handle, label in found}
+        lines = {line.label: handles[line.label] for line in self.lines if line.label in handles}
         names = dict.fromkeys(line.label for line in self.lines if line.points)
-        look = {"color": INK, "marker": "o", "linestyle": "none", **_HOLLOW}
-        return [*lines, *(Line2D([], [], label=name, **look) for name in names)]
+        style = {"color": INK, "marker": "o", "linestyle": "none", "markersize": 11 * look.scale, **_HOLLOW}
+        return [*lines.values(), *(Line2D([], [], label=name, **style) for name in names)]
 
     def _draw_line(self, axes: Axes, line: Series) -> None:
-        stroke = line.dashes if any(other.dashes for other in self.lines) else line.colour
-        marker = MARKERS[stroke % len(MARKERS)]
+        from matplotlib import rcParams
+
+        size = rcParams["lines.markersize"]
+        marker = MARKERS[stroke(line, self.lines) % len(MARKERS)]
         colour = LINE_COLOURS[line.colour % len(LINE_COLOURS)]
-        dashes = line.dashes + line.colour // len(LINE_COLOURS)
         shown, places = self._points(line), self._places()
         x = [places.index(line.x[index]) if self._named() else line.x[index] for index in shown]
         y = [line.y[index] for index in shown]
+        if line.reference:
+            axes.plot(x, y, color=_REFERENCE, linestyle=":", label=line.label, zorder=1)
+            return
         if line.points:
-            axes.plot(x, y, color=colour, marker=marker, linestyle="none", **_HOLLOW)
+            axes.plot(x, y, color=colour, marker=marker, linestyle="none", markersize=2 * size, **_HOLLOW)
             return
         axes.errorbar(
             x,
@@ -124,11 +159,10 @@ class Chart:
             label=line.label,
             color=colour,
             marker=marker,
-            markersize=5.5 + 2 * min(line.dashes, 3),  # so that equal points lie around each other
+            markersize=size * (1 + 0.36 * min(line.dashes, 3)),  # so that equal points lie around each other
             markerfacecolor=colour if line.dashes == 0 else "none",
-            linestyle=DASHES[dashes % len(DASHES)],
-            linewidth=1.6,
-            capsize=3,
+            linestyle=DASHES[dash(line) % len(DASHES)],
+            capsize=size / 2,
         )
 
     def _named(self) -> bool:
@@ -140,11 +174,33 @@ class Chart:
         return found if self._named() else sorted(found)
 
 
-def _name_places(axes: Axes, names: Sequence[str]) -> None:
-    """Write names along the x axis, slanting where they would run into each other."""
-    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-    crowded = max(map(len, names)) * len(names) > _MOST_LETTERS
-    axes.set_xticks(range(len(names)), names, **(slant if crowded else {}))
+def stroke(line: Series, lines: Sequence[Series]) -> int:
+    """Return the number of a line's marker."""
+    return line.dashes if any(other.dashes for other in lines if not other.reference) else line.colour
+
+
+def dash(line: Series) -> int:
+    """Return the number of a line's dashes; lines with the same marker, or the same colour, have different ones."""
+    return line.dashes + line.colour + line.colour // len(LINE_COLOURS)
+
+
+def _across(panels: int, width: float, look: Look) -> int:
+    """Return how many panels stand next to each other."""
+    most = max(int(width / (_PANEL * look.points / 72)), 1)
+    return -(-panels // -(-panels // most))
+
+
+def _grid(figure: Figure, panels: int, look: Look) -> list[Axes]:
+    """Return as many axes as there are panels, with common scales; labels are at the left and below only."""
+    across = _across(panels, figure.get_size_inches()[0], look)
+    down = -(-panels // across)
+    grid: Any = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    every = [axes for row in grid for axes in row]
+    for axes in every[panels:]:
+        axes.remove()
+    for axes in every[max(panels - across, 0) : panels]:
+        axes.tick_params(labelbottom=True)
+    return every[:panels]
 
 
 def _set_scale(axes: Axes, axis: Axis, scale: str, values: Sequence[float], ruler: Ruler) -> None:

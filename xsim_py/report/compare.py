@@ -10,7 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import INK, LINE_COLOURS, MARKERS, add_legend, new_figure, save, spaced, tidy, time_scale
+from xsim_py.report.style import (
+    DASHES,
+    INK,
+    LINE_COLOURS,
+    MARKERS,
+    Look,
+    add_legend,
+    drawn,
+    spaced,
+    tidy,
+    time_scale,
+)
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, format_time
 
@@ -19,9 +30,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from xsim_py.report.result import Result
 
+_SIDE_BY_SIDE = 6.0  # inches that two panels need
 _UNITS = {"bytes": "B", "cpu_s": "s"}
 
 
@@ -103,39 +116,45 @@ class Comparison:
         check_page(target)
         write_comparison_page(self, target, command=command)
 
-    def to_png(self, path: str | Path) -> None:
-        """Draw the comparison.
+    def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
+        """Return the figure, and write it if there is a target.
 
         Raises
         ------
         ConfigError
-            When matplotlib is not installed.
+            When the name does not end with the format of a figure, or matplotlib is not installed.
         """
+        narrow = look is not None and look.inches is not None and look.inches < _SIDE_BY_SIDE
         panels = 1 if len(self.sizes) == 1 else 2
-        figure = new_figure(5.6 * panels, 4.2)
-        axes = figure.subplots(1, panels, squeeze=False)[0]
-        self._draw_bars(axes[0])
-        if panels == 2:
-            self._draw_lines(axes[1])
-            add_legend(figure, axes[1].get_legend_handles_labels()[0])
-        figure.suptitle(self.title, color=INK, fontsize=12, fontweight="bold")
-        save(figure, path)
+        return drawn(self._compose, target, look, 5.6 * (1 if narrow else panels), 4.2 * (panels if narrow else 1))
 
-    def _draw_bars(self, axes: Axes) -> None:
+    def _compose(self, figure: Figure, look: Look) -> None:
+        panels = 1 if len(self.sizes) == 1 else 2
+        stacked = panels == 2 and figure.get_size_inches()[0] < _SIDE_BY_SIDE
+        axes = figure.subplots(*((panels, 1) if stacked else (1, panels)), squeeze=False).ravel()
+        self._draw_bars(axes[0], look)
+        if panels == 2:
+            self._draw_lines(axes[1], look)
+            add_legend(figure, axes[1].get_legend_handles_labels()[0], look)
+        look.entitle(figure.suptitle, self.title, fontweight="bold")
+
+    def _draw_bars(self, axes: Axes, look: Look) -> None:
         """Draw the virtual times with the largest number of ranks, each figure beside its bar."""
         ranks = self.sizes[-1]
         machines = [machine for machine in self.machines if self._has(machine, ranks)]
         times_s = [self.results[machine, ranks].virtual_time_s for machine in machines]
         scale, unit = time_scale(max(times_s))
         bars = axes.barh(machines, [time_s * scale for time_s in times_s], color=self._colours(machines), height=0.6)
-        axes.bar_label(bars, [_label(time_s, min(times_s)) for time_s in times_s], padding=4, color=INK, fontsize=9)
+        axes.bar_label(
+            bars, [_label(time_s, min(times_s)) for time_s in times_s], padding=4, color=INK, fontsize=look.small
+        )
         axes.invert_yaxis()
         axes.margins(x=0.3)
-        axes.set_xlabel(f"virtual time [{unit}]", color=INK)
-        axes.set_title(f"{ranks:,} ranks", color=INK, fontsize=11)
+        axes.set_xlabel(look.labels[1] or f"virtual time [{unit}]", color=INK)
+        axes.set_title(f"{ranks:,} ranks", color=INK)
         tidy(axes, grid="x")
 
-    def _draw_lines(self, axes: Axes) -> None:
+    def _draw_lines(self, axes: Axes, look: Look) -> None:
         """Draw virtual time over the number of ranks."""
         from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
@@ -143,8 +162,9 @@ class Comparison:
         for machine, colour in zip(self.machines, self._colours(self.machines), strict=True):
             sizes = [ranks for ranks in self.sizes if self._has(machine, ranks)]
             times = [self.results[machine, ranks].virtual_time_s * scale for ranks in sizes]
-            marker = MARKERS[self.machines.index(machine) % len(MARKERS)]
-            axes.plot(sizes, times, color=colour, marker=marker, markersize=6, linewidth=1.8, label=machine)
+            number = self.machines.index(machine)
+            marker, dashes = MARKERS[number % len(MARKERS)], DASHES[number % len(DASHES)]
+            axes.plot(sizes, times, color=colour, linestyle=dashes, marker=marker, label=machine)
         axes.set_xscale("log", base=2)
         axes.set_xticks(spaced(self.sizes), [f"{ranks:,}" for ranks in spaced(self.sizes)])
         axes.xaxis.set_minor_locator(NullLocator())
@@ -153,9 +173,9 @@ class Comparison:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             axes.yaxis.set_minor_locator(NullLocator())
-        axes.set_xlabel("ranks", color=INK)
-        axes.set_ylabel(f"virtual time [{unit}]", color=INK)
-        axes.set_title("over the number of ranks", color=INK, fontsize=11)
+        axes.set_xlabel(look.labels[0] or "ranks", color=INK)
+        axes.set_ylabel(look.labels[1] or f"virtual time [{unit}]", color=INK)
+        axes.set_title("over the number of ranks", color=INK)
         tidy(axes, grid="both")
 
     def _colours(self, machines: Sequence[str]) -> list[str]:

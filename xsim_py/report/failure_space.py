@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from xsim_py.report.style import INK, new_figure, save
+from xsim_py.report.style import Look, add_legend, drawn
 from xsim_py.report.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 CLASSES: Final = ("survived", "wrong result", "aborted", "stalled")
 _MARKS: Final = dict(zip(CLASSES, ".WAS", strict=True))
-_COLOURS: Final = dict(zip(CLASSES, ("#009E73", "#E69F00", "#56B4E9", "#D55E00"), strict=True))
+_COLOURS: Final = dict(zip(CLASSES, ("#B5DFCB", "#D55E00", "#56B4E9", "#3B0F54"), strict=True))  # as greys, too
 _MOMENTS: Final = ("before", "in", "after")
 _MOST_SHOWN: Final = 60
 _MOST_NAMED: Final = 40
 _MOST_TICKS: Final = 16
-_ONE_ROW: Final = 12  # so many calls make a picture wide enough for a legend in one row
 
 
 class Place(NamedTuple):
@@ -151,8 +152,8 @@ class FailureSpace:
         legend = ", ".join(f"{mark} {name}" for name, mark in _MARKS.items())
         return "\n".join([*lines, f"before, in and after each call: {legend}"])
 
-    def picture(self, target: str | Path) -> None:
-        """Draw ranks against calls, coloured by class.
+    def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
+        """Return a figure of ranks against calls, coloured by class, and write it if there is a target.
 
         Raises
         ------
@@ -161,29 +162,34 @@ class FailureSpace:
         """
         rows = self.grid()
         most = max(map(len, rows), default=1) or 1
-        figure = new_figure(min(14.0, 2.5 + 0.22 * most), min(12.0, 1.8 + 0.26 * len(rows)))
+        return drawn(
+            self._compose, target, look, min(14.0, 2.5 + 0.22 * most), min(12.0, 1.8 + 0.26 * len(rows)), rows=True
+        )
+
+    def _compose(self, figure: Figure, look: Look) -> None:
+        rows = self.grid()
         axes = figure.subplots()
         for name in CLASSES:
-            spots = list(_spots(rows, name))
             axes.broken_barh([], (0, 1), facecolors=_COLOURS[name], label=f"{name} ({self.counts()[name]:,})")
-            for rank, left in spots:
+            for rank, left in _spots(rows, name):
                 axes.broken_barh([(left, 1 / 3)], (rank - 0.45, 0.9), facecolors=_COLOURS[name], linewidth=0)
-        self._describe(axes, rows, most)
-        figure.legend(loc="outside lower center", ncols=4 if most > _ONE_ROW else 2, frameon=False, fontsize=8)
-        save(figure, target)
+        self._describe(axes, rows, look)
+        add_legend(figure, axes.get_legend_handles_labels()[0], replace(look, legend=look.legend or "below"), long=1.5)
 
-    def _describe(self, axes: Axes, rows: Sequence[Sequence[dict[str, str]]], most: int) -> None:
+    def _describe(self, axes: Axes, rows: Sequence[Sequence[dict[str, str]]], look: Look) -> None:
+        most = max(map(len, rows), default=1) or 1
         axes.set_xlim(0, most)
         axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel("MPI call of the rank: before, in, after", color=INK)
-        axes.set_ylabel("rank that dies", color=INK)
+        look.describe(axes, x="MPI call of the rank: before, in, after", y="rank that dies")
         axes.set_yticks(range(0, len(rows), 1 + len(rows) // _MOST_TICKS))
         axes.set_xticks(range(most + 1), minor=True)
         axes.grid(axis="x", which="minor", color="white", linewidth=0.8)
         longest = max(range(len(rows)), key=lambda rank: len(rows[rank]), default=0)
         names = [place.name for place in self.calls if place.rank == longest]
         if len(names) <= _MOST_NAMED:
-            axes.set_xticks([number + 0.5 for number in range(len(names))], names, rotation=90, fontsize=7)
+            axes.set_xticks(
+                [number + 0.5 for number in range(len(names))], names, rotation=90, fontsize=0.8 * look.points
+            )
 
 
 def _spots(rows: Sequence[Sequence[dict[str, str]]], outcome: str) -> Iterator[tuple[int, float]]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.report.style import COLOURS, INK, new_figure, save, tidy
+from xsim_py.report.style import COLOURS, INK, Look, add_legend, drawn, tidy
 from xsim_py.units import format_size
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NO_BYTES_AT = 0.25  # a logarithmic axis has no place for 0
+_NARROWEST = 3.0  # inches, for one layer
 _DEGREES = 4  # powers of two from one tick to the next: 16
 
 
@@ -42,49 +44,79 @@ class FittedTimes:
     threshold_bytes: int | None
 
 
-def draw_fitted_times(layers: Sequence[FittedTimes], target: str | Path) -> None:
-    """Draw times and errors of each layer into a file, whose suffix says the format.
+def draw_fitted_times(
+    layers: Sequence[FittedTimes], target: str | Path | None = None, *, look: Look | None = None
+) -> Figure:
+    """Draw times and errors of each layer, into a file if there is a target.
 
     Raises
     ------
     ConfigError
         When matplotlib is not installed.
     """
-    figure = new_figure(6.4 * len(layers), 6.0)
-    grid: Any = figure.subplots(2, len(layers), squeeze=False, sharex="col", height_ratios=(3, 1))
-    for column, layer in enumerate(layers):
-        _draw_times(grid[0][column], layer)
-        _draw_errors(grid[1][column], layer)
-    save(figure, target)
+    across = _across(len(layers), look.inches if look else None)
+    down = -(-len(layers) // across)
+    return drawn(
+        lambda figure, look: _compose(layers, figure, look),
+        target,
+        look,
+        6.4 * across,
+        6.0 * (1 if down == 1 else 0.8 * down),
+    )
 
 
-def _draw_times(axes: Axes, layer: FittedTimes) -> None:
-    from matplotlib.ticker import FuncFormatter
+def _across(layers: int, width: float | None) -> int:
+    """Return how many layers stand next to each other."""
+    return layers if width is None else min(layers, max(int(width / _NARROWEST), 1))
 
-    axes.set_title(layer.title, fontsize=10, loc="left", color=INK)
+
+def _compose(layers: Sequence[FittedTimes], figure: Figure, look: Look) -> None:
+    across = _across(len(layers), look.inches)
+    down = -(-len(layers) // across)
+    grid: Any = figure.subplots(2 * down, across, squeeze=False, height_ratios=(3, 1) * down)
+    for number, layer in enumerate(layers):
+        above, below = (grid[2 * (number // across) + part][number % across] for part in (0, 1))
+        above.sharex(below)
+        above.tick_params(labelbottom=False)
+        _draw_times(above, layer, look)
+        _draw_errors(below, layer, look)
+    for number in range(len(layers), down * across):
+        for part in (0, 1):
+            grid[2 * (number // across) + part][number % across].remove()
+    handles = {
+        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    add_legend(figure, list(handles.values()), replace(look, legend=look.legend or "below"))
+
+
+def _draw_times(axes: Axes, layer: FittedTimes, look: Look) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axes.set_title(layer.title, loc="left", color=INK)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     micro = [1e6 * time for time in layer.measured_s]
-    axes.plot(_places(layer.sizes), micro, ".", color=COLOURS[0], markersize=4, label="measured")
+    axes.plot(_places(layer.sizes), micro, ".", color=COLOURS[0], markersize=4 * look.scale, label="measured")
     for index, (sizes, seconds) in enumerate(layer.line):
         label = "fitted" if index == 0 else None
-        axes.plot(_places(sizes), [1e6 * time for time in seconds], color=COLOURS[1], linewidth=1.5, label=label)
+        axes.plot(_places(sizes), [1e6 * time for time in seconds], color=COLOURS[1], label=label)
     _mark_threshold(axes, layer)
-    axes.set_ylabel("one way (us)")
-    axes.legend(frameon=False, fontsize=9)
+    axes.set_ylabel("one way [us]", color=INK)
     tidy(axes, grid="both")
 
 
-def _draw_errors(axes: Axes, layer: FittedTimes) -> None:
+def _draw_errors(axes: Axes, layer: FittedTimes, look: Look) -> None:
     errors = [100 * (fitted / measured - 1) for fitted, measured in zip(layer.fitted_s, layer.measured_s, strict=True)]
-    axes.plot(_places(layer.sizes), errors, ".", color=COLOURS[1], markersize=4)
+    axes.plot(_places(layer.sizes), errors, ".", color=COLOURS[1], markersize=4 * look.scale)
     axes.axhline(0, color=INK, linewidth=0.8)
     _mark_threshold(axes, layer)
-    axes.set_ylabel("error (%)")
-    axes.set_xlabel("message")
+    axes.set_ylabel("error [%]", color=INK)
+    axes.set_xlabel(look.labels[0] or "message", color=INK)
     places = [2**power for power in range(0, max(int(max(layer.sizes)), 1).bit_length(), _DEGREES)]
-    axes.set_xticks([_NO_BYTES_AT, *places], ["0 B", *map(format_size, places)], fontsize=8)
+    axes.set_xticks([_NO_BYTES_AT, *places])
+    axes.xaxis.set_major_formatter(lambda value, _: "0 B" if value < 1 else format_size(int(value)))
     axes.minorticks_off()
     tidy(axes, grid="both")
 

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py.errors import ConfigError, advice
 from xsim_py.input_files import MIB, read_input
-from xsim_py.report.style import COLOURS, INK, new_figure, save
+from xsim_py.report.pairs import number_bar
+from xsim_py.report.style import COLOURS, Look, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-_MOST_NAMES: Final = 150
+_MOST_NAMES: Final = 150  # in a figure of the usual area
+_USUAL_AREA: Final = 8.0 * 6.5
 _MOST_BYTES: Final = 64 * MIB
 
 
@@ -75,27 +78,30 @@ def read_loads(file: Path) -> dict[str, float]:
     return loads
 
 
-def draw_machine(machine: MachinePicture, target: str | Path) -> None:
-    """Draw a machine into a file, whose suffix says the format.
+def draw_machine(machine: MachinePicture, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
+    """Draw a machine, into a file if there is a target.
 
     Raises
     ------
     ConfigError
         When matplotlib is not installed.
     """
-    figure = new_figure(8.0, 6.5)
+    return drawn(lambda figure, look: _compose(machine, figure, look), target, look, 8.0, 6.5)
+
+
+def _compose(machine: MachinePicture, figure: Figure, look: Look) -> None:
     axes: Any = figure.subplots()
-    axes.set_title(machine.title, fontsize=10, loc="left", color=INK, wrap=True)
+    look.entitle(axes.set_title, machine.title, loc="left")
     _draw_links(axes, [(machine.places[a], machine.places[b]) for a, b in machine.links], machine.loads)
+    room = math.prod(figure.get_size_inches()) / _USUAL_AREA
     for is_node, marker, colour, size in ((True, "o", COLOURS[0], 18), (False, "s", COLOURS[1], 34)):
         at = [place for place, node in zip(machine.places, machine.nodes, strict=True) if node == is_node]
         if at:
-            axes.scatter(*zip(*at, strict=True), marker=marker, color=colour, s=size, zorder=3)
-    if len(machine.names) <= _MOST_NAMES:
+            axes.scatter(*zip(*at, strict=True), marker=marker, color=colour, s=size * math.sqrt(room), zorder=3)
+    if len(machine.names) <= _MOST_NAMES * room / look.scale**2:
         for name, place in zip(machine.names, machine.places, strict=True):
-            axes.annotate(name, place, (3, 3), textcoords="offset points", fontsize=6, zorder=4)
+            axes.annotate(name, place, (3, 3), textcoords="offset points", fontsize=max(0.6 * look.points, 6), zorder=4)
     axes.set_axis_off()
-    save(figure, target)
 
 
 def _draw_links(axes: Axes, lines: list[Any], loads: Sequence[float] | None) -> None:
@@ -109,7 +115,7 @@ def _draw_links(axes: Axes, lines: list[Any], loads: Sequence[float] | None) -> 
         return
     order = sorted(range(len(lines)), key=loads.__getitem__)
     most = max(loads, default=0.0) or 1.0
-    drawn = LineCollection(
+    lines_drawn = LineCollection(
         [lines[index] for index in order],
         array=[loads[index] for index in order],
         cmap="viridis_r",
@@ -117,7 +123,8 @@ def _draw_links(axes: Axes, lines: list[Any], loads: Sequence[float] | None) -> 
         linewidths=[0.5 + 2.5 * loads[index] / most for index in order],
         zorder=1,
     )
-    axes.add_collection(drawn)
+    axes.add_collection(lines_drawn)
     axes.autoscale_view()
     figure: Any = axes.figure
-    figure.colorbar(drawn, ax=axes, shrink=0.7, label="bytes on a link, one way")
+    bar = figure.colorbar(lines_drawn, ax=axes, shrink=0.7)
+    number_bar(bar, 0, most, "bytes", label="bytes on a link, one way")

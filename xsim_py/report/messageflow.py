@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xsim_py.report.style import COLOURS, INK, new_figure, save
-from xsim_py.report.timeline import check_picture
+from xsim_py.report.style import COLOURS, INK, Look, add_legend, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_NODES_DRAWN = 64
 """With more, lines and arrows cover each other."""
@@ -26,16 +26,16 @@ _DEAD = "#CC0000"
 _ACTION = 16  # characters of the column with the step
 
 
-class _Look(NamedTuple):
+class _Stroke(NamedTuple):
     colour: str
     dashes: Any
     width: float
 
 
-_LOOKS = {
-    "DATA": _Look(COLOURS[0], "-", 1.7),
-    "KEEPALIVE": _Look(COLOURS[1], (0, (4, 1.5)), 1.2),
-    "ACK": _Look(COLOURS[2], (0, (1, 1.2)), 1.2),
+_STROKES = {
+    "DATA": _Stroke(COLOURS[0], "-", 1.7),
+    "KEEPALIVE": _Stroke(COLOURS[1], (0, (4, 1.5)), 1.2),
+    "ACK": _Stroke(COLOURS[2], (0, (1, 1.2)), 1.2),
 }
 
 
@@ -102,36 +102,32 @@ class MessageFlow:
 
     # ----------------------------------------------------------------------------------------------- the picture
 
-    def draw(self, target: str | Path) -> None:
-        """Write the picture."""
-        check_picture(target)
+    def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
+        """Return the figure, and write it if there is a target."""
         height = min(max(0.075 * self.end + 1.6, 3.2), 11.0)
-        figure = new_figure(min(max(0.95 * self.nodes + 2.6, 5.0), 16.0), height)
+        return drawn(self._compose, target, look, min(max(0.95 * self.nodes + 2.6, 5.0), 16.0), height)
+
+    def _compose(self, figure: Figure, look: Look) -> None:
         axes = figure.subplots()
         for node in range(self.nodes):
-            self._draw_life(axes, node)
+            self._draw_life(axes, node, look.scale)
         for arrow in self.arrows:
-            self._draw_arrow(axes, arrow)
+            self._draw_arrow(axes, arrow, look.scale)
         for step, node, dead in self.learned:
-            axes.plot([node], [step], marker="D", color=_DEAD, markersize=4.5, zorder=4)
-            place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
-            axes.annotate(f"{dead} is dead", (node, step), color=_DEAD, fontsize=7.5, **place)  # type: ignore[arg-type]
+            axes.plot([node], [step], marker="D", color=_DEAD, markersize=4.5 * look.scale, zorder=4)
+            place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(f"{dead} is dead", (node, step), color=_DEAD, fontsize=7.5 * look.scale, **place)
         axes.set_ylim(self.end + 1.5, -1.5)
         axes.set_xlim(-0.6, self.nodes - 0.4)
         axes.set_xticks(range(self.nodes), [str(node) for node in range(self.nodes)])
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
-        axes.set_xlabel("node", color=INK)
-        axes.set_ylabel("step", color=INK)
-        axes.tick_params(colors=INK, length=0)
+        look.describe(axes, title=self.title, x="node", y="step")
+        axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        axes.set_title(self.title, color=INK, fontsize=11, loc="left")
-        axes.legend(
-            handles=self._keys(), loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=INK
-        )
-        save(figure, target)
+        add_legend(figure, self._keys(look.scale), look, least=1)
 
-    def _draw_life(self, axes: Axes, node: int) -> None:
+    def _draw_life(self, axes: Axes, node: int, size: float) -> None:
         """Draw a node's line: dotted before it begins, pale once it has nothing left to send, cut off by its death."""
         start, death = self.starts.get(node, 0), self.deaths.get(node)
         last = self.end if death is None else death
@@ -143,14 +139,14 @@ class MessageFlow:
             (done, last, _DONE, "-"),
         ):
             if until > first:
-                axes.plot([node, node], [first, until], color=colour, linestyle=dashes, linewidth=2.2, zorder=1)
+                axes.plot([node, node], [first, until], color=colour, linestyle=dashes, linewidth=2.2 * size, zorder=1)
         if death is not None:
-            axes.plot([node], [death], "X", color="black", markeredgecolor="white", markersize=10, zorder=5)
+            axes.plot([node], [death], "X", color="black", markeredgecolor="white", markersize=10 * size, zorder=5)
         elif node in self.finishes:
-            axes.plot([node], [self.finishes[node]], "o", color=_LIVE, markersize=5.5, zorder=3)
+            axes.plot([node], [self.finishes[node]], "o", color=_LIVE, markersize=5.5 * size, zorder=3)
 
-    def _draw_arrow(self, axes: Axes, arrow: Arrow) -> None:
-        look = _LOOKS[arrow.kind]
+    def _draw_arrow(self, axes: Axes, arrow: Arrow, size: float) -> None:
+        stroke = _STROKES[arrow.kind]
         end = min(arrow.arrived if arrow.taken is None else arrow.taken, self.end + 1)
         axes.annotate(
             "",
@@ -158,9 +154,10 @@ class MessageFlow:
             xytext=(arrow.source, arrow.sent),
             arrowprops={
                 "arrowstyle": "-|>,head_width=0.18,head_length=0.4",
-                "color": look.colour,
-                "linewidth": look.width,
-                "linestyle": look.dashes,
+                "mutation_scale": 10 * size,
+                "color": stroke.colour,
+                "linewidth": stroke.width * size,
+                "linestyle": stroke.dashes,
                 "shrinkA": 0,
                 "shrinkB": 2,
             },
@@ -168,29 +165,31 @@ class MessageFlow:
         )
         death = self.deaths.get(arrow.dest)
         if arrow.taken is None and death is not None:
-            axes.plot([arrow.dest], [end], "x", color=look.colour, markersize=6, markeredgewidth=1.6, zorder=4)
+            axes.plot(
+                [arrow.dest], [end], "x", color=stroke.colour, markersize=6 * size, markeredgewidth=1.6 * size, zorder=4
+            )
 
-    def _keys(self) -> list[Any]:
+    def _keys(self, size: float) -> list[Any]:
         """Return what the legend explains: what there is in this picture."""
         from matplotlib.lines import Line2D
 
         there = {arrow.kind for arrow in self.arrows}
         lost = any(arrow.taken is None and arrow.dest in self.deaths for arrow in self.arrows)
         signs = (
-            (self.finishes, "o", _LIVE, 5.5, "nothing left to send"),
-            (self.deaths, "X", "black", 8, "dead"),
-            (lost, "x", INK, 6, "lost"),
-            (self.learned, "D", _DEAD, 4.5, "learns of a death"),
+            (self.finishes, "o", _LIVE, 5.5 * size, "nothing left to send"),
+            (self.deaths, "X", "black", 8 * size, "dead"),
+            (lost, "x", INK, 6 * size, "lost"),
+            (self.learned, "D", _DEAD, 4.5 * size, "learns of a death"),
         )
         return [
             *(
-                Line2D([], [], color=look.colour, linestyle=look.dashes, linewidth=look.width, label=kind)
-                for kind, look in _LOOKS.items()
+                Line2D([], [], color=stroke.colour, linestyle=stroke.dashes, linewidth=stroke.width * size, label=kind)
+                for kind, stroke in _STROKES.items()
                 if kind in there
             ),
             *(
-                Line2D([], [], marker=marker, color=colour, linestyle="none", markersize=size, label=label)
-                for is_there, marker, colour, size, label in signs
+                Line2D([], [], marker=marker, color=colour, linestyle="none", markersize=points, label=label)
+                for is_there, marker, colour, points, label in signs
                 if is_there
             ),
         ]

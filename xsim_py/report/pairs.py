@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import INK, Look, rank_step, save
+from xsim_py.report.style import INK, Look, drawn, rank_step
 from xsim_py.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from xsim_py.report.table import Table
@@ -59,26 +60,26 @@ def matrix(table: Table, *, ranks: int, of: str = "bytes", node_of: Sequence[int
 
 def draw_pairs(
     table: Table,
-    target: str | Path,
+    target: str | Path | None = None,
     *,
     ranks: int,
     of: str = "bytes",
     node_of: Sequence[int] | None = None,
     title: str = "",
     look: Look | None = None,
-) -> None:
+) -> Figure:
     """Draw `matrix` as a heat map; who has sent nothing to whom stays white.
 
     Parameters
     ----------
     table, ranks, of, node_of
         As for `matrix`.
-    target : path
+    target : path, optional
         Where to; its name ends with ``.png``, ``.svg`` or ``.pdf``.
     title : str, optional
-        Stands over the picture.
+        Stands over the figure.
     look : Look, optional
-        Its size and font.
+        Its size, text and legend.
 
     Raises
     ------
@@ -88,31 +89,35 @@ def draw_pairs(
     if not len(table) and ranks > _MOST_CELLS:
         raise ConfigError(f"pairs of ranks are counted in runs of up to {_MOST_CELLS:,} ranks; this one had {ranks:,}")
     sums = matrix(table, ranks=ranks, of=of, node_of=node_of)
-    look = look or Look()
-    with look.applied():
-        from matplotlib.colors import LogNorm, Normalize
-        from matplotlib.ticker import MultipleLocator
+    what = "rank" if node_of is None else "node"
+    return drawn(lambda figure, look: _compose(sums, of, what, title, figure, look), target, look, 5.6, 4.8)
 
-        figure = look.figure(5.6, 4.8)
-        axes = figure.subplots()
-        shown: Any = np.ma.masked_equal(sums, 0)
-        low, high = (float(edge) for edge in (shown.min(), shown.max())) if sums.any() else (0.0, 1.0)
-        # A few long messages would make all others one colour.
-        norm = LogNorm(low, high) if 0 < low * _WIDE < high else Normalize(0, high)
-        image = axes.imshow(shown, cmap="viridis_r", norm=norm, interpolation="nearest", origin="upper")
-        what = "rank" if node_of is None else "node"
-        axes.set_xlabel(f"to {what}", color=INK)
-        axes.set_ylabel(f"from {what}", color=INK)
-        axes.set_title(title, color=INK, loc="left", fontsize="medium", wrap=True)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MultipleLocator(rank_step(max(len(sums), 1))))
-        axes.tick_params(colors=INK)
-        beside = axes.inset_axes((1.04, 0, 0.05, 1))  # as high as the matrix, whatever becomes of its size
-        bar = figure.colorbar(image, cax=beside, label=of)
-        bar.set_ticks(_ticks(low, high, 1024 if of == "bytes" else 10, logarithmic=isinstance(norm, LogNorm)))
-        bar.minorticks_off()
-        bar.ax.yaxis.set_major_formatter(lambda value, _: format_size(int(value)) if of == "bytes" else f"{value:,.0f}")
-        save(figure, target)
+
+def _compose(sums: NDArray[np.int64], of: str, what: str, title: str, figure: Figure, look: Look) -> None:
+    from matplotlib.colors import LogNorm, Normalize
+    from matplotlib.ticker import MultipleLocator
+
+    axes = figure.subplots()
+    shown: Any = np.ma.masked_equal(sums, 0)
+    low, high = (float(edge) for edge in (shown.min(), shown.max())) if sums.any() else (0.0, 1.0)
+    # A few long messages would make all others one colour.
+    norm = LogNorm(low, high) if 0 < low * _WIDE < high else Normalize(0, high)
+    image = axes.imshow(shown, cmap="viridis_r", norm=norm, interpolation="nearest", origin="upper")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MultipleLocator(rank_step(max(len(sums), 1))))
+    look.describe(axes, title=title, x=f"to {what}", y=f"from {what}")
+    beside = axes.inset_axes((1.04, 0, 0.05, 1))  # as high as the matrix, whatever becomes of its size
+    bar = figure.colorbar(image, cax=beside)
+    number_bar(bar, low, high, of, logarithmic=isinstance(norm, LogNorm))
+
+
+def number_bar(bar: Any, low: float, high: float, of: str, *, label: str = "", logarithmic: bool = False) -> None:
+    """Give a colour bar of bytes, or of messages, plain numbers: 1 KiB, 1 MiB."""
+    bar.set_ticks(_ticks(low, high, 1024 if of == "bytes" else 10, logarithmic=logarithmic))
+    bar.minorticks_off()
+    bar.ax.yaxis.set_major_formatter(lambda value, _: format_size(int(value)) if of == "bytes" else f"{value:,.0f}")
+    bar.ax.tick_params(colors=INK)
+    bar.set_label(label or of, color=INK)
 
 
 def _ticks(low: float, high: float, base: int, *, logarithmic: bool) -> list[float]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from xsim_py.atomic_files import atomic_file, atomic_path
 from xsim_py.errors import ConfigError
 from xsim_py.report.chart import Chart, Series
 from xsim_py.report.phases import PHASES, Phase, Phases
-from xsim_py.report.style import INK, new_figure, save
+from xsim_py.report.style import INK, Look, add_legend, drawn
 from xsim_py.report.table import Table
 from xsim_py.units import PS_PER_S, exact_seconds, format_time
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PHASE_COLOURS: Final = {
     "collective": "#0072B2",
@@ -47,7 +48,6 @@ _MAY_BE_LONG: Final = ("detection", "restart delay", "recomputation", "own work"
 _MAY_BE_LONG_IN_JOBS: Final = (*_MAY_BE_LONG, "repair")  # new processes have to start
 _TIMES_LONGER: Final = 20  # than the longest other phase: then one of these is not drawn to scale
 _LONG_SHARE: Final = 0.13  # of the widest bar's other phases, for the shortest of those that are not to scale
-_LABEL_SHARE: Final = 0.055  # of the picture's width, for the narrowest phase with a figure in it
 _SCALES: Final = (1, 2, 5)
 
 
@@ -249,7 +249,7 @@ class RecoveryComparison:
         check_page(target)
         write_recovery_page(self, target, facts=facts or {}, descriptions=descriptions or {})
 
-    def draw(self, folder: str | Path) -> list[Path]:
+    def draw(self, folder: str | Path, *, look: Look | None = None) -> list[Path]:
         """Draw the timelines for each machine and number of ranks, and the recovery over the number of ranks, if any.
 
         Returns
@@ -268,13 +268,13 @@ class RecoveryComparison:
             if runs:
                 written.append(Path(folder) / f"timelines-{machine}-{ranks}.png")
                 with atomic_path(written[-1], follow=False) as path:
-                    PhaseBars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip())
+                    PhaseBars(runs).draw(path, title=f"{self.title} on {machine}, {ranks:,} ranks".strip(), look=look)
         charts = [(code, self.chart(code)) for code in dict.fromkeys(run.case.failures for run in self.runs)]
         for code, chart in charts:
             if any(len(line.x) > 1 for line in chart.lines):
                 written.append(Path(folder) / f"{Case('recovery', 0, code, '').name.split('-')[2]}-over-ranks.png")
                 with atomic_path(written[-1], follow=False) as path:
-                    chart.draw(path)
+                    chart.draw(path, look=look)
         return written
 
     def chart(self, failures: str) -> Chart:
@@ -408,33 +408,41 @@ class PhaseBars:
         ratio = phase.time_ps / self._shortest_long_ps
         return self._long_width * (ratio if ratio < 2 else 1 + math.log2(ratio))
 
-    def draw(self, target: Path, *, title: str) -> None:
-        """Write the picture."""
-        codes = Counter(run.case.failures for run, _ in self._bars)
-        figure = new_figure(10, 1.5 + 0.34 * len(self._bars) + 0.18 * len(codes))
+    def draw(self, target: str | Path | None = None, *, title: str = "", look: Look | None = None) -> Figure:
+        """Return the figure, and write it if there is a target."""
+        codes = {run.case.failures for run, _ in self._bars}
+        height = 1.5 + 0.34 * len(self._bars) + 0.18 * len(codes)
+        return drawn(lambda figure, look: self._compose(figure, look, title), target, look, 10, height, rows=True)
+
+    def _compose(self, figure: Figure, look: Look, title: str) -> None:
         axes = figure.subplots()
+        names = [run.case.scheme for run, _ in self._bars]
+        room = figure.get_size_inches()[0] - 0.09 * look.scale * max(map(len, names))
+        share = min(0.75 * look.scale / room, 0.4)  # of the axis, for a total behind the longest bar
+        letter = look.scale / 15 * self.width_ps / ((1 - share) * room)
         at, places, before = 0.0, [], None
         for run, phases in self._bars:
             at += 1.0 if run.case.failures == before else 1.55
             before = run.case.failures
             places.append(at)
-            self._draw_bar(axes, at, phases)
-        axes.set_yticks(places, [run.case.scheme for run, _ in self._bars])
-        for code in codes:
+            self._draw_bar(axes, at, phases, look, letter)
+        axes.set_yticks(places, names)
+        for code in dict.fromkeys(run.case.failures for run, _ in self._bars):
             rows = [place for place, (run, _) in zip(places, self._bars, strict=True) if run.case.failures == code]
             victims = next(run.victims for run, _ in self._bars if run.case.failures == code)
-            self._name_group(axes, min(rows) - 0.62, code, victims)
+            self._name_group(axes, min(rows) - 0.62, code, victims, look)
         axes.set_ylim(at + 1.0, places[0] - 1.25)
-        axes.set_xlim(0, self.width_ps * 1.16)
-        axes.set_title(title, color=INK, fontsize=11, loc="left")
-        axes.tick_params(colors=INK, length=0)
+        right = self.width_ps / (1 - share)
+        axes.set_xlim(0, right)
+        look.describe(axes, title=title)
+        axes.tick_params(length=0)
         axes.set_xticks([])
         axes.spines[["top", "right", "bottom"]].set_visible(False)
-        self._draw_scale(axes, at + 0.8)
-        self._draw_legend(figure)
-        save(figure, target)
+        self._draw_scale(axes, at + 0.8, right, look)
+        self._draw_legend(figure, look)
 
-    def _draw_bar(self, axes: Axes, at: float, phases: Phases) -> None:
+    def _draw_bar(self, axes: Axes, at: float, phases: Phases, look: Look, letter: float) -> None:
+        """Draw the phases of a bar, with the times that have room; `letter` is the width of a character."""
         left = 0.0
         for phase in phases.phases:
             width = self._width_of(phase)
@@ -449,42 +457,44 @@ class PhaseBars:
                 linewidth=0.6,
                 hatch="////" if is_long else None,
             )
-            if is_long or width > _LABEL_SHARE * self.width_ps:
+            figure = format_time(phase.time_ps, digits=3)
+            if is_long or width > letter * (len(figure) + 1):
                 ink = "white" if _is_dark(PHASE_COLOURS[phase.name]) and not is_long else INK
                 backing = {"facecolor": "white", "edgecolor": "none", "pad": 1.2} if is_long else None
-                figure = format_time(phase.time_ps, digits=3)
-                axes.text(left + width / 2, at, figure, ha="center", va="center", fontsize=7.5, color=ink, bbox=backing)
+                style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink, "bbox": backing}
+                axes.text(left + width / 2, at, figure, fontsize=7.5 * look.scale, **style)
             left += width
         total = format_time(phases.total_ps, digits=7)
-        axes.text(left + 0.01 * self.width_ps, at, total, ha="left", va="center", fontsize=8.5, color=INK)
+        axes.text(left + 0.01 * self.width_ps, at, total, ha="left", va="center", fontsize=8.5 * look.scale, color=INK)
 
-    def _name_group(self, axes: Axes, at: float, code: str, victims: Sequence[str]) -> None:
+    def _name_group(self, axes: Axes, at: float, code: str, victims: Sequence[str], look: Look) -> None:
         if code == "none":
             said = "no failure"
         else:
             said = f"{code}: rank{'s' * (len(victims) > 1)} {', '.join(victims)} dead"
-        look: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": 9, "color": INK, "fontweight": "bold"}
-        axes.annotate(said, (0, at), xytext=(5, 0), textcoords="offset points", **look)  # right of the axis
+        style: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": look.small, "fontweight": "bold"}
+        axes.annotate(said, (0, at), xytext=(5, 0), textcoords="offset points", color=INK, **style)  # right of the axis
 
-    def _draw_scale(self, axes: Axes, at: float) -> None:
+    def _draw_scale(self, axes: Axes, at: float, end: float, look: Look) -> None:
         """Draw a stretch of the scale, with its length."""
         length_ps = next(
             factor * 10**power for power in range(15, -1, -1) for factor in (5, 2, 1)
             if factor * 10**power <= 0.2 * self.width_ps
         )  # fmt: skip
-        right = self.width_ps * 1.14
-        axes.plot([right - length_ps, right], [at, at], color=INK, linewidth=2.4, solid_capstyle="butt")
+        right = 0.98 * end
+        axes.plot([right - length_ps, right], [at, at], color=INK, linewidth=2.4 * look.scale, solid_capstyle="butt")
         said = format_time(length_ps)
         if any(phase.time_ps >= self._long_ps for _, phases in self._bars for phase in phases.phases):
             said += " (hatched: not to scale)"
-        axes.text(right - length_ps - 0.01 * self.width_ps, at, said, ha="right", va="center", fontsize=8.5, color=INK)
+        style: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 8.5 * look.scale, "color": INK}
+        axes.text(right - length_ps - 0.01 * self.width_ps, at, said, **style)
 
-    def _draw_legend(self, figure: Any) -> None:
+    def _draw_legend(self, figure: Figure, look: Look) -> None:
         from matplotlib.patches import Patch
 
         there = {phase.name for _, phases in self._bars for phase in phases.phases}
         keys = [Patch(facecolor=PHASE_COLOURS[name], label=name) for name in PHASES if name in there]
-        figure.legend(handles=keys, loc="outside lower center", ncols=min(len(keys), 8), frameon=False, fontsize=9)
+        add_legend(figure, keys, replace(look, legend=look.legend or "below"), least=1, long=1.5)
 
 
 def _long_from(phases: Sequence[Phase], may_be_long: Sequence[str]) -> float:

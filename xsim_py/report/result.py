@@ -14,6 +14,8 @@ from xsim_py.units import PS_PER_S, exact_seconds, format_size, format_time, par
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from matplotlib.figure import Figure
+
     from xsim_py.findings import Finding
     from xsim_py.report.style import Look
     from xsim_py.report.timeline import Timeline
@@ -317,48 +319,58 @@ class Result:
             self._traced(), target, nodes=self.tables["ranks"]["node"], end_ps=self.virtual_time_ps, facts=facts
         )
 
-    def timeline(self, target: str | Path, *, messages: bool | None = None, view: PictureView | None = None) -> None:
-        """Draw the trace, or the part that `view` shows, into a file; see `Timeline.draw`.
+    def draw_timeline(
+        self, target: str | Path | None = None, *, messages: bool | None = None, view: PictureView | None = None
+    ) -> Figure:
+        """Return a figure of the trace, or of the part that `view` shows, and write it if there is a target.
+
+        See `Timeline.draw`.
 
         Raises
         ------
         ConfigError
-            When the run was not traced, no picture has such a name, or matplotlib is not installed.
+            When the run was not traced, no figure has such a name, or matplotlib is not installed.
         """
-        self._timeline(view).draw(target, messages=messages)
+        return self._timeline(view).draw(target, messages=messages)
 
-    def draw_waits(self, target: str | Path, *, look: Look | None = None) -> None:
-        """Draw the compute and wait times of each rank; ``.csv`` writes them as a table.
+    def draw_waits(self, target: str | Path | None = None, *, look: Look | None = None) -> Figure | None:
+        """Return a figure of the compute and wait times of each rank, and write it if there is a target.
+
+        If the name ends with ``.csv``, the values are written, and nothing is drawn.
 
         Raises
         ------
         ConfigError
-            When the run was not traced, no picture has such a name, or matplotlib is not installed.
+            When the run was not traced, no figure has such a name, or matplotlib is not installed.
         """
         from xsim_py.report.waits import draw_waits
 
         if "waits" not in self.tables:
             raise ConfigError("there is no table waits, because the run was not traced: simulate(..., trace=True)")
-        if Path(target).suffix.lower() == ".csv":
+        if target is not None and Path(target).suffix.lower() == ".csv":
             self.tables["waits"].to_csv(target)
-        else:
-            draw_waits(self.tables["waits"], target, title=self._title(), look=look)
+            return None
+        return draw_waits(self.tables["waits"], target, title=self._title(), look=look)
 
     def draw_pairs(
-        self, target: str | Path, *, of: str = "bytes", nodes: bool = False, look: Look | None = None
-    ) -> None:
-        """Draw the communication matrix (per pair of ranks); see `report.pairs.draw_pairs`.
+        self, target: str | Path | None = None, *, of: str = "bytes", nodes: bool = False, look: Look | None = None
+    ) -> Figure:
+        """Return a figure of the communication matrix (per pair of ranks), and write it if there is a target.
+
+        See `report.pairs.draw_pairs`.
 
         Raises
         ------
         ConfigError
-            When pairs were not counted, no picture has such a name, or matplotlib is not installed.
+            When pairs were not counted, no figure has such a name, or matplotlib is not installed.
         """
         from xsim_py.report.pairs import draw_pairs
 
         node_of = self.tables["ranks"]["node"]
         ranks, chosen = len(node_of), node_of if nodes else None
-        draw_pairs(self.tables["pairs"], target, ranks=ranks, of=of, node_of=chosen, title=self._title(), look=look)
+        return draw_pairs(
+            self.tables["pairs"], target, ranks=ranks, of=of, node_of=chosen, title=self._title(), look=look
+        )
 
     def to_html(self, target: str | Path) -> None:
         """Write a self-contained HTML report of the run; see `report.page.run_page`.

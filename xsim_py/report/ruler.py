@@ -86,7 +86,13 @@ PLAIN: Final = Ruler()
 
 def _figure(value: float) -> str:
     """Return a number as ticks show it."""
-    return f"{value:,.0f}" if value >= 1000 and value == int(value) and value < 1e7 else f"{value:.6g}"
+    return f"{value:,.0f}" if value >= 1000 and value == int(value) and value < 1e7 else _without_zeros(f"{value:.6g}")
+
+
+def _without_zeros(text: str) -> str:
+    """Return 1e8 for 1e+08."""
+    number, exponent, power = text.partition("e")
+    return f"{number}e{int(power)}" if exponent else text
 
 
 def _split(value: object) -> tuple[Fraction, str] | None:

@@ -41,7 +41,7 @@ def against_fewest(lines: Sequence[Series], show: str) -> list[Series]:
     Returns
     -------
     list of Series
-        As many lines, and the ideal one behind them. A standard error is that of the quotient of two independent means;
+        As many lines, and the ideal one after them. A standard error is that of the quotient of two independent means;
         that of the first point is 0.
     """
     scaled = [_scaled(line, show) for line in lines]
@@ -49,9 +49,7 @@ def against_fewest(lines: Sequence[Series], show: str) -> list[Series]:
     if not ranks:
         return []
     ideal = [float(p) if show == "speedup" else 1.0 for p in ranks]
-    dashes = 1 + max(line.dashes for line in scaled)
-    colour = 1 + max(line.colour for line in scaled)
-    return [*scaled, Series("ideal", ranks, ideal, [0.0] * len(ranks), colour, dashes)]
+    return [*scaled, Series("ideal", ranks, ideal, [0.0] * len(ranks), 0, 0, reference=True, panel=lines[0].panel)]
 
 
 def scaling_table(lines: Sequence[Series], show: str) -> Table:
@@ -64,7 +62,12 @@ def scaling_table(lines: Sequence[Series], show: str) -> Table:
     show : str
         A key of `LABELS`, and with underscores the name of the column.
     """
-    rows = [(line.label, *point) for line in lines[:-1] for point in zip(line.x, line.y, line.errors, strict=True)]
+    rows = [
+        (", ".join(filter(None, (line.panel, line.label))), *point)
+        for line in lines
+        if not line.reference
+        for point in zip(line.x, line.y, line.errors, strict=True)
+    ]
     names = ("line", "ranks", show.replace(" ", "_"), "stderr")
     columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
     if not any(columns["stderr"]):

@@ -44,17 +44,17 @@ def digest_in(path: Path) -> str | None:
 
 def described(figure: Figure) -> Iterator[Any]:
     """Yield what a picture shows, in the order in which it was put there."""
-    yield [text.get_text() for text in figure.texts]
+    yield [_whole(text.get_text()) for text in figure.texts]
     for legend in figure.legends:
-        yield [text.get_text() for text in (legend.get_title(), *legend.get_texts())]
+        yield [legend.get_title().get_text(), *(_whole(text.get_text()) for text in legend.get_texts())]
     for axes in figure.axes:
         yield from _axes(axes)
 
 
 def _axes(axes: Axes) -> Iterator[Any]:
-    yield [axes.get_title(loc) for loc in ("left", "center", "right")]
+    yield [_whole(axes.get_title(loc)) for loc in ("left", "center", "right")]
     for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        yield [axis.get_label_text(), axis.get_scale(), _numbers(limits)]
+        yield [_whole(axis.get_label_text()), axis.get_scale(), _numbers(limits)]
     yield [text.get_text() for text in axes.texts]
     legend = axes.get_legend()
     if legend is not None:
@@ -69,6 +69,11 @@ def _axes(axes: Axes) -> Iterator[Any]:
         yield [*map(_colour, collection.get_facecolor()), paths, _numbers(collection.get_offsets())]
     for image in axes.images:
         yield [_numbers(image.get_extent()), _numbers(image.get_array())]
+
+
+def _whole(text: str) -> str:
+    """Return a text without its line breaks, which depend on the size of the figure."""
+    return text.replace("\n", " ")
 
 
 def _numbers(values: Any) -> list[str]:

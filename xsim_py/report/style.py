@@ -1,19 +1,16 @@
-"""The common style of all pictures: colours, legends, ticks, and how they are saved."""
+"""The common style of all figures: size, text, colours, legends and ticks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xsim_py.atomic_files import atomic_path
 from xsim_py.errors import ConfigError
 
-from . import shown
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -42,23 +39,65 @@ INK = "#333333"
 
 _MOST_TICKS = 9
 _MOST_STEPS = 12  # between ticks at every so many ranks
-_MOST_ROWS = 20  # of a legend beside a picture of the usual height
-_BESIDE = 0.4  # of the picture's width, for a legend that stands beside it
+_MOST_ROWS = 20  # of a legend to the right of a figure of the usual height
+_MOST_COLUMNS = 6  # of a legend below
+_BESIDE = 0.4  # of the figure's width, for a legend to the right by which it grows
+_BESIDE_FIXED = 0.22  # the same if it cannot grow
+_LOWEST = 2.4  # inches, for a narrow figure
+
+_SIZES = ("size", "width", "columns")  # of which one is enough
+
+COLUMNS = {1: 3.5, 2: 7.2}
+"""The inches of one and of two columns of a journal."""
+PICTURES = (".png", ".svg", ".pdf")
+"""What the name of a figure may end with."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """The size and the font of a picture, where they are not the usual ones."""
+    """Size, text and legend of a figure, where they differ from the default."""
 
     size: tuple[float, float] | None = None
     """Width and height in inches."""
+    width: float | None = None
+    """The width in inches; the height follows from the content."""
+    columns: int | None = None
+    """A width in columns of a journal, 1 or 2 (3.5 or 7.2 inches), with text of 8 points."""
     font: str | None = None
     """The name of a font that matplotlib finds, or of a family: ``serif``, ``sans-serif``, ``monospace``."""
-    font_size: float = 10.0
-    """The size of the text in points; that of titles and legends follows from it."""
+    font_size: float | None = None
+    """The size of the text in points: 10 by default, 8 for `columns`."""
+    title: str | None = None
+    """Replaces the title; an empty one removes it."""
+    labels: tuple[str, str] = ("", "")
+    """Replace the labels of the x and the y axis, if not empty."""
+    legend: str = ""
+    """``below``, ``right`` or ``none``; by default to the right if there is room, else below."""
+
+    @property
+    def points(self) -> float:
+        """The size of the text."""
+        return self.font_size or (10.0 if self.columns is None else 8.0)
+
+    @property
+    def small(self) -> float:
+        """The size of secondary text, which is not below 8 points because of that."""
+        return max(0.9 * self.points, min(self.points, 8.0))
+
+    @property
+    def scale(self) -> float:
+        """The size of markers and lines, relative to text of 10 points."""
+        return self.points / 10
+
+    @property
+    def inches(self) -> float | None:
+        """The required width, if any."""
+        if self.size is not None:
+            return self.size[0]
+        return self.width or (None if self.columns is None else COLUMNS[self.columns])
 
     def applied(self) -> AbstractContextManager[None]:
-        """Return a context in which pictures are made and saved with this font.
+        """Return a context in which figures are made with this font.
 
         Raises
         ------
@@ -69,22 +108,116 @@ class Look:
         from matplotlib import rc_context
         from matplotlib.font_manager import FontProperties, findfont
 
-        settings: Any = {"font.size": self.font_size, "legend.fontsize": 0.9 * self.font_size}
+        settings: dict[Any, Any] = {f"{part}.labelsize": "medium" for part in ("axes", "xtick", "ytick")}
+        settings |= {"font.size": self.points, "axes.titlesize": "medium", "figure.titlesize": "medium"}
+        settings |= {"legend.fontsize": self.small, "legend.title_fontsize": self.small, "legend.frameon": False}
+        settings |= {f"{part}.major.size": 3.5 * self.scale for part in ("xtick", "ytick")}
+        settings |= {"lines.linewidth": 1.6 * self.scale, "lines.markersize": 5.5 * self.scale}
+        settings |= {"axes.linewidth": 0.8 * self.scale, "axes.titlepad": 6 * self.scale}
+        settings |= {"axes.formatter.useoffset": False, "axes.formatter.limits": (-4, 7), "text.parse_math": False}
         if self.font is not None:
             try:
-                findfont(FontProperties(family=self.font), fallback_to_default=False)
+                findfont(FontProperties(family=[self.font]), fallback_to_default=False)  # a bare name is a pattern
             except ValueError as error:
                 raise ConfigError(f"font {self.font!r}: matplotlib finds no such font on this computer") from error
             settings["font.family"] = self.font
         return rc_context(settings)
 
-    def figure(self, width: float, height: float) -> Figure:
-        """Return an empty picture of the size that is wanted, or else of that many inches."""
+    def figure(self, width: float, height: float, *, rows: bool) -> Figure:
+        """Return an empty figure of the required size, or else of that many inches; with `rows` of text it is as high.
+
+        Others keep their shape in another width, unless they would become too flat.
+        """
+        if self.size is None and self.inches is not None:
+            height = height * self.scale if rows else max(height * min(self.inches / width, 1), min(height, _LOWEST))
+            width = self.inches
         return new_figure(*(self.size or (width, height)))
+
+    def over(self, other: Look) -> Look:
+        """Return the other look with what this one sets; one size replaces another, however it is given."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
+        sizes = dict.fromkeys(_SIZES) if own.keys() & set(_SIZES) else {}
+        return replace(other, **{**sizes, **own})
+
+    def describe(self, axes: Axes, *, title: str = "", x: str = "", y: str = "", **style: Any) -> None:
+        """Write a title over axes, and labels along them, unless this look has others; `style` is that of the title."""
+        self.entitle(axes.set_title, title, **{"loc": "left", **style})
+        axes.set_xlabel(self.labels[0] or x, color=INK)
+        axes.set_ylabel(self.labels[1] or y, color=INK)
+        axes.tick_params(colors=INK)
+
+    def entitle(self, put: Callable[..., Any], title: str, **style: Any) -> None:
+        """Write the title of the whole figure by that method of its axes, or of itself."""
+        if text := title if self.title is None else self.title:
+            put(text, color=INK, **style)
+
+
+def drawn(
+    compose: Callable[[Figure, Look], None],
+    target: str | Path | None,
+    look: Look | None,
+    width: float,
+    height: float,
+    *,
+    rows: bool = False,
+) -> Figure:
+    """Return a figure that fits its size, and save it if there is a target.
+
+    Parameters
+    ----------
+    compose : callable
+        Puts the content into an empty figure.
+    target : path or None
+        Ends with one of `PICTURES`.
+    look : Look or None
+        Size, text and legend.
+    width, height : float
+        The size in inches, unless the look has another.
+    rows : bool, optional
+        The height is needed for rows of text, in whatever width.
+
+    Raises
+    ------
+    ConfigError
+        When the name ends with something else, matplotlib is not installed, or has no such font.
+    """
+    if target is not None:
+        check_picture(target)
+    look = look or Look()
+    with look.applied():
+        from xsim_py.report.figure import fit, save
+
+        figure = look.figure(width, height, rows=rows)
+        compose(figure, look)
+        fit(figure, grows=look.size is None)
+        if target is not None:
+            save(figure, target)
+    return figure
+
+
+def check_picture(target: str | Path, *, besides: str = "") -> None:
+    """Find out whether a figure can be drawn, under that name.
+
+    Parameters
+    ----------
+    target
+        The name.
+    besides
+        What the message adds: other names that the caller takes.
+
+    Raises
+    ------
+    ConfigError
+        When it cannot.
+    """
+    if Path(target).suffix.lower() not in PICTURES:
+        endings = f"{', '.join(PICTURES[:-1])} or {PICTURES[-1]}"
+        raise ConfigError(f"{target}: the name of a picture ends with {endings}{besides}")
+    new_figure(1, 1)  # now, and not after an hour's run
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty picture of that many inches.
+    """Return an empty figure of that many inches.
 
     Raises
     ------
@@ -92,23 +225,10 @@ def new_figure(width: float, height: float) -> Figure:
         When matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure
+        from xsim_py.report.figure import Picture
     except ImportError as error:
         raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
-    return Figure(figsize=(width, height), dpi=150, layout="constrained")
-
-
-def save(figure: Figure, target: str | Path) -> None:
-    """Write a picture, whole or not at all; the name's suffix says how, and a PNG file says what it shows."""
-    from matplotlib import rc_context
-    from matplotlib.text import Text
-
-    metadata = {shown.KEY: shown.digest_of(figure)} if str(target).lower().endswith(".png") else None
-
-    for text in figure.findobj(Text):  # names may have dollars in them, which would begin a formula
-        text.set_parse_math(False)
-    with atomic_path(target) as path, rc_context({"text.parse_math": False}):
-        figure.savefig(path, metadata=metadata)
+    return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 
 def time_scale(time_s: float) -> tuple[float, str]:
@@ -117,24 +237,53 @@ def time_scale(time_s: float) -> tuple[float, str]:
     return next(((factor, unit) for factor, unit in steps if time_s * factor >= 1), (1.0, "s"))
 
 
-def add_legend(figure: Figure, handles: Sequence[Artist], *, title: str = "") -> None:
-    """Explain the lines beside them, or below where that takes much room; one line needs no explanation.
+def add_legend(
+    figure: Figure, handles: Sequence[Artist], look: Look, *, title: str = "", least: int = 2, long: float = 3
+) -> None:
+    """Explain lines, or colours, to the right of the axes, or below where that takes much room.
 
-    The picture grows by the legend, and its axes keep their size.
+    Parameters
+    ----------
+    figure : Figure
+        Grows by the legend, so that the axes keep their size, in each direction that the look leaves free.
+    handles : sequence of Artist
+        What is explained, with labels.
+    look : Look
+        May name the place.
+    title : str, optional
+        Stands over the names.
+    least : int, optional
+        How many make a legend: one line needs no explanation, and one colour does.
+    long : float, optional
+        The length of each sample, in font sizes.
     """
-    if len(handles) < 2:
+    if len(handles) < least or look.legend == "none":
         return
+    from xsim_py.report.figure import wrap
+
     width, height = figure.get_size_inches()
-    look: dict[str, Any] = {"handles": handles, "title": title or None, "frameon": False, "fontsize": 9}
-    look |= {"title_fontsize": 9, "alignment": "left", "handlelength": 3}
-    legend = figure.legend(loc="outside right upper", **look)
-    wide = legend.get_window_extent().width / figure.dpi
-    if wide <= _BESIDE * width and len(handles) <= _MOST_ROWS:
-        figure.set_size_inches(width + wide, height)
-        return
-    legend.remove()
-    legend = figure.legend(loc="outside lower center", ncols=max(1, int(width / wide)), **look)
-    figure.set_size_inches(max(width, wide), height + legend.get_window_extent().height / figure.dpi)
+    style: dict[str, Any] = {"handles": handles, "title": title or None, "alignment": "left", "handlelength": long}
+    if look.legend != "below":
+        legend = figure.legend(loc="outside right upper", **style)
+        wide = legend.get_window_extent().width / figure.dpi
+        share = _BESIDE if look.inches is None else _BESIDE_FIXED
+        if look.legend == "right" or (wide <= share * width and len(handles) <= _MOST_ROWS):
+            if look.inches is None:
+                figure.set_size_inches(width + wide, height)
+            return
+        legend.remove()
+    for most in range(min(len(handles), _MOST_COLUMNS), 0, -1):
+        columns = -(-len(handles) // -(-len(handles) // most))  # equally long
+        legend = figure.legend(loc="outside lower center", ncols=columns, columnspacing=1.5, **style)
+        if columns == 1:
+            for text in legend.get_texts():
+                wrap(text, (width - (long + 3) * look.small / 72) * figure.dpi)
+        wide, high = (each / figure.dpi for each in legend.get_window_extent().size)
+        if wide <= width or columns == 1:
+            break
+        legend.remove()
+    if look.size is None:
+        figure.set_size_inches(width, height + high)
 
 
 def spaced(values: Sequence[float]) -> list[float]:
@@ -162,4 +311,3 @@ def tidy(axes: Axes, *, grid: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, color="#dddddd", linewidth=0.8)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
-    axes.tick_params(colors=INK)

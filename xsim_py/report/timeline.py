@@ -7,32 +7,31 @@ shows what most of their time went into.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xsim_py.errors import ConfigError
-from xsim_py.report.style import COLOURS, INK, new_figure, rank_step, save, time_scale
+from xsim_py.report.style import INK, add_legend, drawn, rank_step, time_scale
 from xsim_py.report.view import PictureView
 from xsim_py.units import PS_PER_S, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from xsim_py.report.style import Look
     from xsim_py.trace import Mark, Message, Trace
-
-PICTURES = (".png", ".svg", ".pdf")
-"""What the name of a picture may end with."""
 
 _MOST_ROWS_DRAWN = 256
 _MOST_ROWS_APART = 48
 _MOST_ROWS_WRITTEN = 32
-_MOST_CALLS = len(COLOURS) - 1
+_CALL_COLOURS = ("#0072B2", "#E69F00", "#08306B", "#D55E00", "#A6D8F5", "#CC79A7")  # as greys, too
+_MOST_CALLS = len(_CALL_COLOURS)
 _MOST_ARROWS = 300
 _MOST_APART = 3000
 _MOST_MARKS_WRITTEN = 20
@@ -44,6 +43,7 @@ WORK_COLOUR = "#ececec"
 IN_ROW = {"learned": "#CC0000", "revoked": "#7A3DB8", "checkpoint": "#009E73"}
 ACROSS = {"aborted": "#CC0000", "restart": "#009E73"}
 """The colours of marks in the row of a rank, and of those that concern all rows."""
+_DASHES = {"learned": (2, 1), "revoked": (1, 1)}  # of those in a row
 
 
 class Timeline:
@@ -157,13 +157,13 @@ class Timeline:
 
     # ---------------------------------------------------------------------------------------------- the picture
 
-    def draw(self, target: str | Path, *, messages: bool | None = None) -> None:
-        """Write the picture.
+    def draw(self, target: str | Path | None = None, *, messages: bool | None = None) -> Figure:
+        """Return the figure, and write it if there is a target.
 
         Parameters
         ----------
-        target : path
-            Its name ends with one of `PICTURES`.
+        target : path, optional
+            Its name ends with ``.png``, ``.svg`` or ``.pdf``.
         messages : bool, optional
             Whether to draw an arrow for each message; by default where they are few, and each rank has a row.
 
@@ -172,17 +172,14 @@ class Timeline:
         ConfigError
             When the name ends with something else, or matplotlib is not installed.
         """
-        check_picture(target)
-        each, rows = self._row_of(_MOST_ROWS_DRAWN)
+        _, rows = self._row_of(_MOST_ROWS_DRAWN)
         height = min(max(1.6 + 0.32 * rows, 2.6), 8.0)
-        with self._view.look.applied():
-            figure = self._view.look.figure(10, height)
-            self._compose(figure, each, rows, messages)
-            save(figure, target)
+        return drawn(lambda figure, look: self._compose(figure, look, messages), target, self._view.look, 10, height)
 
-    def _compose(self, figure: Figure, each: int, rows: int, messages: bool | None) -> None:
-        """Put rows, arrows, marks and words into a picture."""
+    def _compose(self, figure: Figure, look: Look, messages: bool | None) -> None:
+        """Put rows, arrows, marks and words into a figure."""
         axes = figure.subplots()
+        each, rows = self._row_of(_MOST_ROWS_DRAWN)
         scale, unit = time_scale(self._end_ps / PS_PER_S)
         factor = scale / PS_PER_S
         keys = self._draw_rows(axes, each, rows, factor)
@@ -191,13 +188,10 @@ class Timeline:
             messages = each == 1 and (few or sum(map(self._is_shown, self._trace.messages)) <= _MOST_ARROWS)
         if messages:
             self._draw_arrows(axes, factor)
-        keys += self._draw_marks(axes, each * rows, factor)
-        axes.set_xlabel(f"virtual time [{unit}]", color=INK)
-        axes.set_ylabel("rank", color=INK)
-        axes.set_title(self._title, color=INK, fontsize=1.1 * self._view.look.font_size, loc="left")
-        axes.tick_params(colors=INK)
+        keys += self._draw_marks(axes, each * rows, factor, look.scale)
+        look.describe(axes, title=self._title, x=f"virtual time [{unit}]", y="rank")
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.legend(handles=keys, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        add_legend(figure, keys, look, least=1, long=1.5)
 
     def _draw_rows(self, axes: Axes, each: int, rows: int, factor: float) -> list[Any]:
         """Paint each slice of each row with the colour of what most of its time went into; return the legend of it."""
@@ -250,7 +244,7 @@ class Timeline:
                 assert drawn.arrow_patch is not None
                 drawn.arrow_patch.set_clip_box(axes.bbox)
 
-    def _draw_marks(self, axes: Axes, height: int, factor: float) -> list[Any]:
+    def _draw_marks(self, axes: Axes, height: int, factor: float, size: float) -> list[Any]:
         """Crosses for deaths, dashes in the row of a rank for what it learns, lines across for what ends the job."""
         tall = max(height / 120, 0.45)
         keys: dict[str, Any] = {}
@@ -258,13 +252,15 @@ class Timeline:
             at = mark.time_ps * factor
             drawn: Any
             if mark.kind == "failed":
-                (drawn,) = axes.plot([at], [self._row[mark.rank]], "kX", markeredgecolor="white", markersize=9)
+                (drawn,) = axes.plot([at], [self._row[mark.rank]], "kX", markeredgecolor="white", markersize=9 * size)
             elif mark.kind in ACROSS:
-                drawn = axes.axvline(at, color=ACROSS[mark.kind], linewidth=1.6)
+                drawn = axes.axvline(at, color=ACROSS[mark.kind], linewidth=1.6 * size)
             else:
                 ends = self._row[mark.rank] - tall, self._row[mark.rank] + tall
                 colour = IN_ROW.get(mark.kind, INK)
-                (drawn,) = axes.plot([at, at], ends, color=colour, linestyle=(0, (2, 1)), linewidth=1.8)
+                (drawn,) = axes.plot(
+                    [at, at], ends, color=colour, linestyle=(0, _DASHES.get(mark.kind, (4, 1))), linewidth=1.8 * size
+                )
             if mark.kind not in keys:
                 keys[mark.kind] = drawn
                 drawn.set_label(mark.kind)
@@ -302,30 +298,9 @@ class Timeline:
         return f"from {format_time(self._since_ps, digits=None)} to {until}" if self._since_ps else f"of {until}"
 
 
-def check_picture(target: str | Path, *, besides: str = "") -> None:
-    """Find out whether a picture can be drawn, under that name.
-
-    Parameters
-    ----------
-    target
-        The name.
-    besides
-        What the message adds: other names that the caller takes.
-
-    Raises
-    ------
-    ConfigError
-        When it cannot.
-    """
-    if Path(target).suffix.lower() not in PICTURES:
-        endings = f"{', '.join(PICTURES[:-1])} or {PICTURES[-1]}"
-        raise ConfigError(f"{target}: the name of a picture ends with {endings}{besides}")
-    new_figure(1, 1)  # now, and not after an hour's run
-
-
 def call_colours(calls: Sequence[str]) -> list[str]:
     """Return the colour of each call; the last place is that of all the others, if there are any."""
-    colours = list(COLOURS[: len(calls)])
+    colours = list((*_CALL_COLOURS, _OTHER_COLOUR)[: len(calls)])
     if calls and calls[-1] == _OTHER:
         colours[-1] = _OTHER_COLOUR
     return colours

@@ -1,23 +1,30 @@
-"""A picture shows a part of a run in a certain look: a range of time, some ranks, a size, a font."""
+"""A figure shows a part of a run in a certain look: a range of time, some ranks, a size, a font, a title."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from xsim_py.errors import ConfigError
 from xsim_py.report.style import Look
 from xsim_py.units import parse_time_ps, parse_whole
 
-_KEYS: Final = ("time", "ranks", "size", "font", "font_size")
+LOOKS: Final = ("columns", "width", "size", "font", "font_size", "title", "labels", "legend")
+"""The keys that concern the look alone."""
+_KEYS: Final = ("time", "ranks", *LOOKS)
+_PLACES: Final = ("below", "right", "none")
 _MOST_RANKS: Final = 1 << 24
 _FORMS: Final = {
     "time": "FROM:TO with units, as in 1ms:2.5ms; what is left out is the beginning or the end",
     "ranks": "numbers and ranges, as in 0-7,12",
     "size": "inches, as in 7x3.5, from 1x1 to 60x60",
     "font_size": "points, from 1 to 100",
+    "columns": "1 or 2 columns of a journal",
+    "width": "inches, from 1 to 60",
+    "labels": "the texts along the x and the y axis with a semicolon between them, as in 'ranks; time [ms]'",
+    "legend": f"{', '.join(_PLACES[:-1])} or {_PLACES[-1]}",
 }
 _NUMBER: Final = r"([0-9]+(?:\.[0-9]+)?)"
 
@@ -32,7 +39,7 @@ class PictureView:
     ranks: tuple[int, ...] | None = None
     """The ranks, ascending; None: all."""
     look: Look = field(default_factory=Look)
-    """The size and font."""
+    """Size, text and legend."""
 
     @classmethod
     def of(cls, settings: Iterable[str]) -> Self:
@@ -41,8 +48,9 @@ class PictureView:
         Parameters
         ----------
         settings : iterable of str
-            Each a key, an equals sign and a value: ``time=FROM:TO``, ``ranks=0-7,12``, ``size=7x3.5`` (inches),
-            ``font=NAME``, ``font_size=9`` (points).
+            Each a key, an equals sign and a value: ``time=FROM:TO``, ``ranks=0-7,12``, ``columns=1`` or ``2`` (of a
+            journal), ``width=5`` or ``size=7x3.5`` (inches), ``font=NAME``, ``font_size=9`` (points), ``title=TEXT``,
+            ``labels=X;Y``, ``legend=below``, ``right`` or ``none``.
 
         Raises
         ------
@@ -52,14 +60,18 @@ class PictureView:
         given: dict[str, str] = {}
         for setting in settings:
             key, equals, value = setting.partition("=")
-            if not equals or key not in _KEYS or not value:
-                raise ConfigError(f"{setting!r} is no setting of a picture; write KEY=VALUE with {', '.join(_KEYS)}")
+            if not equals or key not in _KEYS or not (value or key == "title"):
+                raise ConfigError(f"{setting!r} is not a setting of a figure; write KEY=VALUE with {', '.join(_KEYS)}")
             given[key] = value
-        since_ps, until_ps = _time(given["time"]) if "time" in given else (0, None)
-        ranks = _ranks(given["ranks"]) if "ranks" in given else None
-        size = _size(given["size"]) if "size" in given else None
-        points = _points(given["font_size"]) if "font_size" in given else Look.font_size
-        return cls(since_ps, until_ps, ranks, Look(size=size, font=given.get("font"), font_size=points))
+        since_ps, until_ps = _time(given.pop("time")) if "time" in given else (0, None)
+        ranks = _ranks(given.pop("ranks")) if "ranks" in given else None
+        look: dict[str, Any] = {key: _READ[key](value) for key, value in given.items()}
+        return cls(since_ps, until_ps, ranks, Look(**look))
+
+    @property
+    def whole(self) -> bool:
+        """True if it is not a part of a run."""
+        return self.since_ps == 0 and self.until_ps is None and self.ranks is None
 
 
 def _refuse(key: str, value: str) -> ConfigError:
@@ -103,7 +115,41 @@ def _size(value: str) -> tuple[float, float]:
     return float(match[1]), float(match[2])
 
 
-def _points(value: str) -> float:
-    if re.fullmatch(_NUMBER, value) is None or not 1 <= float(value) <= 100:
-        raise _refuse("font_size", value)
-    return float(value)
+def _number(key: str, least: float, most: float) -> Callable[[str], float]:
+    def read(value: str) -> float:
+        if re.fullmatch(_NUMBER, value) is None or not least <= float(value) <= most:
+            raise _refuse(key, value)
+        return float(value)
+
+    return read
+
+
+def _columns(value: str) -> int:
+    if value not in ("1", "2"):
+        raise _refuse("columns", value)
+    return int(value)
+
+
+def _labels(value: str) -> tuple[str, str]:
+    x, semicolon, y = value.partition(";")
+    if not semicolon:
+        raise _refuse("labels", value)
+    return x.strip(), y.strip()
+
+
+def _legend(value: str) -> str:
+    if value not in _PLACES:
+        raise _refuse("legend", value)
+    return value
+
+
+_READ: Final[dict[str, Callable[[str], Any]]] = {
+    "columns": _columns,
+    "width": _number("width", 1, 60),
+    "size": _size,
+    "font": str,
+    "font_size": _number("font_size", 1, 100),
+    "title": str,
+    "labels": _labels,
+    "legend": _legend,
+}

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from xsim_py.report.style import INK, Look, rank_step, save, tidy, time_scale
+from xsim_py.report.style import Look, add_legend, drawn, rank_step, tidy, time_scale
 from xsim_py.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from xsim_py.trace import Entrance, Span, Trace, Wait
@@ -34,6 +35,7 @@ PART_COLOURS: Final = dict(
     zip(PARTS, ("#d0d0d0", "#0072B2", "#D55E00", "#E69F00", "#CC79A7", "#009E73", "#000000"), strict=True)
 )
 """The colour of each of them."""
+_HATCHES: Final = {"late_sender": "////", "imbalance": "...."}  # next to parts that are as grey in print
 PART_NAMES: Final = {name: name.replace("_", " ") for name in PARTS} | {
     "imbalance": "imbalance in collectives",
     "other": "calls that failed",
@@ -131,7 +133,7 @@ def bars_of(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[st
     return begins, counts, {name: np.add.reduceat(np.array(table[f"{name}_s"]), begins) / counts for name in PARTS}
 
 
-def draw_waits(table: Table, target: str | Path, *, title: str = "", look: Look | None = None) -> None:
+def draw_waits(table: Table, target: str | Path | None = None, *, title: str = "", look: Look | None = None) -> Figure:
     """Draw the table ``waits``: a bar for each rank, divided into the parts of its time.
 
     With more ranks than bars have room for, a bar is the mean of several neighbours.
@@ -140,47 +142,47 @@ def draw_waits(table: Table, target: str | Path, *, title: str = "", look: Look 
     ----------
     table : Table
         What `waits_table` returned.
-    target : path
+    target : path, optional
         Where to; its name ends with ``.png``, ``.svg`` or ``.pdf``.
     title : str, optional
-        Stands over the picture.
+        Stands over the figure.
     look : Look, optional
-        Its size and font.
+        Its size, text and legend.
 
     Raises
     ------
     ConfigError
         When matplotlib is not installed.
     """
+    return drawn(lambda figure, look: _compose(table, figure, look, title), target, look, 7.2, 4.0)
+
+
+def _compose(table: Table, figure: Figure, look: Look, title: str) -> None:
     from matplotlib.ticker import MultipleLocator
 
     ranks = table["rank"]
     begins, counts, parts_s = bars_of(table)
     scale, unit = time_scale(max(table["total_s"], default=0.0))
-    look = look or Look()
-    with look.applied():
-        figure = look.figure(7.2, 4.0)
-        axes = figure.subplots()
-        below = np.zeros(len(begins))
-        for name in PARTS:
-            heights = parts_s[name] * scale
-            if heights.any():
-                axes.bar(
-                    begins + (counts - 1) / 2,
-                    heights,
-                    width=counts * (0.8 if len(begins) <= _MOST_BARS_APART else 1.0),
-                    bottom=below,
-                    color=PART_COLOURS[name],
-                    label=PART_NAMES[name],
-                    linewidth=0,
-                )
-                below += heights
-        axes.set_xlim(-0.6, len(ranks) - 0.4)
-        axes.set_xlabel("rank", color=INK)
-        axes.set_ylabel(f"virtual time [{unit}]", color=INK)
-        axes.set_title(title, color=INK, loc="left", fontsize="medium", wrap=True)
-        axes.xaxis.set_major_locator(MultipleLocator(rank_step(len(ranks))))
-        tidy(axes, grid="y")
-        handles, _ = axes.get_legend_handles_labels()
-        axes.legend(handles=handles[::-1], loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-        save(figure, target)
+    axes = figure.subplots()
+    below = np.zeros(len(begins))
+    for name in PARTS:
+        heights = parts_s[name] * scale
+        if heights.any():
+            axes.bar(
+                begins + (counts - 1) / 2,
+                heights,
+                width=counts * (0.8 if len(begins) <= _MOST_BARS_APART else 1.0),
+                bottom=below,
+                color=PART_COLOURS[name],
+                label=PART_NAMES[name],
+                hatch=_HATCHES.get(name),
+                edgecolor="white",
+                linewidth=0,
+            )
+            below += heights
+    axes.set_xlim(-0.6, len(ranks) - 0.4)
+    axes.xaxis.set_major_locator(MultipleLocator(rank_step(len(ranks))))
+    look.describe(axes, title=title, x="rank", y=f"virtual time [{unit}]")
+    tidy(axes, grid="y")
+    handles, _ = axes.get_legend_handles_labels()
+    add_legend(figure, handles[::-1], look, least=1, long=1.5)

@@ -11,6 +11,7 @@ from typing import Any
 
 from xsim_py.clashes import InputFile, OutputFile, failure_files, machine_files, program_files, refuse_clashes
 from xsim_py.errors import ConfigError
+from xsim_py.report.style import Look
 from xsim_py.study.capacity import runs_at_once
 from xsim_py.study.condition import Condition
 from xsim_py.study.description import StudySpec
@@ -32,6 +33,7 @@ def run_study(
     fresh: bool = False,
     progress: Callable[[int, int, int, float], None] | None = None,
     executor: Executor | None = None,
+    look: Look | None = None,
 ) -> StudyResults:
     """Run what is missing of a study, and write and draw its results.
 
@@ -55,6 +57,9 @@ def run_study(
         share of this call's work that is left, by numbers of ranks.
     executor : concurrent.futures.Executor, optional
         Does the runs in place of worker processes here, such as that of ``mpiexec python -m mpi4py.futures``.
+
+    look : Look, optional
+        Size, text and legend of the figures, where they differ from those of the study.
 
     Returns
     -------
@@ -91,7 +96,7 @@ def run_study(
             results.write(folder)
     if interrupted:
         raise StudyInterrupted(results)
-    results.draw(folder)
+    results.draw_all(folder, look=look)
     return results
 
 

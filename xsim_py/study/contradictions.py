@@ -9,6 +9,7 @@ from typing import Final
 from xsim_py.config.described import Contradiction
 from xsim_py.config.loader import every_path
 from xsim_py.errors import advice
+from xsim_py.report.style import PICTURES
 from xsim_py.study.columns import RESERVED, column_names, key_columns, metric_names
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
@@ -20,7 +21,6 @@ ALWAYS_KNOWN: Final = ("repetition", "seed", "ranks", "machine", "folder", "apps
 """What a template may name beside the variables and the options that are given."""
 
 _LONGEST_NAME: Final = 200
-_PICTURES: Final = (".png", ".svg", ".pdf")
 
 
 def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
@@ -41,7 +41,7 @@ def _all(spec: StudySpec) -> Iterator[Contradiction]:
     yield from _captures(spec)
     yield from _conditions("only", spec.only, key_columns(spec))
     yield from _columns(spec)
-    yield from _plots(spec)
+    yield from plot_contradictions(spec)
 
 
 def _options(spec: StudySpec) -> Iterator[Contradiction]:
@@ -155,12 +155,13 @@ def _columns(spec: StudySpec) -> Iterator[Contradiction]:
             yield "table", f"there are no means of {name}; {advice(name, metric_names(spec))}", ("capture",)
 
 
-def _plots(spec: StudySpec) -> Iterator[Contradiction]:
+def plot_contradictions(spec: StudySpec) -> Iterator[Contradiction]:
+    """Yield what is wrong with the plots of a study."""
     files: list[str] = []
     for index, plot in enumerate(spec.plots):
         path = f"plots[{index}]"
-        if PurePath(plot.file).name != plot.file or PurePath(plot.file).suffix not in _PICTURES:
-            yield f"{path}.file", f"{plot.file!r} is not the name of a {' or '.join(_PICTURES)} file", ()
+        if PurePath(plot.file).name != plot.file or PurePath(plot.file).suffix not in PICTURES:
+            yield f"{path}.file", f"{plot.file!r} is not the name of a {' or '.join(PICTURES)} file", ()
         if len(plot.file.encode()) > _LONGEST_NAME:
             yield f"{path}.file", f"this name is longer than {_LONGEST_NAME} bytes", ()
         if plot.file in files:
@@ -176,10 +177,13 @@ def _plot_columns(spec: StudySpec, index: int) -> Iterator[Contradiction]:
         yield f"{path}.series", f"{plot.x} is measured: name the columns whose values tell the lines apart", ("sweep",)
     if plot.show != "value" and plot.x != "ranks":
         yield f"{path}.show", f"{plot.show} is over numbers of ranks: x is 'ranks', not {plot.x!r}", ()
+    if plot.panels is not None and plot.panels in (plot.x, *(plot.series or ())):
+        yield f"{path}.panels", f"{plot.panels} is in x or series already; name another variable", ()
     choices = {
         "x": ((plot.x,), key_columns(spec) + metric_names(spec)),
         "y": (plot.y, metric_names(spec)),
         "series": (plot.series or (), key_columns(spec)),
+        "panels": ((plot.panels,) if plot.panels else (), key_columns(spec)),
     }
     for key, (names, known) in choices.items():
         for name in names:

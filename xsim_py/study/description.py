@@ -11,20 +11,22 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.described import Described
-from xsim_py.config.value_kinds import ListOf, Scalar, Section, choice, integer, option, options
+from xsim_py.config.value_kinds import ListOf, Scalar, Section, choice, integer, option, options, up_to
 from xsim_py.report.result import ENDINGS
+from xsim_py.report.style import Look
 from xsim_py.study.commands import COMMANDS
 from xsim_py.study.condition import Condition
 from xsim_py.study.value_kinds import (
     ANY,
     COMPUTE,
     CONDITION,
+    FIGURE_SIZE,
     ISOLATION,
     TEXT,
     Given,
@@ -112,8 +114,11 @@ class PlotSpec:
     )
     series: tuple[str, ...] | None = option(
         _COLUMNS,
-        "Variables with one line per value: the first sets the colour, the others dashes and markers.",
-        shown="all variables except that of the x axis",
+        "Variables with one line per value: the first sets the colour, the others the marker.",
+        shown="all variables except those of the x axis and of panels",
+    )
+    panels: str | None = option(
+        _COLUMN, "Variable with one panel per value, with common axes and colours.", shown="one panel"
     )
     only: tuple[Condition, ...] = option(
         ListOf(CONDITION, "a list of conditions"), "Conditions on the plotted runs.", default=()
@@ -128,6 +133,24 @@ class PlotSpec:
     y_scale: str = option(_SCALES, "Scale of the y axis.", default="linear")
     x_label: str | None = option(TEXT, "Label of the x axis; its unit is added.", shown="the column")
     y_label: str | None = option(TEXT, "Label of the y axis; its unit is added.", shown="the columns")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSpec:
+    """Section ``figure``: size, text and legend of all plots; ``--view`` has precedence."""
+
+    columns: int | None = option(integer(1, 2), "Width in columns of a journal, with text of 8 points.", shown="none")
+    width: float | None = option(up_to(60), "Width in inches.", shown="7.2")
+    size: tuple[float, float] | None = option(FIGURE_SIZE, "Width and height in inches, as in 7x3.5.", shown="7.2x4.6")
+    font: str | None = option(TEXT, "A font, or serif, sans-serif or monospace.", shown="sans-serif")
+    font_size: float | None = option(up_to(100), "Text size in points.", shown="10; 8 with columns")
+    legend: str = option(
+        choice("below", "right", "none"), "Place of the legend.", default="", shown="right if there is room, else below"
+    )
+
+    def look(self) -> Look:
+        """Return the same as figures take it."""
+        return Look(**{each.name: getattr(self, each.name) for each in fields(self)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +266,7 @@ class StudySpec(Described):
     published: PublishedSpec | None = option(
         Section(PublishedSpec), "Published means, in the table and in every plot of the same columns.", shown="none"
     )
+    figure: FigureSpec = option(Section(FigureSpec), "Size, text and legend of plots.", default=FigureSpec)
     plots: tuple[PlotSpec, ...] = option(ListOf(Section(PlotSpec), "a list of plots", least=0), "Figures.", default=())
     folder: Path = Path()
     """Of the study's file."""

@@ -23,15 +23,19 @@ def grouped(rows: Iterable[Row], names: Sequence[str]) -> list[list[Row]]:
 def series_of(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the columns whose values tell the lines of a plot apart.
 
-    Unless the plot names them: those that vary, and not with the x axis or a column before them.
+    Unless the plot names them: those that vary, and not with the x axis, the panels or a column before them.
     """
     if plot.series is not None:
         return list(plot.series)
-    kept = [plot.x]
+    kept = [plot.x, *_panels(plot)]
     for name in key_columns(spec):
         if len(grouped(rows, [*kept, name])) > len(grouped(rows, kept)):
             kept.append(name)
-    return kept[1:]
+    return kept[1 + len(_panels(plot)) :]
+
+
+def _panels(plot: PlotSpec) -> list[str]:
+    return [] if plot.panels is None else [plot.panels]
 
 
 def hidden_by(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -39,7 +43,7 @@ def hidden_by(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]
     if plot.x not in key_columns(spec):
         return []
     drawn = [row for row in rows if all(condition.holds(row) for condition in plot.only)]
-    shown = [plot.x, *series_of(spec, plot, drawn)]
+    shown = [plot.x, *_panels(plot), *series_of(spec, plot, drawn)]
     return [name for name in key_columns(spec) if len(grouped(drawn, [*shown, name])) > len(grouped(drawn, shown))]
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from xsim_py.config import schema
 from xsim_py.config.described import read_description
 from xsim_py.config.document import read_yaml_file
-from xsim_py.config.entries import Entry, Location, Problem, from_python
+from xsim_py.config.entries import Entry, Location, Problem, from_python, raise_all
 from xsim_py.config.loader import bundled, files_by_name
-from xsim_py.config.value_kinds import Reading
+from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import ConfigError, advice
 from xsim_py.input_files import is_file
-from xsim_py.study.contradictions import contradictions
-from xsim_py.study.description import CaptureSpec, StudySpec
+from xsim_py.study.contradictions import contradictions, plot_contradictions
+from xsim_py.study.description import CaptureSpec, PlotSpec, StudySpec
 
 _PYTHON: Final = Location.in_file("study")
 
@@ -41,6 +42,25 @@ def load_study(source: str | Path | Mapping[str, Any]) -> StudySpec:
     reading = Reading()
     root, name, folder = _root(source, reading.problems)
     return read_description(StudySpec, "study", root, reading, contradictions, name=name, folder=folder)
+
+
+def plot_of(spec: StudySpec, keys: Mapping[str, Any]) -> PlotSpec:
+    """Return a plot with these keys, as an entry of ``plots`` of a study.
+
+    Raises
+    ------
+    ConfigError
+        With every problem.
+    """
+    reading = Reading()
+    entry = from_python({"file": "plot.png", **keys}, place=Location.in_file("plot"))
+    plot: PlotSpec = Section(PlotSpec).read(entry, "", reading)
+    raise_all(reading.problems)
+    found = plot_contradictions(replace(spec, plots=(plot,)))
+    problems = [f"plot: {path.removeprefix('plots[0].')}: {message}" for path, message, _ in found]
+    if problems:
+        raise ConfigError(*problems)
+    return plot
 
 
 def _root(source: str | Path | Mapping[str, Any], problems: list[Problem]) -> tuple[Entry, str, Path]:

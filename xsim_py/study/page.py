@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from xsim_py import __version__
 from xsim_py.code_origin import portable_name
 from xsim_py.config import description_text
 from xsim_py.config.document import yaml_text
+from xsim_py.report.chart import Chart
 from xsim_py.report.page.charts import chart_figure
 from xsim_py.report.page.comparison_pages import without_costs
 from xsim_py.report.page.document import (
@@ -87,17 +89,24 @@ def _summary(results: StudyResults) -> Iterator[str]:
         yield warning(text)
         yield verbatim("\n".join(details))
     if len(results.runs):
-        yield data_table(results.shown())
+        yield data_table(results.shown(), whole=True)
 
 
 def _pictures(page: HtmlPage, results: StudyResults) -> Iterator[str]:
     for plot in results.spec.plots:
         chart = results.chart(plot)
         if chart.lines:
-            yield subheading(chart.title)
-            yield page.figure(chart_figure(chart))
+            yield subheading(plot.title or Path(plot.file).stem)
+            yield from _panels(page, chart)
             if plot.show != "value":
                 yield folded("as a table", data_table(scaling_table(chart.lines, plot.show)))
+
+
+def _panels(page: HtmlPage, chart: Chart) -> Iterator[str]:
+    for name, lines in chart.panels():
+        if name:
+            yield note(name)
+        yield page.figure(chart_figure(replace(chart, lines=lines)))
 
 
 def _scaling(page: HtmlPage, results: StudyResults) -> Iterator[str]:
@@ -111,7 +120,7 @@ def _scaling(page: HtmlPage, results: StudyResults) -> Iterator[str]:
         y_scale = "log2" if show == "speedup" else "linear"
         plot = PlotSpec(x="ranks", y=("virtual_time_s",), title=show, show=show, x_scale="log2", y_scale=y_scale)
         chart = results.chart(plot)
-        if any(len(line.x) > 1 for line in chart.lines[:-1]):
+        if any(len(line.x) > 1 for line in chart.lines if not line.reference):
             yield subheading(chart.y_label)
             yield page.figure(chart_figure(chart))
             yield folded("as a table", data_table(scaling_table(chart.lines, show)))

@@ -7,16 +7,16 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xsim_py import __version__
 from xsim_py.atomic_files import atomic_file, atomic_path
 from xsim_py.errors import ConfigError
 from xsim_py.report import Table
 from xsim_py.report.chart import Chart, Series
-from xsim_py.report.ruler import PLAIN
+from xsim_py.report.ruler import PLAIN, Ruler
 from xsim_py.report.scaling import LABELS, against_fewest, scaling_table
-from xsim_py.report.style import time_scale
+from xsim_py.report.style import Look, time_scale
 from xsim_py.study.capture import MOST_SEARCHED_S
 from xsim_py.study.columns import (
     captured_names,
@@ -28,11 +28,15 @@ from xsim_py.study.columns import (
     unit_of,
 )
 from xsim_py.study.description import PlotSpec, StudySpec
-from xsim_py.study.grouping import grouped, series_of
+from xsim_py.study.grouping import grouped, hidden_by, scale_problem, series_of
+from xsim_py.study.loader import plot_of
 from xsim_py.study.plan import PlannedRun
 from xsim_py.study.published import Published, read_published
 from xsim_py.study.task import MEASURED, Outcome
 from xsim_py.study.template import is_number, text_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FILES: Final = ("runs.csv", "summary.csv", "results.json")
 
@@ -207,35 +211,17 @@ class StudyResults:
     # -------------------------------------------------------------------------------------------------- pictures
 
     def chart(self, plot: PlotSpec) -> Chart:
-        """Return the picture that a plot of the study asks for."""
+        """Return the figure that a plot of the study asks for."""
         means = [row for row in self._means if all(condition.holds(row) for condition in plot.only)]
         scales = self._scales(plot.y, means)
         names = series_of(self.spec, plot, means)
         means = [row for row in means if row[plot.x] is not None]
         ruler = ruler_of(self.spec, plot.x, [row[plot.x] for row in means])
-        place = ruler.place if ruler else text_of
-        lines: list[Series] = []
-        colours: dict[str, int] = {}
-        dashes: dict[str, int] = {}
-        for y in plot.y:
-            for rows in grouped(means, names):
-                points = [row for row in rows if is_number(row[y])]
-                if ruler:
-                    points.sort(key=lambda row: place(row[plot.x]))
-                words = [text_of(rows[0][name]) for name in names]
-                words += [self._bare(y)] if len(plot.y) > 1 or (plot.show != "value" and not words) else []
-                line = Series(
-                    label=", ".join(words),
-                    x=[place(row[plot.x]) for row in points],
-                    y=[row[y] * scales[y][0] for row in points],
-                    errors=[(row[f"{y}_stderr"] or 0.0) * scales[y][0] for row in points],
-                    colour=colours.setdefault(words[0] if words else "", len(colours)),
-                    dashes=dashes.setdefault(", ".join(words[1:]), len(dashes)),
-                )
-                lines += [line] if points else []
-                lines += self._beside(line, points, y, scales[y][0]) if plot.show == "value" else ()
+        lines = list(self._lines(plot, means, names, ruler, {y: scale for y, (scale, _) in scales.items()}))
         if plot.show != "value":
-            lines = against_fewest(lines, plot.show)
+            panels = dict.fromkeys(line.panel for line in lines)
+            several = [[line for line in lines if line.panel == panel] for panel in panels]
+            lines = [line for panel in several for line in against_fewest(panel, plot.show)]
         return Chart(
             title=plot.title or self.spec.name,
             x_label=self._axis(plot.x_label, [plot.x], [unit_of(self.spec, plot.x)]),
@@ -249,6 +235,41 @@ class StudyResults:
             legend=_heading(names, means),
         )
 
+    def _lines(
+        self,
+        plot: PlotSpec,
+        means: Sequence[Row],
+        names: Sequence[str],
+        ruler: Ruler | None,
+        scales: Mapping[str, float],
+    ) -> Iterator[Series]:
+        """Yield the lines of a plot, panel by panel, and the published points that belong to them."""
+        place = ruler.place if ruler else text_of
+        colours: dict[str, int] = {}
+        dashes: dict[str, int] = {}
+        panels = [] if plot.panels is None else [plot.panels]
+        for panel in grouped(means, panels):
+            for y in plot.y:
+                for rows in grouped(panel, names):
+                    points = [row for row in rows if is_number(row[y])]
+                    if ruler:
+                        points.sort(key=lambda row: place(row[plot.x]))
+                    words = [text_of(rows[0][name]) for name in names]
+                    words += [self._bare(y)] if len(plot.y) > 1 or (plot.show != "value" and not words) else []
+                    line = Series(
+                        label=", ".join(words),
+                        x=[place(row[plot.x]) for row in points],
+                        y=[row[y] * scales[y] for row in points],
+                        errors=[(row[f"{y}_stderr"] or 0.0) * scales[y] for row in points],
+                        colour=colours.setdefault(words[0] if words else "", len(colours)),
+                        dashes=dashes.setdefault(", ".join(words[1:]), len(dashes)),
+                        panel=_panel(panels, rows[0]),
+                    )
+                    if points:
+                        yield line
+                    if plot.show == "value":
+                        yield from self._beside(line, points, y, scales[y])
+
     def _beside(self, line: Series, rows: Sequence[Row], y: str, scale: float) -> Iterator[Series]:
         """Yield the published points that belong to a line."""
         if self.spec.published is None or y not in self._published.metrics:
@@ -257,7 +278,7 @@ class StudyResults:
         found = [(x, value * scale) for x, value in values if value is not None]
         if found:
             xs, ys = zip(*found, strict=True)
-            yield Series(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True)
+            yield Series(self.spec.published.label, xs, ys, (), line.colour, line.dashes, points=True, panel=line.panel)
 
     def _scales(self, names: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[float, str]]:
         """Return factor and unit for columns that share an axis: those of the largest."""
@@ -323,8 +344,52 @@ class StudyResults:
 
         write_study_page(self, target, command=command)
 
-    def draw(self, folder: Path) -> None:
+    def draw(
+        self, plot: str | None = None, target: str | Path | None = None, *, look: Look | None = None, **keys: Any
+    ) -> Figure:
+        """Return the figure of one plot, and write it if there is a target.
+
+        Parameters
+        ----------
+        plot : str, optional
+            The file of an entry of ``plots``, with or without its ending; default: the first entry.
+        target : path, optional
+            Where to; its name ends with ``.png``, ``.svg`` or ``.pdf``.
+        look : Look, optional
+            Size, text and legend, where they differ from those of the study.
+        **keys
+            An entry of ``plots`` in place of those of the study: ``x="ranks", y="virtual_time_s", show="speedup"``.
+
+        Raises
+        ------
+        ConfigError
+            When there is no such plot, it has nothing to show, or matplotlib is not installed.
+        """
+        chart = self.chart(self._plot(plot, keys))
+        if not chart.lines:
+            raise ConfigError(f"nothing to draw: no run has values of {chart.y_label}")
+        return chart.draw(target, look=(look or Look()).over(self.spec.figure.look()))
+
+    def _plot(self, name: str | None, keys: Mapping[str, Any]) -> PlotSpec:
+        """Return an entry of the study's plots, or the one that these keys make."""
+        if keys:
+            plot = plot_of(self.spec, keys)
+            if problem := scale_problem(self.spec, plot, self._means):
+                raise ConfigError(f"plot: x_scale: {problem}")
+            if hidden := hidden_by(self.spec, plot, self._means):
+                raise ConfigError(
+                    f"plot: points with different {' and '.join(hidden)} coincide; add it to series or only"
+                )
+            return plot
+        for plot in self.spec.plots:
+            if name is None or name in (plot.file, Path(plot.file).stem):
+                return plot
+        known = ", ".join(plot.file for plot in self.spec.plots)
+        raise ConfigError(f"the study has no plot{'' if name is None else f' {name!r}'}; its plots: {known or 'none'}")
+
+    def draw_all(self, folder: Path, *, look: Look | None = None) -> None:
         """Draw every plot of the study that has something to show; `not_drawn` says why if that cannot be."""
+        look = (look or Look()).over(self.spec.figure.look())
         for plot in self.spec.plots:
             chart = self.chart(plot)
             for name in tables_beside(plot) if chart.lines else ():
@@ -334,11 +399,16 @@ class StudyResults:
             try:
                 if chart.lines:
                     with atomic_path(folder / plot.file, follow=False) as path:
-                        chart.draw(path)
+                        chart.draw(path, look=look)
                     self.written.append(folder / plot.file)
                     self.remarks += _remarks(plot.file, chart.without_place())
             except ConfigError as error:
                 self.not_drawn = str(error)
+
+
+def _panel(names: Sequence[str], row: Row) -> str:
+    """Return the name of a panel: words speak for themselves, and numbers need the name of their column."""
+    return ", ".join(f"{name} {text}" if _FIGURE.fullmatch(text := text_of(row[name])) else text for name in names)
 
 
 def tables_beside(plot: PlotSpec) -> list[str]:

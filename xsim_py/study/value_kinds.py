@@ -14,7 +14,9 @@ from typing import Any, Final, NamedTuple
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Entry, from_python
 from xsim_py.config.value_kinds import REFUSED, Kind, ListOf, OneOf, Reading, Scalar, without_nul
+from xsim_py.errors import ConfigError
 from xsim_py.parameters import RECORD, isolation
+from xsim_py.report.view import PictureView
 from xsim_py.study.condition import Condition
 from xsim_py.study.template import NAME, Template, Value, is_template, text_of
 from xsim_py.study.template import Scalar as PlainScalar
@@ -38,6 +40,15 @@ def _condition(value: object) -> Condition:
     return Condition(value)
 
 
+def _figure_size(value: object) -> tuple[float, float]:
+    try:
+        size = PictureView.of([f"size={value}"]).look.size
+    except ConfigError:
+        raise ValueError(f"{value!r} is not a size in inches; write for example 7x3.5 (1x1 to 60x60)") from None
+    assert size is not None
+    return size
+
+
 def _isolation(value: object) -> str:
     isolation(value)
     return str(value)
@@ -51,6 +62,9 @@ def _compute(value: object) -> str:
 
 
 TEXT: Final = Scalar(lambda value: without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
+FIGURE_SIZE: Final = Scalar(
+    _figure_size, {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?x[0-9]+(\.[0-9]+)?$"}, "a size such as 7x3.5"
+)
 ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
 ISOLATION: Final = Scalar(
     _isolation,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from xsim_py.report.chart import dash, stroke
 from xsim_py.report.page.document import new_figure, plain_text
 from xsim_py.report.style import LINE_COLOURS, MARKERS
 
@@ -31,11 +32,10 @@ def chart_figure(chart: Chart) -> Any:
         "xaxis": {"type": "category"} if named else _axis(chart.x_scale, _places(chart), chart.ruler),
         "yaxis": _axis(chart.y_scale),
     }
-    shown = any(line.dashes for line in chart.lines)
     title = plain_text(chart.legend).replace("\n", "<br>")
     legend = {"title": {"text": title}, "x": 1.01, "y": 1}
     return new_figure(
-        [_trace(line, named=named, by_dashes=shown, ruler=chart.ruler) for line in chart.lines],
+        [_trace(line, stroke(line, chart.lines), named=named, ruler=chart.ruler) for line in chart.lines],
         x=chart.x_label,
         y=chart.y_label,
         legend=legend,
@@ -57,21 +57,20 @@ def _axis(scale: str, places: list[float] | None = None, ruler: Ruler | None = N
     return axis
 
 
-def _trace(line: Series, *, named: bool, by_dashes: bool, ruler: Ruler) -> dict[str, Any]:
-    stroke = line.dashes if by_dashes else line.colour
-    colour = LINE_COLOURS[line.colour % len(LINE_COLOURS)]
+def _trace(line: Series, marker: int, *, named: bool, ruler: Ruler) -> dict[str, Any]:
+    colour = "#777777" if line.reference else LINE_COLOURS[line.colour % len(LINE_COLOURS)]
     xs = [plain_text(str(x)) for x in line.x] if named else list(line.x)
     said = xs if named else [plain_text(ruler.label(x)) for x in line.x]
     trace: dict[str, Any] = {
         "type": "scatter",
-        "mode": "markers" if line.points else "lines+markers",
+        "mode": "markers" if line.points else "lines" if line.reference else "lines+markers",
         "name": plain_text(line.label),
         "x": xs,
         "y": list(line.y),
-        "line": {"color": colour, "dash": _DASHES[line.dashes % len(_DASHES)], "width": 2},
+        "line": {"color": colour, "dash": "dot" if line.reference else _DASHES[dash(line) % len(_DASHES)], "width": 2},
         "marker": {
             "color": colour,
-            "symbol": _SYMBOLS[MARKERS[stroke % len(MARKERS)]] + ("-open" if line.points or line.dashes else ""),
+            "symbol": _SYMBOLS[MARKERS[marker % len(MARKERS)]] + ("-open" if line.points or line.dashes else ""),
             "size": 13 if line.points else 8,
         },
         "customdata": said,

@@ -73,7 +73,7 @@ def write_comparison_page(comparison: Comparison, target: str | Path, *, command
     """
     machines = ", ".join(comparison.machines)
     page = HtmlPage(f"{comparison.title}: a comparison".strip(": "), f"on {machines}")
-    page.add("Summary", *_compared(comparison), data_table(without_costs(comparison.table())))
+    page.add("Summary", *_compared(comparison), data_table(without_costs(comparison.table()), whole=True))
     page.add("Virtual time", *_bars(page, comparison))
     if len(comparison.sizes) > 1:
         page.add("Speed-up and parallel efficiency", *scaling_parts(page, time_lines(comparison)))
@@ -205,7 +205,7 @@ def _recovered(comparison: RecoveryComparison) -> Iterator[str]:
             yield warning(f"data lost: {run.case}: {run.data_lost}")
     if len(comparison.schemes) > 1:
         yield subheading("time lost" if comparison.is_whole else "recovery, without detection")
-        yield data_table(comparison.side_by_side())
+        yield data_table(comparison.side_by_side(), whole=True)
 
 
 def _phases(page: HtmlPage, runs: list[RecoveryRun]) -> Iterator[str]:

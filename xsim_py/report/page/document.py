@@ -178,7 +178,7 @@ def folded(summary: str, *parts: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{''.join(parts)}</details>"
 
 
-def data_table(table: Table, *, by: str | None = None) -> str:
+def data_table(table: Table, *, by: str | None = None, whole: bool = False) -> str:
     """Return a table that a click on a heading sorts; times in the unit that suits their column.
 
     Parameters
@@ -187,6 +187,8 @@ def data_table(table: Table, *, by: str | None = None) -> str:
         The table. Of a long one the first `MOST_ROWS` are shown, with a sentence that says so.
     by : str, optional
         A column of numbers: where rows have to be left out, those stay that have the most of it.
+    whole : bool, optional
+        Show all rows at once; others scroll in a window of their own, except in print.
     """
     chosen: Sequence[int] = range(len(table))
     said = ""
@@ -206,8 +208,8 @@ def data_table(table: Table, *, by: str | None = None) -> str:
         + "</tr>\n"
         for row in zip(*(cells for *_, cells in columns), strict=True)
     )
-    whole = f'<table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f'{said}<div class="scroll">{whole}</div>'
+    rows = f'<table class="data"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'{said}<div class="scroll{" whole" if whole else ""}">{rows}</div>'
 
 
 def _aligned(right: bool) -> str:
