@@ -14,6 +14,7 @@ import pytest
 
 from tests.campaign import CAMPAIGN
 from tests.doc_blocks import PAGES, ROOT, blocks, comparable, rerun
+from tests.notebooks import NOTEBOOKS, executed, told
 from xsim_py import simulate
 from xsim_py.cli.commands import COMMANDS, whole_parser
 from xsim_py.config.schema import markdown_table
@@ -58,6 +59,11 @@ def rows(page: Path, heading: str) -> list[list[str]]:
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text(encoding="utf-8"))], ids=named)
 def test_a_page_shows_what_happens(page: Path, tmp_path: Path):
     assert comparable(rerun(page, tmp_path, long=CAMPAIGN)) == comparable(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=named)
+def test_a_notebook_shows_what_happens(notebook: Path, tmp_path: Path):
+    assert told(executed(notebook, tmp_path)) == told(json.loads(notebook.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

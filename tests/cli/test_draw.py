@@ -73,10 +73,22 @@ def test_speedup_of_a_study_and_of_a_comparison(saved, capsys):
     assert capsys.readouterr().out.splitlines()[2:] == ["    1        1", "    4      3.2"]
     (saved / "cmp").mkdir()
     (saved / "cmp" / "comparison.csv").touch()
-    for ranks in (1, 4):
+    for ranks in (1, 4, 16):
         make_result(ranks=ranks, virtual_time_ps=8 * 10**9 // ranks).to_json(saved / "cmp" / f"gige-{ranks}.json")
-    assert main(["draw", "cmp", "--efficiency", "-"]) == 0
+    assert main(["draw", "cmp", "--efficiency", "-", "--only", "ranks<=4"]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == ["gige      1           1", "gige      4           1"]
+
+
+def test_only_a_part_of_a_study_is_drawn(saved, capsys):
+    columns = {"ranks": [1, 4] * 2, "mode": ["strong"] * 2 + ["weak"] * 2, "runs": [1] * 4, "failed": [0] * 4}
+    columns |= {"virtual_time_s": [8.0, 2.5, 3.0, 3.5], "virtual_time_s_stderr": [None] * 4}
+    (saved / "study").mkdir()
+    whole = {"study": "s", "tables": {"summary": {"units": {}, "columns": columns}}}
+    (saved / "study" / "results.json").write_text(json.dumps(whole))
+    assert main(["draw", "study", "--speedup", "-", "--only", "mode=strong"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == ["    1        1", "    4      3.2"]
+    assert main(["draw", "study", "--speedup", "-", "--only", "mod=strong"]) == 2
+    assert "--only 'mod=strong': there is no mod here; did you mean mode?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -95,6 +107,8 @@ def test_speedup_of_a_study_and_of_a_comparison(saved, capsys):
         ("run4 --pairs x.gif", "x.gif: the name of a picture ends with"),
         ("run4/result.json --pairs run4/result.json", "run4/result.json: the name of a picture ends with"),
         ("run4 --view time=9 --waits -", "--view time=9: it is FROM:TO"),
+        ("run4 --only ranks=5 --waits -", "--only: no result fulfils ranks=5"),
+        ("run4 --only ranks --waits -", "'ranks' is not a condition"),
         ("broken --speedup -", "broken/results.json: not the results of a study"),
     ],
 )

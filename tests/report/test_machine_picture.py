@@ -46,7 +46,7 @@ def test_a_picture_has_the_names_and_the_loads(tmp_path: Path) -> None:
     assert loads == {"h0>s1.0": 1500.0, "s1.0>h0": 3000.0, "h0.port": 7.0}
     draw_machine(machine_picture(built, title="a tree", loads=loads), tmp_path / "tree.svg")
     drawn = (tmp_path / "tree.svg").read_text()
-    for text in ("a tree", "h7", "s3.3", "bytes on a link, one way", "3 KiB"):
+    for text in ("a tree", "h7", "s3.3", "bytes on a link, one way", "1 KiB"):
         assert f">{text}</text>" in drawn
     widths = {float(width) for width in re.findall(r"stroke-width: ([0-9.]+)", drawn)}
     assert 3.0 in widths  # the larger of the two directions is that of the most loaded link

@@ -15,7 +15,7 @@ def test_speedups_are_those_of_amdahls_law():
     line, ideal = against_fewest([times([1, 2, 8])], "speedup")
     assert line.y == pytest.approx([1.0, 9 / 5, 9 / 2])
     assert (ideal.x, ideal.y) == ([1, 2, 8], [1.0, 2.0, 8.0])
-    assert (line.colour, line.dashes) != (ideal.colour, ideal.dashes)
+    assert (line.reference, ideal.reference) == (False, True)
 
 
 def test_each_line_stands_against_its_own_fewest_ranks():

@@ -96,7 +96,7 @@ def test_a_death_and_a_call_are_in_the_picture(tmp_path):
     timeline().draw(tmp_path / "t.png", messages=False)
     pixels = (image.imread(tmp_path / "t.png")[..., :3] * 255).astype(int).reshape(-1, 3)
     colours = {tuple(pixel) for pixel in np.unique(pixels, axis=0)}
-    assert {(0, 0x72, 0xB2), (0xD5, 0x5E, 0), (0, 0x9E, 0x73), (0, 0, 0), (0xEC, 0xEC, 0xEC)} <= colours
+    assert {(0, 0x72, 0xB2), (0xE6, 0x9F, 0), (0x08, 0x30, 0x6B), (0, 0, 0), (0xEC, 0xEC, 0xEC)} <= colours
 
 
 def test_arrows_make_a_difference(tmp_path):
@@ -112,7 +112,8 @@ def test_many_ranks_fit_into_a_picture(tmp_path):
     marks = [Mark(rank, 2000 + rank // 4, "learned", "") for rank in range(0, 5000, 50)]
     of_trace(Trace(spans, [], [*marks, Mark(7, 4000, "aborted", "")]), [5000] * 5000).draw(tmp_path / "t.png")
     height, width, _ = image.imread(tmp_path / "t.png").shape
-    assert (height, width) == (1200, 1500)
+    assert height == 1200
+    assert 1500 < width < 1700  # with the legend
 
 
 def test_a_name_that_no_picture_has_is_refused_before_anything_is_drawn(tmp_path):

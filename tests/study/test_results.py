@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from xsim_py.errors import ConfigError
+from xsim_py.report.scaling import scaling_table
+from xsim_py.report.style import Look
 from xsim_py.study import StudyResults, load_study, plan_runs
 from xsim_py.study.columns import MEASURED
 
@@ -205,6 +208,55 @@ def test_values_with_units_have_a_true_axis(values: Any, x: list[Any], ticks: li
     chart = done.chart(done.spec.plots[0])
     assert list(chart.lines[0].x) == x
     assert [chart.ruler.label(place) for place in x if ticks] == ticks
+
+
+def test_a_variable_has_a_panel_for_each_value_with_the_same_colours():
+    sweep = {"ranks": [2, 4], "size": [1, 8]}
+    done = results(TIMES_S, plots=[{**PLOT, "panels": "size", "show": "speedup"}], sweep=sweep)
+    chart = done.chart(done.spec.plots[0])
+    names = ["size 1", "size 8"]
+    assert [name for name, _ in chart.panels()] == names
+    assert [(line.label, line.reference, line.colour) for _, lines in chart.panels() for line in lines] == [
+        ("virtual time", False, 0),
+        ("ideal", True, 0),
+    ] * 2
+    assert scaling_table(chart.lines, "speedup")["line"][::2] == [f"{name}, virtual time" for name in names]
+    figure = done.draw()
+    assert [axes.get_title() for axes in figure.axes] == names
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["virtual time", "ideal"]
+
+
+@pytest.mark.parametrize(
+    ("panels", "said"), [("ranks", "is in x or series already"), ("colour", "the column 'colour' does not exist")]
+)
+def test_panels_of_another_column_are_refused(panels: str, said: str):
+    with pytest.raises(ConfigError, match=said):
+        results(TIMES_S, plots=[{**PLOT, "panels": panels}])
+
+
+def test_a_study_says_how_its_figures_look_and_a_caller_has_precedence(tmp_path):
+    done = results(TIMES_S, plots=[PLOT], figure={"columns": 1, "font": "serif", "legend": "below"})
+    assert done.spec.figure.look() == Look(columns=1, font="serif", legend="below")
+    assert done.draw().get_size_inches()[0] == 3.5
+    assert tuple(done.draw("a", tmp_path / "b.png", look=Look(size=(5, 4))).get_size_inches()) == (5, 4)
+    assert (tmp_path / "b.png").exists()
+    with pytest.raises(ConfigError, match=r"7x3\.5"):
+        results(TIMES_S, figure={"size": "wide"})
+
+
+def test_any_plot_can_be_drawn_from_python():
+    done = results(TIMES_S, plots=[PLOT])
+    figure = done.draw(x="ranks", y="speed", series="size", x_scale="log2", title="Speed")
+    assert figure.axes[0].get_title() == "Speed"
+    for keys, said in (
+        ({"x": "ranks", "y": "sped"}, "plot: y: the column 'sped' does not exist; did you mean speed"),
+        ({"x": "ranks", "y": "speed", "series": []}, "points with different size coincide"),
+        ({"x": "ranks", "z": "speed"}, "unknown key"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            done.draw(**keys)
+    with pytest.raises(ConfigError, match=r"the study has no plot 'b'; its plots: a\.png"):
+        done.draw("b")
 
 
 def test_what_a_logarithmic_axis_leaves_out_is_said(tmp_path):

@@ -31,7 +31,12 @@ def digest_of(figure: Figure) -> str:
 
 def digest_in(path: Path) -> str | None:
     """Return the digest in a PNG file; None if there is none."""
-    data, at = path.read_bytes(), 8
+    return digest_of_png(path.read_bytes())
+
+
+def digest_of_png(data: bytes) -> str | None:
+    """Return the digest in a PNG image; None if there is none."""
+    at = 8
     while at < len(data):
         size, kind = int.from_bytes(data[at : at + 4]), data[at + 4 : at + 8]
         if kind == b"tEXt":

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.described import Described
-from xsim_py.config.value_kinds import ListOf, Scalar, Section, choice, integer, option, options, up_to
+from xsim_py.config.value_kinds import ListOf, Scalar, Section, choice, integer, option, options
 from xsim_py.report.result import ENDINGS
 from xsim_py.report.style import Look
 from xsim_py.study.commands import COMMANDS
@@ -26,7 +26,6 @@ from xsim_py.study.value_kinds import (
     ANY,
     COMPUTE,
     CONDITION,
-    FIGURE_SIZE,
     ISOLATION,
     TEXT,
     Given,
@@ -37,6 +36,7 @@ from xsim_py.study.value_kinds import (
     TemplatedList,
     TextOrList,
     Values,
+    look,
 )
 
 _MOST: Final = 2**31 - 1
@@ -63,6 +63,9 @@ def _pattern(value: object) -> re.Pattern[str]:
 
 _PATTERN: Final = Scalar(_pattern, {"type": "string"}, "a regular expression with one group")
 _COLUMN: Final = Scalar(TEXT.parse, {"type": "string"}, "a column of the runs")
+_WIDTH: Final = look("width", "inches, from 1 to 60", type="number", minimum=1, maximum=60)
+_SIZE: Final = look("size", "inches such as 7x3.5", type="string", pattern=r"^[0-9]+(\.[0-9]+)?x[0-9]+(\.[0-9]+)?$")
+_POINTS: Final = look("font_size", "points, from 1 to 100", type="number", minimum=1, maximum=100)
 _COLUMNS: Final = TextOrList(_COLUMN, "a column of the runs, or a list of columns")
 
 
@@ -140,10 +143,10 @@ class FigureSpec:
     """Section ``figure``: size, text and legend of all plots; ``--view`` has precedence."""
 
     columns: int | None = option(integer(1, 2), "Width in columns of a journal, with text of 8 points.", shown="none")
-    width: float | None = option(up_to(60), "Width in inches.", shown="7.2")
-    size: tuple[float, float] | None = option(FIGURE_SIZE, "Width and height in inches, as in 7x3.5.", shown="7.2x4.6")
+    width: float | None = option(_WIDTH, "Width in inches.", shown="7.2")
+    size: tuple[float, float] | None = option(_SIZE, "Width and height in inches, as in 7x3.5.", shown="7.2x4.6")
     font: str | None = option(TEXT, "A font, or serif, sans-serif or monospace.", shown="sans-serif")
-    font_size: float | None = option(up_to(100), "Text size in points.", shown="10; 8 with columns")
+    font_size: float | None = option(_POINTS, "Text size in points.", shown="10; 8 with columns")
     legend: str = option(
         choice("below", "right", "none"), "Place of the legend.", default="", shown="right if there is room, else below"
     )

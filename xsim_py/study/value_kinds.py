@@ -40,13 +40,16 @@ def _condition(value: object) -> Condition:
     return Condition(value)
 
 
-def _figure_size(value: object) -> tuple[float, float]:
-    try:
-        size = PictureView.of([f"size={value}"]).look.size
-    except ConfigError:
-        raise ValueError(f"{value!r} is not a size in inches; write for example 7x3.5 (1x1 to 60x60)") from None
-    assert size is not None
-    return size
+def look(key: str, words: str, **schema: Any) -> Scalar:
+    """Return the kind of a setting of figures, as ``--view`` has it."""
+
+    def parse(value: object) -> Any:
+        try:
+            return getattr(PictureView.of([f"{key}={value}"]).look, key)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    return Scalar(parse, schema, words)
 
 
 def _isolation(value: object) -> str:
@@ -62,9 +65,6 @@ def _compute(value: object) -> str:
 
 
 TEXT: Final = Scalar(lambda value: without_nul(kinds.TEXT.parse(value)), kinds.TEXT.json, kinds.TEXT.words)
-FIGURE_SIZE: Final = Scalar(
-    _figure_size, {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?x[0-9]+(\.[0-9]+)?$"}, "a size such as 7x3.5"
-)
 ANY: Final = Scalar(_scalar, {"type": ["string", "number", "boolean"]}, "text, a number, or true or false")
 ISOLATION: Final = Scalar(
     _isolation,
