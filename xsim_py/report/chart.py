@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
+    from xsim_py.report.figure import Picture
     from xsim_py.report.ruler import Ruler
 
 _MOST_MARKED = 18  # values of an axis that have ticks of their own
@@ -68,7 +69,7 @@ class Chart:
     legend: str = ""
     """The text over the names of the lines."""
 
-    def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
+    def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Picture:
         """Return the figure, and write it if there is a target; the ending of the name is the format."""
         panels, look = len(self.panels()), look or Look()
         width = look.inches or 7.2

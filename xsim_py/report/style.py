@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from xsim_py.report.figure import Picture
+
 # Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 # Lines go on with colours that are nearer to those; their markers and dashes tell them apart, too.
@@ -123,7 +125,7 @@ class Look:
             settings["font.family"] = self.font
         return rc_context(settings)
 
-    def figure(self, width: float, height: float, *, rows: bool) -> Figure:
+    def figure(self, width: float, height: float, *, rows: bool) -> Picture:
         """Return an empty figure of the required size, or else of that many inches; with `rows` of text it is as high.
 
         Others keep their shape in another width, unless they would become too flat.
@@ -160,7 +162,7 @@ def drawn(
     height: float,
     *,
     rows: bool = False,
-) -> Figure:
+) -> Picture:
     """Return a figure that fits its size, and save it if there is a target.
 
     Parameters
@@ -216,7 +218,7 @@ def check_picture(target: str | Path, *, besides: str = "") -> None:
     new_figure(1, 1)  # now, and not after an hour's run
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Picture:
     """Return an empty figure of that many inches.
 
     Raises

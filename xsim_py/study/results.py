@@ -36,7 +36,7 @@ from xsim_py.study.task import MEASURED, Outcome
 from xsim_py.study.template import is_number, text_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from xsim_py.report.figure import Picture
 
 FILES: Final = ("runs.csv", "summary.csv", "results.json")
 
@@ -346,7 +346,7 @@ class StudyResults:
 
     def draw(
         self, plot: str | None = None, target: str | Path | None = None, *, look: Look | None = None, **keys: Any
-    ) -> Figure:
+    ) -> Picture:
         """Return the figure of one plot, and write it if there is a target.
 
         Parameters
