@@ -109,6 +109,12 @@ def differences(checked: dict[str, str], here: dict[str, str]) -> list[str]:
     ]
 
 
+def as_checked(*names: str) -> bool:
+    """Return True if packages are here in the versions of tests/constraints.txt, whose answers tests compare with."""
+    checked, here = pins(), installed()
+    return all(here.get(name) == checked[name] for name in names)
+
+
 def check() -> int:
     """Print the differences of this environment and what to do; return the exit status."""
     found = differences(pins(), installed())

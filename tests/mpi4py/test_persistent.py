@@ -46,9 +46,9 @@ def test_an_object_is_asked_once_where_its_memory_is():
         def __dlpack_device__(self):
             return self.array.__dlpack_device__()
 
-        def __dlpack__(self, **options):
+        def __dlpack__(self, **_options):  # which numpy 2.0 does not know
             type(self).asked += 1
-            return self.array.__dlpack__(**options)
+            return self.array.__dlpack__()
 
     def program():
         from mpi4py import MPI

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.versions import as_checked
 from xsim_py import simulate
 from xsim_py.mpi.batched.meetings import Meetings
 
@@ -99,7 +100,8 @@ def test_arrays_are_as_if_a_rank_had_combined_them_itself() -> None:
         return [(each.strides, each.flags["OWNDATA"]) if type(each) is np.ndarray else repr(each) for each in got]
 
     ways = [simulate(program, ranks=8, collectives=way) for way in ("arrays", "messages")]
-    assert ways[0].values == ways[1].values
+    if as_checked("numpy"):  # which array is a view of another is up to its version
+        assert ways[0].values == ways[1].values
     assert ways[0].values[3][4] == ((8,), True)  # it can be resized
 
 
