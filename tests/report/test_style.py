@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from xsim_py.report.figure import save
-from xsim_py.report.style import new_figure, rank_step, spaced
+from xsim_py.report.style import log_steps, new_figure, rank_step, spaced
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,13 @@ from xsim_py.report.style import new_figure, rank_step, spaced
 )
 def test_ticks_of_ranks_are_at_powers_of_two_or_tens(ranks: int, step: int):
     assert rank_step(ranks) == step
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "steps"), [(2.5, 9.7, tuple(range(1, 10))), (2, 30, (1, 2, 5)), (1, 4096, (1,))]
+)
+def test_a_small_range_of_a_logarithmic_axis_has_more_ticks(low: float, high: float, steps: tuple[int, ...]):
+    assert log_steps(low, high) == steps
 
 
 def test_every_power_of_two_has_a_tick_where_there_is_room():

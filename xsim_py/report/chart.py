@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.report.ruler import PLAIN
-from xsim_py.report.style import DASHES, INK, LINE_COLOURS, MARKERS, Look, add_legend, drawn, spaced, tidy
+from xsim_py.report.style import DASHES, INK, LINE_COLOURS, MARKERS, Look, add_legend, drawn, log_steps, spaced, tidy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,5 +223,5 @@ def _set_scale(axes: Axes, axis: Axis, scale: str, values: Sequence[float], rule
     swept = axis is axes.xaxis and (ruler.kind or all(value == int(value) for value in marked))
     if swept and len(marked) <= _MOST_MARKED:
         axis.set_major_locator(FixedLocator(spaced(marked)))
-    elif scale == "log" and marked[-1] / marked[0] < 300:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    elif scale == "log":
+        axis.set_major_locator(LogLocator(subs=log_steps(marked[0], marked[-1])))

@@ -18,6 +18,7 @@ from xsim_py.report.style import (
     Look,
     add_legend,
     drawn,
+    log_steps,
     spaced,
     tidy,
     time_scale,
@@ -168,9 +169,10 @@ class Comparison:
         axes.set_xscale("log", base=2)
         axes.set_xticks(spaced(self.sizes), [f"{ranks:,}" for ranks in spaced(self.sizes)])
         axes.xaxis.set_minor_locator(NullLocator())
-        if all(result.virtual_time_s > 0 for result in self.results.values()):
+        least, most = (choose(result.virtual_time_s for result in self.results.values()) for choose in (min, max))
+        if least > 0:
             axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_locator(LogLocator(subs=log_steps(least, most)))
             axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             axes.yaxis.set_minor_locator(NullLocator())
         axes.set_xlabel(look.labels[0] or "ranks", color=INK)

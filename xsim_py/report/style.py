@@ -298,6 +298,12 @@ def spaced(values: Sequence[float]) -> list[float]:
     return kept
 
 
+def log_steps(low: float, high: float) -> tuple[int, ...]:
+    """Return the digits of which a logarithmic axis has ticks: more of them in a small range."""
+    span = high / low
+    return tuple(range(1, 10)) if span < 10 else (1, 2, 5) if span < 300 else (1,)
+
+
 def rank_step(ranks: int) -> int:
     """Return how far apart the ticks of an axis of ranks are: a power of two if their number is one, else tens."""
     if ranks & (ranks - 1) == 0:
