@@ -80,7 +80,7 @@ _VARYING = [
     (r"\b(config|configuration|config_hash\":) \"?[0-9a-f]{16}\b", r"\1 <hash>"),
     (r"\b(version|xsim_py|version\":) \"?[0-9]+\.[0-9]+\.[0-9]+\w*", r"\1 <version>"),
     (r"[0-9.e-]+ s CPU, [0-9.e-]+ s wall, [0-9.]+ \w+ memory", "<cost>"),
-    (r"\([0-9.]+ s here\)", "<cost>"),
+    (r"\([0-9.]+ s wall clock\)", "<cost>"),
     (r"(passed|failed|error|skipped|deselected) in [0-9.]+s(?: \(\S+\))?", r"\1 in <cost>"),
     (r"object at 0x[0-9a-f]+", "object at <address>"),
     (r"(\"(?:cpu_s|wall_s|peak_rss_bytes)\":) [0-9.e-]+", r"\1 <cost>"),

@@ -128,7 +128,7 @@ def test_real_threads_that_a_program_leaves_behind_end_with_it():
     command = [sys.executable, "-m", "xsim_py", "run", "-n", "1", "--quiet", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "main is done\n"
-    assert done.stderr == "xsim: left behind by the program and ended now: 1 of its threads\n"
+    assert done.stderr == "xsim: threads left running by the program, ended now: 1\n"
 
 
 def test_much_output_at_one_time_is_not_sorted_again_for_every_line():

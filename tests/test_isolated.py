@@ -85,9 +85,9 @@ def test_new_interpreters_make_no_other_difference():
 
 
 @pytest.mark.parametrize(("program", "also", "said"), [
-    (print, {}, "cannot be given this program: a function is one of this interpreter"),
-    ([App(print, 2)], {}, "cannot be given this program: a function is one of this interpreter"),
-    ("1", {"kind": "code", "restart": "on-abort"}, "restart: a new interpreter does not know of an earlier start"),
+    (print, {}, "cannot pass this program to a new interpreter: a function exists in one interpreter only"),
+    ([App(print, 2)], {}, "cannot pass this program to a new interpreter: a function exists in one interpreter only"),
+    ("1", {"kind": "code", "restart": "on-abort"}, "restart: cannot be combined with isolation spawn"),
 ])  # fmt: skip
 def test_what_a_new_interpreter_cannot_do_is_refused(program: Any, also: dict[str, str], said: str):
     with pytest.raises(ConfigError, match=said):

@@ -54,7 +54,7 @@ def placed(function: Callable[[], Any], text: str) -> str:
 
 
 ENDINGS = {
-    "SIGKILL": (lambda: raised(9), 137, "its process was killed by SIGKILL, perhaps for want of memory", True),
+    "SIGKILL": (lambda: raised(9), 137, "its process was killed by SIGKILL, possibly out of memory", True),
     "SIGTERM": (lambda: raised(15), 143, "its process was killed by SIGTERM", True),
     "SIGSEGV that was sent": (lambda: raised(11), 139, "its process was killed by SIGSEGV", True),
     "segmentation fault": (
@@ -69,11 +69,11 @@ ENDINGS = {
         f"exit() of the C library {placed(of_c, 'C.exit(0)')}",
         False,
     ),
-    "_exit of the C library": (lambda: C._exit(0), 1, "its process has ended with status 0, past Python", False),
+    "_exit of the C library": (lambda: C._exit(0), 1, "its process has exited with status 0, bypassing Python", False),
     "another program": (
         lambda: C.execl(b"/bin/sh", b"sh", b"-c", b"exit 3", None),
         3,
-        "its process has ended with status 3, past Python",
+        "its process has exited with status 3, bypassing Python",
         False,
     ),
     "descriptors": (
@@ -85,7 +85,7 @@ ENDINGS = {
 }
 
 
-UNCOUNTED = "are missing from the counts: a process that dies takes its own along"
+UNCOUNTED = "are missing from the counts: they are lost with the process"
 
 
 @pytest.mark.parametrize("name", ENDINGS)
@@ -99,7 +99,7 @@ def test_a_rank_whose_process_ends_has_failed_with_its_line(name: str, monkeypat
     assert time_s < 100e-6  # in which the first barrier ends
     assert result.report.startswith("rank 1 ended the job at ")
     said = cause.removeprefix("its process ")
-    killed = [f"a process {said} (rank 1): this run cannot be repeated"] * outside
+    killed = [f"a process {said} (rank 1): this run is not reproducible"] * outside
     assert result.warnings == [*killed, f"messages and calls of rank 1 {UNCOUNTED}"]
 
 
@@ -108,7 +108,7 @@ def test_the_signal_of_a_crash_that_was_sent_is_no_fault_of_the_rank_whose_turn_
     assert [(f["rank"], f["cause"]) for f in result.failures] == [
         (n, "its process was killed by SIGSEGV") for n in range(3)
     ]
-    said = "a process was killed by SIGSEGV (ranks 0-2): this run cannot be repeated"
+    said = "a process was killed by SIGSEGV (ranks 0-2): this run is not reproducible"
     assert result.warnings == [said, f"messages and calls of ranks 0-2 {UNCOUNTED}"]
 
 

@@ -99,7 +99,7 @@ def test_a_value_of_the_wrong_kind_is_named(name: str, value: object):
 
 @pytest.mark.parametrize("machine", [None, 5, b"gige", "", [1]])
 def test_what_is_no_machine_is_refused(machine: object):
-    with pytest.raises(ConfigError, match=r"^machine: .* is neither a preset nor a file nor a mapping"):
+    with pytest.raises(ConfigError, match=r"^machine: expected a preset, a file or a mapping, got .*"):
         simulate("pass", kind="code", ranks=1, machine=machine)  # type: ignore[arg-type]
 
 

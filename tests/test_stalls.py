@@ -29,14 +29,14 @@ def stall(tmp_path: Path, text: str, *, ranks: int = 2, shards: int = 1) -> str:
     return re.sub(re.escape(str(tmp_path)) + "/", "", done.result.report)
 
 
-HEAD = "stalled at 0 s: nothing can happen any more\n0 of 2 ranks have ended; the others:\n"
+HEAD = "deadlock at 0 s: no rank can make progress\n0 of 2 ranks have ended; the others:\n"
 
 
 @SHARDS
 def test_a_cycle_of_receives_is_shown(tmp_path: Path, shards: int):
     report = stall(tmp_path, "comm.recv(source=(rank + 1) % 3, tag=5)", ranks=3, shards=shards)
     assert report == (
-        "stalled at 0 s: nothing can happen any more\n"
+        "deadlock at 0 s: no rank can make progress\n"
         "0 of 3 ranks have ended; the others:\n"
         "  ranks 0-2, prog.py:5 in work: comm.recv(source=(rank + 1) % 3, tag=5)\n"
         "      rank 0 at 0 s: Comm.recv on MPI_COMM_WORLD: a message from rank 1, tag 5\n"
@@ -290,7 +290,7 @@ def test_who_raises_before_a_collective_is_not_in_it(tmp_path: Path):
 
 
 OVERLAPPING = """\
-stalled at 24.08 us: nothing can happen any more
+deadlock at 24.08 us: no rank can make progress
 2 of 6 ranks have ended; the others:
   ranks 0, 4, overlap.py:15 in <module>: green.Shrink()
       ranks 0, 4 at 12.04 us to 18.08 us: Comm.Shrink on green: rank 1 of MPI_COMM_WORLD to take part

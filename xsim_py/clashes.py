@@ -46,7 +46,7 @@ def refuse_clashes(outputs: Sequence[OutputFile], inputs: Callable[[], Iterable[
     """
     taken: dict[object, str] = {}
     for number, name in ((1, "standard output"), (2, "standard error")):
-        taken |= dict.fromkeys(_inode_of(number), f"{name} goes there, too")
+        taken |= dict.fromkeys(_inode_of(number), f"{name} is written there, too")
     if any(os.path.lexists(path) and not is_special(str(path), follow=follow) for _, path, follow in outputs):
         for what, path in inputs():
             both = _known_by(path, follow=True) | _known_by(path, follow=False)

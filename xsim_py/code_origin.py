@@ -108,10 +108,10 @@ def package_name(value: object) -> str:
         When it is the name of a part of a package, or of none.
     """
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not the name of a package")
+        raise ValueError(f"expected the name of a package, got {value!r}")
     whole, dot, _ = value.partition(".")
     if dot and whole.isidentifier():
-        raise ValueError(f"{value!r} is part of a package; give the whole, {whole}")
+        raise ValueError(f"expected a whole package, got its part {value!r}; write {whole}")
     if value != ALL_IMPORTED and not value.isidentifier():
-        raise ValueError(f"{value!r} is not the name of a package, as an import statement has it")
+        raise ValueError(f"expected the import name of a package, got {value!r}")
     return value

@@ -37,7 +37,7 @@ def read_input(path: str | os.PathLike[str], *, most_bytes: int) -> bytes:
         # Without O_NONBLOCK, opening a pipe would wait for somebody who writes into it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:  # a zero byte, or half a character
-        raise OSError(errno.EINVAL, "no file can have this name") from None
+        raise OSError(errno.EINVAL, "invalid file name") from None
     try:
         pieces: list[bytes] = []
         read_bytes = 0
@@ -45,7 +45,7 @@ def read_input(path: str | os.PathLike[str], *, most_bytes: int) -> bytes:
             pieces.append(piece)
             read_bytes += len(piece)
             if read_bytes > most_bytes:
-                raise OSError(errno.EFBIG, f"it holds more than {most_bytes // MIB} MiB, the most that is read")
+                raise OSError(errno.EFBIG, f"too large (at most {most_bytes // MIB} MiB)")
         return b"".join(pieces)
     finally:
         os.close(descriptor)
@@ -73,11 +73,11 @@ def _pieces_of_pipe(descriptor: int) -> Iterator[bytes]:
             piece = os.read(descriptor, _PIECE_BYTES)  # nothing where there is no writer (any more)
         except BlockingIOError:
             if not pipe.poll(_SILENCE_MS):
-                raise OSError(errno.ETIMEDOUT, "nothing has come out of this pipe for a minute") from None
+                raise OSError(errno.ETIMEDOUT, "no data from this pipe for a minute") from None
             continue
         if not piece:
             break
         said_something = True
         yield piece
     if not said_something:
-        raise OSError(errno.ENODATA, "nobody writes into this pipe")
+        raise OSError(errno.ENODATA, "no process writes to this pipe")

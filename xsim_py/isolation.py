@@ -53,8 +53,8 @@ _NOT_FOR_ALL: Final = ("-E", "-I")  # a new interpreter is to read its hash seed
 _TO_ALL: Final = ("abort", "born", "failed")
 
 _CUT_OFF: Final = (
-    "has no connection to the simulator any more: the program has closed descriptors that are not its own, "
-    "or has put another program in its place (exec)"
+    "has lost its connection to the simulator: the program has closed descriptors that are not its own, "
+    "or has replaced itself by another program (exec)"
 )
 
 
@@ -397,7 +397,7 @@ class Isolation:
     def warnings(self) -> list[str]:
         """The result warns with these of processes that were killed from outside, and of what went with any."""
         killed = [
-            f"a process {said} ({_named(ranks)}): this run cannot be repeated" for said, ranks in self._killed.items()
+            f"a process {said} ({_named(ranks)}): this run is not reproducible" for said, ranks in self._killed.items()
         ]
         lost = [
             f"what {_named(ranks)} had counted, recorded and returned is lost: a process {said} after their end"
@@ -405,7 +405,7 @@ class Isolation:
         ]
         uncounted = (
             f"messages and calls of {_named(sorted(self._uncounted))} are missing from the counts: "
-            "a process that dies takes its own along"
+            "they are lost with the process"
         )
         return killed + lost + [uncounted] * bool(self._uncounted)
 
@@ -433,15 +433,15 @@ class Isolation:
         if death.cut:
             return _End(fault, 0, _CUT_OFF, "", 1)
         if death.code == OUT_OF_MEMORY:
-            return _End(fault, 0, "gets no more memory", "", 1)
+            return _End(fault, 0, "is out of memory", "", 1)
         if death.code >= 0:
-            return _End(fault, 0, f"has ended with status {death.code}, past Python", "", death.code or 1)
+            return _End(fault, 0, f"has exited with status {death.code}, bypassing Python", "", death.code or 1)
         number = -death.code
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         said = f"was killed by {name}"
         if frame is None:
             fault = None
-            said += ", perhaps for want of memory" * (number == signal.SIGKILL)
+            said += ", possibly out of memory" * (number == signal.SIGKILL)
         return _End(fault, 0, said, place, 128 + number)
 
     def _stack(self, number: int) -> list[vitals.Frame]:

@@ -153,7 +153,7 @@ class Job:
             try:
                 check_file(self.compute.removeprefix(RECORD))
             except OSError as error:
-                raise ConfigError(f"compute: {self.compute}: it cannot be written: {error.strerror}") from None
+                raise ConfigError(f"compute: cannot write {self.compute}: {error.strerror}") from None
             return {"recorder": stretches.StretchRecorder()}
         return {"times": stretches.StretchTimes(Path(self.compute), self.ranks)}
 
@@ -181,7 +181,7 @@ class Job:
         try:
             stretches.write(path, recorded, ranks=self.ranks, program=self.program.name, version=__version__)
         except OSError as error:
-            yield f"{path} could not be written: {error.strerror}"
+            yield f"cannot write {path}: {error.strerror}"
 
     def _spread(self, shards: int) -> tuple[Transport, Sequence[range]]:
         """How the shards exchange, and the ranks of each."""
@@ -192,9 +192,9 @@ class Job:
                 raise ConfigError(f"shards: {problem}")
             return transport, self.machine.shard_blocks(transport.size)
         if shards != 1:
-            raise ConfigError("shards: each process of its own is a shard; leave out shards, or isolation")
+            raise ConfigError("shards: cannot be combined with isolation, where each process is a shard; drop one")
         if launched_by_mpiexec() > 1:
-            raise ConfigError("isolation: a real mpiexec has made the processes; start xsim without it")
+            raise ConfigError("isolation: cannot be combined with a real mpiexec; start xsim without it")
         if problem := problem_of_processes(self.ranks, each):
             raise ConfigError(f"isolation: {problem}")
         from xsim_py.isolation import processes_for  # most runs have greenlets, and should start quickly
@@ -234,9 +234,7 @@ class Job:
             self.restart = RestartPolicy.parse(restart)
         wanted = self.spec.mpi.fault_tolerance if ft is None else ft
         if wanted is False and self.spec.mpi.resilience is not None:
-            raise ConfigError(
-                "mpi.resilience needs a job that outlives failures; leave out --no-ft (mpi.fault_tolerance)"
-            )
+            raise ConfigError("mpi.resilience needs a fault-tolerant job; drop --no-ft (mpi.fault_tolerance)")
         if self.failures is not None and uses_ftco(self.spec.mpi.collectives):
             self.failures.check_for_ftco()
         may_fail = (self.failures is not None and self.failures.is_deadly) or self.spec.mpi.resilience is not None
@@ -247,7 +245,7 @@ class Job:
     def watch(self, monitor: Monitor | None) -> None:
         """Have a monitor follow the program's calls."""
         if monitor is not None and (self.isolation or self.transport.size > 1):
-            raise ConfigError("check: one process follows the calls of all ranks; leave out shards and isolation")
+            raise ConfigError("check: needs all ranks in one process; drop shards and isolation")
         self.monitor = monitor
         if monitor is not None:
             monitor.start, monitor.doing = self.program.start, self.control.doing
@@ -436,7 +434,7 @@ class Job:
             if output.error is not None:
                 raise output.error
         if any(part.stop_reason == NO_OUTPUT for part in parts):
-            kept = f"more than {LIMIT_ELSEWHERE_BYTES >> 20} MiB have to wait in one of the processes"
+            kept = f"more than {LIMIT_ELSEWHERE_BYTES >> 20} MiB are held back in one of the processes"
             raise OSError(errno.EFBIG, f"{kept}; one process keeps {LIMIT_BYTES >> 20:,} MiB")
 
     def _result(self, cost: tuple[float, float]) -> Result:

@@ -55,7 +55,7 @@ def alive(comm: Any, group: Any, *, variant: str = "safe") -> Any:
     from xsim_py.mpi.group import Members
 
     if variant not in VARIANTS:
-        raise ValueError(f"variant {variant!r} is none of {', '.join(VARIANTS)}")
+        raise ValueError(f"unknown variant {variant!r}; known: {', '.join(VARIANTS)}")
     return type(group)._of(Members(living_members(state, members, "legio.alive", variant)))
 
 
@@ -201,8 +201,7 @@ def _check_simulated(name: str) -> None:
 
     if current.here() is None:
         raise XsimError(
-            f"xsim_py.legio.{name}: this needs a simulated program, and there is none here; "
-            "run the program by: xsim run -n N --ft PROGRAM"
+            f"xsim_py.legio.{name}: needs a simulated program; run the program by: xsim run -n N --ft PROGRAM"
         )
 
 

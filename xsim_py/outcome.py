@@ -203,7 +203,7 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
         return "aborted", _KILLED, f"no process is left: {said}"
     if waiting:
         now = format_time(_virtual_time_ps(parts), digits=None)
-        said = f"stalled at {now}: nothing can happen any more"
+        said = f"deadlock at {now}: no rank can make progress"
         return "stalled", 3, deadlock_report(said, waiting, total, parts, stalled=True)
     ends = [
         (time_ps, part.first + index, status)
@@ -227,7 +227,7 @@ def _warnings(parts: Sequence[ShardResult], ended: str, compute: str) -> list[st
     if leftovers and ended == "finished" and not any(part.troubled for part in parts):
         warnings.append(unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
-        warnings.append("compute time was measured on this computer: another run gives other times and another digest")
+        warnings.append("compute time was measured on the host: times and digest differ from run to run")
     return warnings + _kept(parts) + _clock_waits(parts) + _computing(parts) + _shared(parts)
 
 
@@ -242,7 +242,7 @@ def _clock_waits(parts: Sequence[ShardResult]) -> list[str]:
         return []
     said = "; ".join(f"{format_time(grown_ps)} of rank {rank} at {place}" for place, (grown_ps, rank) in listed)
     more = f"; and at {len(longest) - len(listed):,} more lines" if len(longest) > len(listed) else ""
-    return [f"loops that wait for a clock advanced it in growing ticks, and end up to 1 % late: {said}{more}"]
+    return [f"loops that poll a clock advanced it in growing ticks and end up to 1 % late: {said}{more}"]
 
 
 def _kept(parts: Sequence[ShardResult]) -> list[str]:
@@ -259,7 +259,7 @@ def _computing(parts: Sequence[ShardResult]) -> list[str]:
     if unknown:
         listed = ", ".join(f"{begin} to {end}" for begin, end in unknown[:_MOST_LISTED])
         rest = f", and {len(unknown) - _MOST_LISTED:,} more" if len(unknown) > _MOST_LISTED else ""
-        said.append(f"computing that the file of times does not know took no time: {listed}{rest}")
+        said.append(f"computation missing from the file of times took no time: {listed}{rest}")
     return said
 
 
@@ -285,7 +285,7 @@ def never_came_warnings(statements: Mapping[str, str]) -> list[str]:
     more = f"; and {len(statements) - _MOST_LISTED:,} more" if len(statements) > _MOST_LISTED else ""
     listed = [f"{what} ({instead})" if instead else what for what, instead in statements.items()]
     said = "; ".join(listed[:_MOST_LISTED])
-    return [f"never came, for the ranks had ended or made no such call: {said}{more}"]
+    return [f"never injected, because the ranks had ended or made no such call: {said}{more}"]
 
 
 def _ranks_table(parts: Sequence[ShardResult]) -> Table:

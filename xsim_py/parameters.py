@@ -59,16 +59,16 @@ def seed(value: Any) -> int:
 def _whole(value: Any, *, least: int) -> int:
     if isinstance(value, str):
         if not _DIGITS.fullmatch(value):
-            raise ValueError(f"{value!r} is not a whole number")
+            raise ValueError(f"expected an integer, got {value!r}")
         number = int(value[:_MOST_DIGITS])  # of more digits, these are too large as well
     elif isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ValueError(f"{value!r} is not a whole number")
+        raise ValueError(f"expected an integer, got {value!r}")
     else:
         number = operator.index(value)
     if number < least:
-        raise ValueError(f"{value} is less than {least}")
+        raise ValueError(f"{value} is out of range (at least {least})")
     if number > MOST:
-        raise ValueError(f"{value} is more than {MOST}" if isinstance(value, str) else f"it is more than {MOST}")
+        raise ValueError(f"{value if isinstance(value, str) else 'it'} is out of range (at most {MOST})")
     return number
 
 
@@ -77,9 +77,9 @@ def part(value: Any) -> float:
     try:
         number = float(value)
     except ValueError:
-        raise ValueError(f"{value!r} is not a number") from None
+        raise ValueError(f"expected a number, got {value!r}") from None
     if not 0 < number <= _LARGEST_PART:
-        raise ValueError(f"{value} is not above 0, and at most {_LARGEST_PART:,}")
+        raise ValueError(f"{value} is out of range (above 0, at most {_LARGEST_PART:,})")
     return number
 
 
@@ -87,7 +87,7 @@ def seconds(value: Any) -> float:
     """Return the seconds of a time such as 60s or 5min, on a clock on the wall; a bare number means seconds."""
     time_ps = parse_time_ps(value)
     if time_ps > _LONGEST_WAIT_PS:
-        raise ValueError(f"{value} is longer than thirty years; leave it out")
+        raise ValueError(f"{value} is out of range (at most thirty years); omit it for no limit")
     return time_ps / PS_PER_S
 
 
@@ -95,7 +95,7 @@ def assignment(text: Any) -> tuple[str, str]:
     """Return the two sides of ``path=value``."""
     path, equals, value = text.partition("=") if isinstance(text, str) else ("", "", "")
     if not path or not equals:
-        raise ValueError(f"{text!r} is not of the form path=value")
+        raise ValueError(f"expected path=value, got {text!r}")
     return path, value
 
 
@@ -120,8 +120,8 @@ def one_of(*words: str) -> Callable[[Any], str]:
             return str(value)
         near = close_match(str(value), words)
         hint = f"; did you mean {near}?" if near else ""
-        known = f"one of {', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
-        raise ValueError(f"{value!r} is not {known}{hint}")
+        known = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+        raise ValueError(f"expected {known}, got {value!r}{hint}")
 
     return read
 
@@ -139,10 +139,10 @@ def compute(value: Any) -> str:
     name = str(value) if isinstance(value, os.PathLike) else _text(value)
     if name.startswith(RECORD):
         if not name[len(RECORD) :]:
-            raise ValueError(f"{value!r} names no file to write")
+            raise ValueError(f"missing file name in {value!r}")
         return RECORD + os.path.abspath(name[len(RECORD) :])
     if not is_file(name):
-        raise ValueError(f"{name!r} is not one of {' and '.join(COMPUTE)}, nor {RECORD}FILE, nor the name of a file")
+        raise ValueError(f"expected {', '.join(COMPUTE)}, {RECORD}FILE or the name of a file, got {name!r}")
     return os.path.abspath(name)
 
 
@@ -196,11 +196,11 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int
         except ValueError as error:
             wrong.append(f"{name}: {error}")
     if getattr(found.get("schedule"), "watch", False) and (found.get("shards") != 1 or found.get("isolation")):
-        said = "a run that finds out what else it could have chosen has one shard; drop shards and isolation"
+        said = "recording alternatives needs a single shard; drop shards and isolation"
         wrong.append(f"schedule: {said}")
     spawned = str(told["isolation"]).startswith(_APART[True])
     if spawned and found.get("restart") is not None:
-        wrong.append("restart: a new interpreter does not know of an earlier start; use isolation process")
+        wrong.append("restart: cannot be combined with isolation spawn; use isolation process")
     if wrong:
         raise ConfigError(*wrong)
     words, entries, limit_s, layer = (found.pop(name) for name in ("collectives", "set", "wall_limit", "resilience"))
@@ -222,7 +222,7 @@ def schedule(value: Any) -> MatchSchedule | None:
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{value!r} is neither True nor False")
+        raise ValueError(f"expected True or False, got {value!r}")
     return value
 
 
@@ -241,7 +241,7 @@ def _check(value: Any) -> Checks | None:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"expected text, got {value!r}")
     return value
 
 
@@ -256,12 +256,12 @@ def _several(value: Any) -> list[Any]:
     try:
         return list(value)
     except TypeError:
-        raise ValueError(f"{value!r} is neither a text nor a list of some") from None
+        raise ValueError(f"expected text or a list of texts, got {value!r}") from None
 
 
 def _list(value: Any) -> list[Any]:
     if isinstance(value, str):
-        raise ValueError(f"{value!r} is one text; give a list")
+        raise ValueError(f"expected a list, got the text {value!r}")
     return _several(value)
 
 

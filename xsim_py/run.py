@@ -256,11 +256,11 @@ def _origin(asked: RunParameters, program: Any, machine: Any, **besides: Any) ->
     programs = [app.program for app in program] if isinstance(program, list | tuple) else [program]
     try:
         if any(map(callable, programs)):
-            raise TypeError("a function is one of this interpreter")
+            raise TypeError("a function exists in one interpreter only")
         return dumps((asked, program, machine, besides))
     except Exception as error:
         raise ConfigError(
-            f"isolation: spawn starts a new interpreter for each rank, which cannot be given this program: {error};"
+            f"isolation: spawn cannot pass this program to a new interpreter: {error};"
             " name a script or a module, or use isolation process"
         ) from None
 

@@ -130,7 +130,7 @@ def impossible(schedule: MatchSchedule, ranks: int, choices: Iterable[MadeChoice
     That is known when the run is over: more ranks may be spawned as long as it lasts.
     """
     wrong = [
-        f"choice {inline([(rank, wanted[0])])} was never made: there is no rank {rank} among the {ranks} of the run"
+        f"choice {inline([(rank, wanted[0])])} was never made: rank {rank} is out of range (0 to {ranks - 1})"
         for rank, wanted in schedule.wanted.items()
         if rank >= ranks
     ]
@@ -141,7 +141,7 @@ def impossible(schedule: MatchSchedule, ranks: int, choices: Iterable[MadeChoice
         most = (1 << choice.candidates) - 1 if choice.kind == "some" else choice.candidates - 1
         if not FREE <= wanted[0] <= most:
             what = "rank" if choice.kind in ("receive", "probe") else "request"
-            said = f"no {what} is {wanted[0]}" if choice.kind != "some" else f"{wanted[0]} is no sum of 2**request"
+            said = f"no {what} is {wanted[0]}" if choice.kind != "some" else f"{wanted[0]} is not a sum of 2**request"
             wrong.append(
                 f"choice {inline([(choice.rank, wanted[0])])} cannot be made: "
                 f"at {choice.place} is a choice among {choice.candidates} {what}s, 0 to {choice.candidates - 1}: {said}"
@@ -166,7 +166,7 @@ def read_schedule(told: Any) -> MatchSchedule | None:
     try:
         pairs = [(int(rank), int(choice)) for rank, choice in told]
     except (TypeError, ValueError):
-        raise ValueError(f"{told!r} is neither a file nor a list of pairs of a rank and its choice") from None
+        raise ValueError(f"expected a file or a list of pairs of a rank and its choice, got {told!r}") from None
     return MatchSchedule.of(pairs)
 
 
@@ -182,7 +182,7 @@ def _read_lines(path: Path) -> Iterable[tuple[int, int]]:
         try:
             rank, choice = map(int, words)
         except ValueError:
-            raise ValueError(f"{path}:{number}: {line!r} is not a rank and its choice, such as 0 2") from None
+            raise ValueError(f"{path}:{number}: expected a rank and its choice, e.g. 0 2, got {line!r}") from None
         yield rank, choice
 
 

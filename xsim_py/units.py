@@ -91,25 +91,25 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
         When ``value`` is neither a finite number nor text of the form number and unit, or is negative.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
-        raise ValueError(f"{value!r} is not {what}; write {examples}")
+        raise ValueError(f"expected {what}, got {value!r}; write {examples}")
     # repr() of a float is the shortest text that means it: what the person wrote, and not its binary neighbour.
     text = repr(float(value)) if isinstance(value, float) else str(value)
     if len(text) > _LONGEST_TEXT:
-        raise ValueError(f"{text[:20]!r}... has {len(text):,} characters; {what} has {_LONGEST_TEXT} at most")
+        raise ValueError(f"{text[:20]!r}... is too long: {len(text):,} characters; {what} has at most {_LONGEST_TEXT}")
     if isinstance(value, Fraction):
         number, unit = value, ""
     else:
         split = split_quantity(text)
         if split is None:
-            raise ValueError(f"{text!r} is not {what}; write {examples}")
+            raise ValueError(f"expected {what}, got {text!r}; write {examples}")
         number, unit = split
     if number < 0 or text.lstrip().startswith("-"):  # -0 is not written by people who mean 0
-        raise ValueError(f"{text} is negative; {what} is zero or more")
+        raise ValueError(f"{text} is out of range: {what} cannot be negative")
     if not unit:
         return number * bare
     if unit not in units:
         close = close_match(unit, units)
-        raise ValueError(f"{text!r} has no known unit; {f'did you mean {close}?' if close else f'write {examples}'}")
+        raise ValueError(f"unknown unit in {text!r}; {f'did you mean {close}?' if close else f'write {examples}'}")
     return number * units[unit]
 
 
@@ -132,9 +132,9 @@ def parse_time_ps(value: object) -> int:
     exact = _quantity(value, _TIME_PS, bare=PS_PER_S, what="a time", examples=examples)
     time_ps = round_half_up(exact.numerator, exact.denominator)
     if time_ps > _LONGEST_PS:
-        raise ValueError(f"{value} is longer than {_LONGEST_PS // PS_PER_S:.0e} s, thirty million years")
+        raise ValueError(f"{value} is out of range (at most {_LONGEST_PS // PS_PER_S:.0e} s, thirty million years)")
     if time_ps == 0 and exact:
-        raise ValueError(f"{value} is shorter than a picosecond, the step of the simulated clock")
+        raise ValueError(f"{value} is out of range: the resolution of the simulated clock is 1 ps")
     return time_ps
 
 
@@ -150,7 +150,7 @@ def parse_cost_ps(value: object) -> int:
     """
     time_ps = parse_time_ps(value)
     if time_ps > _LONGEST_COST_PS:
-        raise ValueError(f"{value} is longer than a day (24h), the most that this may take")
+        raise ValueError(f"{value} is out of range (at most 24h)")
     return time_ps
 
 
@@ -171,13 +171,13 @@ def parse_bandwidth(value: object) -> Fraction:
         return _in_range(value, _quantity(value, _PER_BYTE_PS, bare=1, what="a bandwidth", examples=examples))
     bits_per_s = _quantity(value, _BITS_PER_S, bare=1, what="a bandwidth", examples=examples)
     if not bits_per_s:
-        raise ValueError(f"{value} would let no byte through; write {examples}")
+        raise ValueError(f"{value} is out of range: the bandwidth must be positive; write {examples}")
     return _in_range(value, Fraction(8 * PS_PER_S) / bits_per_s)
 
 
 def _in_range(value: object, ps_per_byte: Fraction) -> Fraction:
     if ps_per_byte and not _SHORTEST_PER_BYTE <= ps_per_byte <= _LONGEST_PER_BYTE:
-        raise ValueError(f"{value} is beyond what there is: a byte takes no time, or from 8e-24 s to 8 s (1 bps)")
+        raise ValueError(f"{value} is out of range (0 per byte, or 8e-24 to 8 s per byte, 1 bps)")
     return ps_per_byte
 
 
@@ -204,9 +204,9 @@ def parse_size_bytes(value: object) -> int:
     """
     exact = _quantity(value, _SIZE_BYTES, bare=1, what="a size", examples="for example 128KiB, 64KB or 65536 (bytes)")
     if exact.denominator != 1:
-        raise ValueError(f"{value} is not a whole number of bytes")
+        raise ValueError(f"expected a whole number of bytes, got {value}")
     if exact > _LARGEST_BYTES:
-        raise ValueError(f"{value} is beyond what there is; the largest size is 1024PiB")
+        raise ValueError(f"{value} is out of range (at most 1024PiB)")
     return exact.numerator
 
 
@@ -219,7 +219,7 @@ def parse_whole(text: str, *, least: int, most: int) -> int:
         When it is something else, or not from `least` to `most`.
     """
     if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
-        raise ValueError(f"{text!r} is not a whole number from {least:,} to {most:,}")
+        raise ValueError(f"expected an integer from {least:,} to {most:,}, got {text!r}")
     return int(text)
 
 
@@ -276,7 +276,7 @@ def parse_exact_seconds(text: str) -> int:
     """
     whole, _, part = text.partition(".")
     if not (whole + part).isdecimal() or len(part) > _DECIMALS:
-        raise ValueError(f"{text!r} is no decimal number of seconds with at most {_DECIMALS} places")
+        raise ValueError(f"expected seconds with at most {_DECIMALS} decimals, got {text!r}")
     return int(whole + part.ljust(_DECIMALS, "0"))
 
 

@@ -201,7 +201,7 @@ class _Worker:
         try:
             self.connection.recv()
         except (EOFError, OSError):
-            raise XsimError(f"a worker process does not start: {self._last_words()}") from None
+            raise XsimError(f"cannot start a worker process: {self._last_words()}") from None
 
     def take(self, numbered: tuple[int, Any]) -> None:
         """Give it a task."""
@@ -251,7 +251,7 @@ class _Worker:
             if stack := self._stack():
                 how += f" in rank {self._watch.vitals.rank}"
                 return 128 - status, vitals.with_place(f"the worker process {how}", stack), False
-            how += ", perhaps for want of memory" if -status == signal.SIGKILL else ""
+            how += ", possibly out of memory" if -status == signal.SIGKILL else ""
         else:
             how = f"ended with status {status}"
         return 128 - status if status < 0 else status, f"the worker process {how}\n{self._last_words()}".strip(), False

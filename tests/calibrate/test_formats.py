@@ -170,33 +170,33 @@ def test_layers_of_the_probe(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hello\n", r":1: not recognised; expected is output of OSU"),
-        ("", r":1: not recognised"),
-        ("# OSU MPI Latency Test v5.8\n# Size          Latency (us)\n", ": a head, but no measurement below it"),
+        ("hello\n", r":1: unknown format; expected output of OSU"),
+        ("", r":1: unknown format"),
+        ("# OSU MPI Latency Test v5.8\n# Size          Latency (us)\n", ": no measurement below the header"),
         (
             "# OSU MPI Latency Test\n# Size   Latency (us)\n1  2\n2  fast\n",
-            r":4: 'fast' is no time; a number above zero",
+            r":4: expected a time above zero, got 'fast'",
         ),
-        ("# OSU MPI Latency Test\n# Size   Latency (us)\n1\n", ":3: this line has 1 of at least 2 columns"),
-        ("# OSU MPI Latency Test\n# Size   Latency (us)\n-1 2\n", ":3: '-1' is no size; a whole number of bytes"),
+        ("# OSU MPI Latency Test\n# Size   Latency (us)\n1\n", ":3: expected at least 2 columns, got 1"),
+        ("# OSU MPI Latency Test\n# Size   Latency (us)\n-1 2\n", ":3: expected a whole number of bytes, got '-1'"),
         (
             "# Benchmarking PingPong\n #bytes #repetitions t[usec] Mbytes/sec\n 0 1000\n",
-            ":3: 2 numbers; 4 are expected",
+            ":3: expected 4 numbers .*, got 2",
         ),
-        ("op,bytes\npingpong,1\n", r":1: a head such as op,bytes,median_s .*, and not 'op,bytes'"),
-        ("bytes,seconds\n1,nan\n", ":2: 'nan' is no time"),
-        ("bytes,seconds\n1,1e308\n", ":2: '1e308' is longer than a day"),
-        ("Size,Latency\n1,2\n", ":1: the head gives no unit of 'latency'; write for example latency_us"),
-        ("n,time\n1,2\n", ":1: the head gives no unit of 'time'"),
-        ("bytes,seconds\n1,0\n", ":2: '0' is no time"),
-        ("bytes,seconds\n1.5,1\n", ":2: '1.5' is no size"),
-        ("bytes,seconds\n1\n", ":2: 1 fields; 2 are expected: bytes, seconds"),
-        ("bytes,value,unit\n1,1,parsec\n", ":2: 'parsec' is no unit"),
-        ("layer,bytes,seconds\nmoon,1,1\n", ":2: 'moon' is no layer; network or same_node"),
-        ("MPI_Send,1,0.1,1e-6\nMPI_Recv,1,0.1\n", ":2: 3 fields; operation,bytes,start_s,duration_s"),
-        ("# size n PRTT(1,0,s)\n1 10\n", ":2: 2 columns; netgauge's size, n and PRTT"),
-        ("# size n PRTT(1,0,s)\n1 10 -nan\n", ": a head, but no measurement"),
-        ("# size n PRTT(1,0,s)\n1 10 x\n", ":2: 'x' is no time; PRTT"),
+        ("op,bytes\npingpong,1\n", r":1: expected a header such as op,bytes,median_s .*, got 'op,bytes'"),
+        ("bytes,seconds\n1,nan\n", ":2: expected a time above zero, got 'nan'"),
+        ("bytes,seconds\n1,1e308\n", ":2: '1e308' is out of range"),
+        ("Size,Latency\n1,2\n", ":1: missing unit of 'latency'; write for example latency_us"),
+        ("n,time\n1,2\n", ":1: missing unit of 'time'"),
+        ("bytes,seconds\n1,0\n", ":2: expected a time above zero, got '0'"),
+        ("bytes,seconds\n1.5,1\n", ":2: expected a whole number of bytes, got '1.5'"),
+        ("bytes,seconds\n1\n", ":2: expected 2 fields .*bytes, seconds.*, got 1"),
+        ("bytes,value,unit\n1,1,parsec\n", ":2: unknown unit 'parsec'"),
+        ("layer,bytes,seconds\nmoon,1,1\n", ":2: expected network or same_node, got 'moon'"),
+        ("MPI_Send,1,0.1,1e-6\nMPI_Recv,1,0.1\n", ":2: expected operation,bytes,start_s,duration_s, got 3"),
+        ("# size n PRTT(1,0,s)\n1 10\n", ":2: expected netgauge's columns size, n and PRTT"),
+        ("# size n PRTT(1,0,s)\n1 10 -nan\n", ": no measurement below"),
+        ("# size n PRTT(1,0,s)\n1 10 x\n", ":2: expected PRTT.* in microseconds, got 'x'"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, said: str, tmp_path):
@@ -211,5 +211,5 @@ def test_a_file_that_is_not_there():
 
 def test_no_text(tmp_path):
     (tmp_path / "file").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="this is no text"):
+    with pytest.raises(ConfigError, match="not a text file"):
         read_measurements(str(tmp_path / "file"))

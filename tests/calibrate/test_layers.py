@@ -107,9 +107,7 @@ def test_runs_of_different_links_are_told_apart():
 
 def test_a_gap_between_sizes_is_told():
     fitted = fit_layer([Measured(PINGPONG, {0: 1.68e-6, 1 << 27: 10.97e-3, 1 << 28: 21.94e-3}, "a.txt")])
-    assert (
-        "network: nothing between 0 and 134,217,728 B was measured; times in between are interpolated" in fitted.notes
-    )
+    assert "network: no measurement between 0 and 134,217,728 B; these times are interpolated" in fitted.notes
 
 
 def unknown_machine(chance: np.random.Generator) -> tuple[Any, np.ndarray]:
@@ -219,13 +217,13 @@ def test_a_range_that_is_slow_is_kept():
 
 def test_where_nothing_was_measured_is_said():
     notes = fit_layer([Measured(PINGPONG, {1024: 1e-6, 4096: 2e-6}, "a")]).notes
-    assert [note for note in notes if "nothing below 1,024 B was measured" in note]
-    assert [note for note in notes if "nothing above 4,096 B was measured" in note]
+    assert [note for note in notes if "no measurement below 1,024 B" in note]
+    assert [note for note in notes if "no measurement above 4,096 B" in note]
     assert [note for note in notes if "every message is eager" in note]
 
 
 def test_without_one_way_times_there_is_nothing_to_fit():
-    with pytest.raises(ConfigError, match=r"same_node: one-way times are needed .*, and there is isend"):
+    with pytest.raises(ConfigError, match=r"same_node: needs one-way times .*, got isend"):
         fit_layer([Measured(ISEND, {1: 1e-6}, "a")], what="same_node")
 
 

@@ -26,7 +26,7 @@ def test_the_file_says_how_well_it_fits(fitted: FittedLayer):
     text = machine_text("m: 1", {"network": fitted}, plain_frame(["network"]), files=["a.csv"], command="a test")
     assert text.startswith('# Fitted by a test to a.csv.\nname: "m: 1"\n')
     assert "# 3 sizes from 0 to 4,096 B. Errors of the fitted one-way times: mean 0.00 %" in text
-    assert "# nothing above 4,096 B was measured; the time of larger messages is extrapolated." in text
+    assert "# no measurement above 4,096 B; these times are extrapolated." in text
     assert "eager_threshold: 2048B  # given" in text
 
 

@@ -73,4 +73,4 @@ else:
 """
     assert found(body.replace("WRITE", "pass")) == ()
     (finding,) = found(body.replace("WRITE", "memoryview(data)[0] = 1.0"))
-    assert finding.text == "the send buffer of Comm.Issend is written before the request is completed"
+    assert finding.text == "the send buffer of Comm.Issend is written before the request completes"

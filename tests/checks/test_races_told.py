@@ -12,7 +12,7 @@ win.Lock_all()
 win.Put(np.ones(1), 0)
 win.Unlock_all()
 """
-TEXT = "two Win.Put write the same bytes of a window, and nothing orders them"
+TEXT = "two Win.Put write the same bytes of a window without ordering"
 
 
 @pytest.mark.parametrize("end", ["while True: comm.Iprobe()", "assert comm.rank < 0", "win.Free()"])

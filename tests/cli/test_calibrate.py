@@ -23,7 +23,7 @@ def test_from_osu_to_times(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", LATENCY, "--out", "cluster.yaml", "--draw", "fit.png", "--source", "a cloud"]) == 0
     printed = capsys.readouterr()
     assert "network: 24 sizes, 7 segments; error of the fit: mean 0.14 %" in printed.out
-    assert "nothing above 4,194,304 B was measured; the time of larger messages is extrapolated" in printed.err
+    assert "no measurement above 4,194,304 B; these times are extrapolated" in printed.err
     assert Path("fit.png").read_bytes().startswith(b"\x89PNG")
     assert main(["models", "check", "cluster.yaml", "-n", "4"]) == 0
     capsys.readouterr()
@@ -59,32 +59,32 @@ def test_what_cannot_be_judged_is_told(capsys: pytest.CaptureFixture[str]) -> No
     Path("all.csv").write_text("op,bytes,seconds\npingpong,8,1e-4\nisend,8,1e-6\nrecv,8,1e-6\n")
     assert main(["calibrate", "--machine", "gige", "--judge", "all.csv"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == "xsim: not judged: all.csv: isend, recv\n"
+    assert printed.err == "xsim: not validated: all.csv: isend, recv\n"
     assert "latency, 2 ranks: mean error" in printed.out
 
 
 def test_what_does_not_fit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     Path("all.csv").write_text("op,bytes,seconds,ranks\nalltoall,8,1e-6,4\nalltoall,1073741824,1,4\n")
     assert main(["calibrate", "--machine", "gige", "--judge", "all.csv"]) == 0
-    assert "all.csv: left out, for all ranks' buffers would not fit: 1 GiB" in capsys.readouterr().err
+    assert "all.csv: skipped sizes whose buffers exceed memory: 1 GiB" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "name files of measurements, or --probe COMMAND"),
-        ([LATENCY], "-o MACHINE.yaml is missing"),
-        ([LATENCY, "-o", "m.yaml", "--machine", "gige"], "give one of them"),
-        (["--machine", "gige"], "nothing to do with this machine"),
-        ([LATENCY, "-o", "-", "--judge", BARRIER], "--judge needs the machine in a file"),
-        ([LATENCY, "-o", "m.yaml", "--eager-threshold", "lots"], "'lots' is not a size"),
+        ([], "calibrate: no measurements"),
+        ([LATENCY], "calibrate: missing option: -o MACHINE.yaml, the description to write"),
+        ([LATENCY, "-o", "m.yaml", "--machine", "gige"], "calibrate: --machine cannot be combined with measurements"),
+        (["--machine", "gige"], "calibrate: --machine needs measurements to compare with; add --judge FILE"),
+        ([LATENCY, "-o", "-", "--judge", BARRIER], "--judge cannot be combined with -o -; name a file with -o"),
+        ([LATENCY, "-o", "m.yaml", "--eager-threshold", "lots"], "expected a size, got 'lots'"),
         ([LATENCY, "-o", "m.yaml", "--like", "gigee"], "did you mean gige?"),
-        ([BARRIER, "-o", "m.yaml"], "one-way times are needed"),
-        (["--machine", "gige", "--judge", BARRIER], "-n says it"),
-        (["--judge", BARRIER], "--judge: which machine? --machine names a preset or a file"),
+        ([BARRIER, "-o", "m.yaml"], "network: needs one-way times (osu_latency, PingPong, pingpong), got barrier"),
+        (["--machine", "gige", "--judge", BARRIER], "unknown number of ranks of barrier; add -n"),
+        (["--judge", BARRIER], "calibrate: --judge needs a machine"),
         (["nowhere.txt", "-o", "m.yaml"], "nowhere.txt: No such file"),
-        ([LATENCY, "-o", "nowhere/m.yaml"], "there is no such folder"),
-        (["--probe", "true", "-o", "m.csv"], "ends in .yaml"),
+        ([LATENCY, "-o", "nowhere/m.yaml"], "no such directory; create it or choose another"),
+        (["--probe", "true", "-o", "m.csv"], "calibrate: --probe needs -o FILE.yaml"),
     ],
 )
 def test_what_cannot_be_done(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from xsim_py.trace import Trace
 CHECK = ["check", "--against-isolation", "-n", "4"]
 
 
-MISTAKE = Finding(CALL_ORDERING, "a.py", 3, "Comm.Recv waits for ever", (0, 2), ("b.py:4: another call",))
+MISTAKE = Finding(CALL_ORDERING, "a.py", 3, "Comm.Recv never completes", (0, 2), ("b.py:4: another call",))
 RACE = Finding(MESSAGE_RACE, "a.py", 5, "a race", (1,), is_mistake=False)
 
 
@@ -28,7 +28,7 @@ def test_prints_the_findings_and_nothing_else(simulator: FakeSimulator, capsys):
     out, err = capsys.readouterr()
     assert out == "from the program\n"
     assert err.splitlines() == [
-        "a.py:3: CallOrdering: Comm.Recv waits for ever",
+        "a.py:3: CallOrdering: Comm.Recv never completes",
         "    ranks 0, 2",
         "    b.py:4: another call",
         "a.py:5: MessageRace: a race",
@@ -95,7 +95,7 @@ def test_a_difference_is_status_1_and_told_with_warnings(by_way, simulator: Fake
     assert main([*CHECK, "prog.py"]) == 1
     out, err = capsys.readouterr()
     assert out.splitlines() == [
-        "the program depends on what its ranks share; the first difference is",
+        "the program depends on state that its ranks share; first difference:",
         "rank 0, line 1 of what it prints",
         "    with greenlets: the same",
         "    with processes: another",
@@ -129,8 +129,8 @@ def test_interrupt_ends_it(by_way, simulator: FakeSimulator):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["check", "-n", "2"], "which program?"),
-        ([*CHECK], "which program?"),
+        (["check", "-n", "2"], "check: no program"),
+        ([*CHECK], "check: no program"),
         ([*CHECK, "--compute", "measured", "prog.py"], "--compute measured"),
     ],
 )

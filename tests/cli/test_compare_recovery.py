@@ -50,7 +50,7 @@ def test_status_is_1_when_a_program_does_not_survive(capsys):
     code = "from mpi4py import MPI; MPI.COMM_WORLD.barrier()"
     assert main([*FEW[:3], "--schemes", "ulfm", "--failures", "1", "-j", "1", "-c", code]) == 1
     err = capsys.readouterr().err
-    assert "xsim: not good: gige, 8 ranks, 1, ulfm: aborted" in err
+    assert "xsim: failed: gige, 8 ranks, 1, ulfm: aborted" in err
     assert "ERR_PROC_FAILED" in err
 
 
@@ -60,25 +60,25 @@ def test_a_scheme_that_says_what_it_has_lost_is_no_fault(capsys):
     out, err = capsys.readouterr()
     assert "data lost: gige, 4 ranks, 2p, buddy: the data of ranks [1], with all copies" in err
     assert "the data of ranks [1], with all copies" in out
-    assert "not good" not in err
+    assert "failed: " not in err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--failures", "7x"], "'7x' is none of none, 1, 2p, 2s, 3m"),
-        (["--failures", "8@1ms"], "there is no rank 8 among 8 (with 8 ranks)"),
-        (["--failures", "1,,2p"], "holds an empty name"),
-        (["--schemes", "ulfm,prayer"], "'prayer' is none of ftco, ulfm, legio, restart"),
-        (["--timeout", "0s"], "'0s' is not a positive time"),
-        (["--timeout", "-1s"], "argument --timeout: -1s is negative; a time is zero or more"),
-        (["--timeout", "1ns"], "the living would seem dead"),
+        (["--failures", "7x"], "--failures: unknown failure '7x'"),
+        (["--failures", "8@1ms"], "--failures: '8@1ms': rank 8 is out of range (0 to 7) (with 8 ranks)"),
+        (["--failures", "1,,2p"], "empty name in '1,,2p'"),
+        (["--schemes", "ulfm,prayer"], "--schemes: unknown scheme 'prayer'; known: ftco, ulfm, legio, restart"),
+        (["--timeout", "0s"], "expected a positive time, got '0s'"),
+        (["--timeout", "-1s"], "argument --timeout: -1s is out of range: a time cannot be negative"),
+        (["--timeout", "1ns"], "surviving ranks would be suspected"),
         (["--restart-delay", "soon"], "'soon'"),
-        (["--call", "Allreduce"], "'Allreduce' is not which call it is; write for example 2nd Allreduce"),
+        (["--call", "Allreduce"], "expected a call, got 'Allreduce'; write for example 2nd Allreduce"),
         (["--call", "4th Allreduce"], "rank 0 makes no Allreduce number 4; its collective calls: 3 x Allreduce"),
         (["--machine", "nowhere"], "nowhere"),
         (["--set", "network.latncy=1us"], "did you mean latency"),
-        (["--json", "no/where.json"], "there is no such folder"),
+        (["--json", "no/where.json"], "no such directory; create it or choose another"),
         (["no_such_program.py"], "no_such_program.py"),
     ],
 )

@@ -94,18 +94,18 @@ def test_only_a_part_of_a_study_is_drawn(saved, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("run4", "draw: what? Give one of --speedup,"),
-        ("nowhere --waits -", "nowhere: cannot be read: No such file or directory"),
-        ("empty --waits -", "empty: no result is here"),
-        ("run4 run16 --waits -", "--waits: it is drawn of one run, and this is 2 runs"),
-        ("run16 --waits -", "--waits: run16: where the time goes is known of runs that were traced"),
-        ("run16 --timeline -", "--timeline: run16: no trace is here"),
-        ("run4 --speedup -", "speed-up and efficiency need runs with different numbers of ranks"),
-        ("run4 run4 --speedup -", "run4: there is another result of gige with 4 ranks"),
-        ("run4 --speedup - --waits -", "only one of them can have the standard output"),
-        ("run4 --report -", "--report -: a page goes to a file"),
-        ("run4 --pairs x.gif", "x.gif: the name of a picture ends with"),
-        ("run4/result.json --pairs run4/result.json", "run4/result.json: the name of a picture ends with"),
+        ("run4", "draw: nothing to draw; add one of --speedup,"),
+        ("nowhere --waits -", "cannot read nowhere: No such file or directory"),
+        ("empty --waits -", "empty: expected result.json, results.json or comparison.csv in this directory"),
+        ("run4 run16 --waits -", "--waits: expected one run, got 2 runs"),
+        ("run16 --waits -", "--waits: run16: this run was not traced; run it with xsim run --out DIR --waits FILE"),
+        ("run16 --timeline -", "--timeline: run16: no trace was saved"),
+        ("run4 --speedup -", "speed-up and efficiency need runs with different rank counts"),
+        ("run4 run4 --speedup -", "run4: a second result of gige with 4 ranks; name one of them"),
+        ("run4 --speedup - --waits -", "--waits - and --speedup -: only one option can write to standard output"),
+        ("run4 --report -", "--report -: an HTML report cannot be written to standard output"),
+        ("run4 --pairs x.gif", "x.gif: the name of a figure ends with"),
+        ("run4/result.json --pairs run4/result.json", "run4/result.json: the name of a figure ends with"),
         ("run4 --view time=9 --waits -", "--view time=9: it is FROM:TO"),
         ("run4 --only ranks=5 --waits -", "--only: no result fulfils ranks=5"),
         ("run4 --only ranks --waits -", "'ranks' is not a condition"),
@@ -141,10 +141,10 @@ def test_a_command_is_repeated_without_what_says_where_results_go():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("-", "--report -: a page goes to a file"),
-        ("page.txt", "--report page.txt: the name of a page ends with .html or .htm"),
-        ("no/page.html", "--report no/page.html: there is no such folder"),
-        ("folder.html", "--report folder.html: this is a folder; name a file"),
+        ("-", "--report -: an HTML report cannot be written to standard output"),
+        ("page.txt", "--report page.txt: the name of an HTML report ends with .html or .htm"),
+        ("no/page.html", "--report no/page.html: no such directory; create it or choose another"),
+        ("folder.html", "--report folder.html: is a directory; name a file"),
     ],
 )
 def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(
@@ -164,6 +164,6 @@ def test_says_how_to_install_what_a_page_needs(simulator, tmp_path, capsys, monk
     (tmp_path / "s.yaml").write_text("program: prog.py\nranks: 1\n")
     last = "s.yaml" if command == "study" else "prog.py"
     assert main([*command.split(), "--report", "page.html", last]) == 2
-    said = "--report a page needs plotly; install it with: pip install 'xsim-py[report]'"
+    said = "--report an HTML report needs plotly; install it with: pip install 'xsim-py[report]'"
     assert said in capsys.readouterr().err
     assert not simulator.calls

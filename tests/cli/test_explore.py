@@ -33,14 +33,14 @@ def race(tmp_path: Path, in_this_process: None) -> str:
 
 def again(out: str) -> list[list[str]]:
     """Return the commands that repeat a run."""
-    lines = [line.partition("repeat it: xsim ")[2] for line in out.splitlines() if "repeat it: " in line]
+    lines = [line.partition("reproduce: xsim ")[2] for line in out.splitlines() if "reproduce: " in line]
     return [shlex.split(line) for line in lines]
 
 
 def test_the_command_that_is_told_repeats_the_run(race: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", "wildcards", "-n", "3", "-j", "1", "--budget=10", race]) == 5
     out = capsys.readouterr().out
-    assert out.startswith("2 matchings, which are all\ncommunication-deterministic: no, here\nas usual (a result): 1\n")
+    assert out.startswith("2 matchings, exhaustive\ncommunication-deterministic: no, for this input\nas usual (a")
     assert "choice 0" in out
     (command,) = again(out)
     assert command == ["run", "-n", "3", "--schedule", "0:2", race]
@@ -74,7 +74,7 @@ def test_the_command_for_a_run_that_polls_for_ever_has_a_limit(
     few_polls = "--set mpi.poll_time=1ms"
     assert main(["explore", "failures", "-n", "3", *few_polls.split(), "--quiet", program]) == 5
     command = f"xsim run -n 3 {few_polls} --wall-limit 1s --fail 'rank=2 before its 1st send' {program}"
-    assert f"  repeat it: {command}" in capsys.readouterr().out
+    assert f"  reproduce: {command}" in capsys.readouterr().out
     assert main(shlex.split(command)[1:]) == 4
 
 
@@ -87,14 +87,14 @@ def test_a_program_that_polls_is_said_to_be_open(
     )
     assert main(["explore", "wildcards", "-n", "2", "--quiet", str(tmp_path / "polls.py")]) == 0
     first, polls, answer, _ = capsys.readouterr().out.splitlines()
-    assert first == "1 matching, which is all"
-    assert polls.startswith("a rank polls: what Test, Iprobe ... would find sooner or later is not explored")
-    assert answer == "communication-deterministic: perhaps"
+    assert first == "1 matching, exhaustive"
+    assert polls.startswith("a rank polls: outcomes of Test, Iprobe ... are not explored")
+    assert answer == "communication-deterministic: unknown"
 
 
 def test_matchings_need_one_process(race: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", "wildcards", "-n", "3", "--isolation", "process", race]) == 2
-    assert "has one shard; drop shards and isolation" in capsys.readouterr().err
+    assert "schedule: recording alternatives needs a single shard" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_program_without_recovery_is_said_to_have_none(
     (tmp_path / "sum.py").write_text(start + (after or "print(comm.allreduce(1))\n"))
     main(["explore", "failures", "-n", "2", "--quiet", str(tmp_path / "sum.py")])
     lines = capsys.readouterr().out.splitlines()
-    said = "the program has no recovery: each failure ends the job, unless no other rank depends on the failed one"
+    said = "the program has no recovery: each failure ends the job unless no other rank depends on the failed rank"
     assert (said in lines) is not recovers
     assert any(line.startswith("line ") for line in lines) is recovers
 
@@ -152,7 +152,7 @@ def test_failures_are_told_by_line_and_by_rank(race: str, tmp_path: Path, capsys
 def test_noise_is_told_with_the_seeds_that_change_something(race: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", "noise", "-n", "3", "--runs", "8", "--latency", "2", race]) == 5
     captured = capsys.readouterr()
-    assert "8 runs, seeds from 0, noise: latency 2" in captured.err
+    assert "version 0.1.0, 8 runs, seeds from 0, network jitter: latency 2" in captured.err
     (command,) = again(captured.out)
     assert main(command) == 3
 
@@ -160,10 +160,10 @@ def test_noise_is_told_with_the_seeds_that_change_something(race: str, capsys: p
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["wildcards", "-n", "2"], "which program?"),
-        (["wildcards", "-n", "2", "--shards", "2", "x.py"], "leave out shards"),
-        (["failures", "-n", "2", "--accept", "(", "x.py"], "not a regular expression"),
-        (["noise", "-n", "2", "--latency", "0", "x.py"], "not above 0"),
+        (["wildcards", "-n", "2"], "explore: no program"),
+        (["wildcards", "-n", "2", "--shards", "2", "x.py"], "shards: cannot be combined with the exploration of"),
+        (["failures", "-n", "2", "--accept", "(", "x.py"], "accept: invalid regular expression '(': missing ),"),
+        (["noise", "-n", "2", "--latency", "0", "x.py"], "0 is out of range (above 0, at most 1,000)"),
         (["everything", "x.py"], "invalid choice"),
     ],
 )

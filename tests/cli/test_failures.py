@@ -48,7 +48,7 @@ def test_what_comes_too_late_is_counted(capsys: pytest.CaptureFixture[str]) -> N
     assert run("-n", "3", "--fail", "rank=0@1s", "--fail", "rank=1@1.5s", "--fail", "rank=2@2s", "--until", "1s") == 0
     shown = capsys.readouterr()
     assert [line.split()[0] for line in shown.out.splitlines()[2:]] == ["1"]
-    assert shown.err.endswith("xsim: later than 1 s: 2 ranks\n")
+    assert shown.err.endswith("xsim: after 1 s: failures of 2 more ranks\n")
 
 
 def test_json_has_every_failure_exactly(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_json_may_take_the_place_of_the_table(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"f\.json: there is no such folder"):
+    with pytest.raises(ConfigError, match=r"f\.json: no such directory; create it or choose another"):
         run("-n", "2", "--json", str(tmp_path / "no" / "f.json"))
 
 
@@ -90,10 +90,10 @@ def test_all_that_is_wrong_is_said_and_the_status_is_2(capsys: pytest.CaptureFix
     words = ("--fail", "rank=3 before its 2nd Alreduce", "--fail", f"trace={trace}", "--fail", "rank=1")
     assert main(["failures", "-n", "4", "--machine", str(machine), *words]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"xsim: {trace}:3:1: 'one' is not the number of a rank",
-        f"xsim: {machine}:3:20: failures.at[1]: -1ms is negative; a time is zero or more",
-        f"xsim: --fail rank=1: 'rank=1' is no failure; write {forms}",
-        "xsim: --fail rank=3 before its 2nd Alreduce: there is no call Alreduce in mpi4py; did you mean Allreduce?",
+        f"xsim: {trace}:3:1: expected the number of a rank, got 'one'",
+        f"xsim: {machine}:3:20: failures.at[1]: -1ms is out of range: a time cannot be negative",
+        f"xsim: --fail rank=1: expected a failure, got 'rank=1'; write {forms}",
+        "xsim: --fail rank=3 before its 2nd Alreduce: unknown mpi4py call Alreduce; did you mean Allreduce?",
     ]
 
 
@@ -102,4 +102,4 @@ def test_a_description_is_checked_with_its_failures(capsys: pytest.CaptureFixtur
     machine.write_text("network: {latency: 1us}\nfailures: {at: [rank=99@1ms]}\n", encoding="utf-8")
     assert main(["models", "check", str(machine)]) == 0
     assert main(["models", "check", str(machine), "--set", "failures.draws=[{per: rack, mtbf: 1h}]"]) == 2
-    assert "failures.draws[0].per: nothing is called 'rack'" in capsys.readouterr().err
+    assert "failures.draws[0].per: unknown component 'rack'" in capsys.readouterr().err

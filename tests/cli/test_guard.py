@@ -19,7 +19,7 @@ START = (
     "from xsim_py.cli import command; command()"
 )
 FOR_EVER = "if rank == 1: sum(itertools.repeat(0))"
-KEEP = "output that was not written yet is lost (--isolation process keeps it, and the other ranks)"
+KEEP = "unwritten output is lost; use --isolation process to keep it and the other ranks"
 CASES = {
     "a call that does not come back": (
         ["--wall-limit", "1s"],
@@ -29,7 +29,7 @@ CASES = {
     ),
     "Ctrl-C in such a call": ([], FOR_EVER, 130, "interrupted, and rank 1 is in a call that does not come back"),
     "segmentation fault": ([], "if rank == 1: ctypes.string_at(0)", 139, f"rank 1 was killed by SIGSEGV; {KEEP}"),
-    "_exit of the C library": ([], "if rank == 1: ctypes.CDLL(None)._exit(0)", 1, "rank 1 has ended the process"),
+    "_exit of the C library": ([], "if rank == 1: ctypes.CDLL(None)._exit(0)", 1, "rank 1 exited the process"),
     "exit of the C library": ([], "if rank == 1: ctypes.CDLL(None).exit(0)", 1, "rank 1 ended this process at 0 s"),
     "terminated": ([], "open('there', 'w').close()\nwhile True: pass", -signal.SIGTERM, ""),
 }

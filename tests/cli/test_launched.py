@@ -39,12 +39,12 @@ def test_the_first_process_says_what_is_wrong_and_the_others_are_silent(
         monkeypatch.setenv(variable, str(rank))
         assert main(["run", "-n", "0", "x.py"]) == 2
         said.append(capsys.readouterr().err)
-    assert "0 is less than 1" in said[0]
+    assert "0 is out of range (at least 1)" in said[0]
     assert said[1:] == ["", ""]
 
 
 def refusal(command: str, before: str = "") -> str:
-    said = f"xsim: {command}: this command is for one process, which starts others itself; type "
+    said = f"xsim: {command}: cannot run under mpiexec, it starts processes itself; type "
     return f"{said}{before}xsim {command} ... without mpiexec\n"
 
 

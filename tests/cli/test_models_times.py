@@ -67,7 +67,7 @@ def test_a_run_takes_as_long(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--bytes", "8x"], "'8x' has no known unit"),
+        (["--bytes", "8x"], "unknown unit in '8x'; write for example 128KiB, 64KB or 65536 (bytes)"),
         (["--bytes", "1,,2"], "''"),
         (["--bytes", "1", "--layer", "socket"], "gige has no figures for 'socket'; it has network and same_node"),
         ([], "--bytes"),

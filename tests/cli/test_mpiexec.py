@@ -129,7 +129,7 @@ def test_a_command_that_is_not_python_runs_as_often_as_it_has_ranks(capfd: pytes
     assert main(["mpiexec", "-n", "2", "./snake", "-c", PRINTS]) == 0
     out, err = capfd.readouterr()
     assert out.splitlines() == [f"{rank} 2 {os.getcwd()}" for rank in range(2)]
-    assert err == "xsim: ./snake is not Python: nothing is simulated, and it runs 2 times, one after the other\n"
+    assert err == "xsim: ./snake is not Python: running it 2 times without simulation, in sequence\n"
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_its_lines_get_their_ranks(capfdbinary: pytest.CaptureFixture[bytes]):
     ("words", "complaint"),
     [
         ("no-such-command", "mpiexec: no-such-command: no such command"),
-        ("-wdir gone python -c pass", "mpiexec: -wdir gone: there is no such directory"),
-        ("python -c pass : true", "mpiexec: python can be simulated, and what stands beside it cannot"),
+        ("-wdir gone python -c pass", "mpiexec: -wdir gone: no such directory"),
+        ("python -c pass : true", "mpiexec: python can be simulated, but the other programs of this job cannot"),
         ("python gone.py", "gone.py: cannot read the program: No such file or directory"),
     ],
 )
@@ -177,7 +177,7 @@ def test_links_are_made_once_and_over_nothing_else(tmp_path: Path, capsys: pytes
     (tmp_path / "bin" / "mpirun").unlink()
     (tmp_path / "bin" / "mpirun").touch()
     assert main(["mpiexec", "--link", "bin"]) == 2
-    assert "mpirun: this is there already" in capsys.readouterr().err
+    assert "mpiexec: --link: bin/mpirun exists and is not a link to xsim" in capsys.readouterr().err
 
 
 def test_tools_read_which_options_it_takes(capsys: pytest.CaptureFixture[str]):

@@ -96,21 +96,21 @@ def test_a_question_needs_no_command(words: str, asked: str):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("", "which command?"),
-        ("-n 2", "which command?"),
-        ("-n 2 a.py : -n 3", "which command?"),
+        ("", "no command; name one, e.g. xsim mpiexec -n 4 python prog.py"),
+        ("-n 2", "no command; name one, e.g. xsim mpiexec -n 4 python prog.py"),
+        ("-n 2 a.py : -n 3", "no command; name one, e.g. xsim mpiexec -n 4 python prog.py"),
         ("-n", "-n needs a value"),
-        ("-n two a.py", "-n two: 'two' is not a whole number"),
-        ("-n 0 a.py", "-n 0: 0 is less than 1"),
+        ("-n two a.py", "-n two: expected an integer, got 'two'"),
+        ("-n 0 a.py", "-n 0: 0 is out of range (at least 1)"),
         ("-c pass", "begin the command with python: python -c ..."),
-        ("-m pytest", "-m is not known; begin the command with python: python -m ..."),
-        ("--oversubscibe a.py", "--oversubscibe is not known; did you mean --oversubscribe?"),
-        ("--zzz a.py", "--zzz is not known\n"),
+        ("-m pytest", "unknown option -m; begin the command with python: python -m ..."),
+        ("--oversubscibe a.py", "unknown option --oversubscibe; did you mean --oversubscribe?"),
+        ("--zzz a.py", "unknown option --zzz"),
         ("--mca a", "--mca needs a value"),
-        ("--output-filename f a.py", "--output-filename has no counterpart here"),
-        ("--output file=f a.py", "--output tag puts the rank before lines"),
-        ("-stdin all a.py", "standard input goes to rank 0"),
-        ("-configfile f", "-configfile f: there is no command in it"),
+        ("--output-filename f a.py", "--output-filename is not supported; see xsim mpiexec --help"),
+        ("--output file=f a.py", "--output file=f is not supported; --output tag prefixes lines with the rank"),
+        ("-stdin all a.py", "-stdin all: only rank 0 can read standard input; use 0 or none"),
+        ("-configfile f", "-configfile f: no command in this file; add one per line"),
     ],
 )
 def test_what_cannot_be_understood_says_why(words: str, complaint: str):
@@ -120,5 +120,5 @@ def test_what_cannot_be_understood_says_why(words: str, complaint: str):
 
 
 def test_a_file_that_is_not_there_is_bad_input():
-    with pytest.raises(ConfigError, match="gone: cannot be read: No such file or directory"):
+    with pytest.raises(ConfigError, match="cannot read gone: No such file or directory"):
         read_line(["-configfile", "gone"], VALUED)

@@ -50,14 +50,14 @@ def test_everything_after_the_program_belongs_to_it(line, own, program):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--ft", "--no-ft"], "--ft and --no-ft contradict each other"),
-        (["--no-ft", "--ft"], "--ft and --no-ft contradict each other"),
-        (["--seed", "-1"], "argument --seed: -1 is less than 0"),
-        (["--seed", str(2**63)], f"argument --seed: {2**63} is more than {2**63 - 1}"),
-        (["--seed", "9" * 5000], "is more than 9223372036854775807"),
-        (["--shards", "-" + "9" * 5000], "is less than 1"),
-        (["--shards", "1_0"], "argument --shards: '1_0' is not a whole number"),
-        (["--wall-limit", "1e15s"], "argument --wall-limit: 1e15s is longer than thirty years; leave it out"),
+        (["--ft", "--no-ft"], "--ft and --no-ft cannot be combined; drop one"),
+        (["--no-ft", "--ft"], "--ft and --no-ft cannot be combined; drop one"),
+        (["--seed", "-1"], "argument --seed: -1 is out of range (at least 0)"),
+        (["--seed", str(2**63)], f"argument --seed: {2**63} is out of range (at most {2**63 - 1})"),
+        (["--seed", "9" * 5000], "is out of range (at most 9223372036854775807)"),
+        (["--shards", "-" + "9" * 5000], "is out of range (at least 1)"),
+        (["--shards", "1_0"], "argument --shards: expected an integer, got '1_0'"),
+        (["--wall-limit", "1e15s"], "argument --wall-limit: 1e15s is out of range (at most thirty years); omit it"),
     ],
 )
 def test_what_an_option_cannot_be_is_bad_input(words, said):
@@ -77,7 +77,7 @@ def test_an_option_that_is_said_twice_alike_is_no_contradiction():
 @pytest.mark.parametrize("command", ["run", "models", "ftco"])
 def test_our_arguments_are_utf8(capsys, command):
     assert main([command, "--set", "name=\udcff", "p.py"]) == 2
-    assert capsys.readouterr().err == "xsim: the argument 'name=\\udcff' is not UTF-8 text\n"
+    assert capsys.readouterr().err == "xsim: expected UTF-8 text, got the argument 'name=\\udcff'\n"
 
 
 @pytest.mark.parametrize(("flag", "kind"), [("-m", "module"), ("-c", "code")])
@@ -102,7 +102,7 @@ def described(folder: Path, **names: str) -> list[str]:
 
 def test_machines_whose_names_are_the_same_in_names_of_files_are_refused(tmp_path: Path):
     first, second = described(tmp_path, one="a/b", two="a-b")
-    with pytest.raises(ConfigError, match=f"{first} and {second} would both be called a-b in the names of files"):
+    with pytest.raises(ConfigError, match=f"{first} and {second} would both be named a-b in file names"):
         machine_labels([first, second])
 
 

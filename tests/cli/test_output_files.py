@@ -36,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("compare-recovery -n 4 --json recovery.json --out . p.py", "--out . (recovery.json): --json recovery.json is"),
         ("compare --machines m.yaml -n 1 --out . m-1.txt", "--out . (m-1.txt): this is the program"),
         ("failures -n 1 --json m.yaml --machine m.yaml", "--json m.yaml: this is the machine"),
-        ("run -n 1 --json p.py/x p.py", "--json p.py/x: there is no such folder"),
+        ("run -n 1 --json p.py/x p.py", "--json p.py/x: no such directory; create it or choose another"),
         (f"run -n 1 --out {'x' * 300} p.py", f"--out {'x' * 300}: File name too long"),
         ("run -n 1 --json /dev/fd/999 p.py", "--json /dev/fd/999: Bad file descriptor"),
         ("run -n 1 --out p.py p.py", "--out p.py: File exists"),

@@ -87,7 +87,7 @@ def test_it_tells_how_far_many_runs_are():
     line.count(3, 4, 1)
     first, second = screen.getvalue().split("\r\x1b[K")[1:]
     assert first.startswith("######.................. 1 of 4 runs  0:00")
-    assert second == "##################...... 3 of 4 runs  1 not good  0:00  about 0:00 left"
+    assert second == "##################...... 3 of 4 runs  1 failed  0:00  about 0:00 left"
 
 
 def test_a_count_is_shown_by_itself_while_nothing_ends(monkeypatch):

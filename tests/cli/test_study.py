@@ -45,7 +45,7 @@ def test_runs_a_study_and_says_where_the_results_are(capsys):
     ]
     assert main(["study", "s.yaml", "--out", "here", "--report", "page.html"]) == 0
     err = capsys.readouterr().err
-    assert "2 runs, 2 of them done before; in here" in err
+    assert "2 runs, 2 already finished; in here" in err
     assert err.endswith("xsim: wrote runs.csv, summary.csv, results.json and a.png in here, and page.html\n")
 
 
@@ -54,7 +54,7 @@ def test_quiet_leaves_the_table_and_what_went_wrong(capsys):
     assert main(["study", "s.yaml", "-j", "1", "--quiet"]) == 1
     out, err = capsys.readouterr()
     assert "failed" in out.splitlines()[0]
-    assert err.splitlines()[0] == "xsim: not good: rounds=-1, ranks=2, machine=gige: finished, exit status 1"
+    assert err.splitlines()[0] == "xsim: failed: rounds=-1, ranks=2, machine=gige: finished, exit status 1"
 
 
 def test_only_and_set_and_list(capsys):
@@ -82,11 +82,11 @@ def test_the_schema_is_json_or_a_table(capsys):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("study no.yaml", "there is neither a file nor a preset study 'no.yaml'"),
-        ("study s.yaml -j 0", "argument -j/--jobs: 0 is less than 1"),
-        ("study s.yaml --only rank=1", "--only 'rank=1': there is no rank here; did you mean ranks?"),
+        ("study no.yaml", "unknown file or preset study 'no.yaml'"),
+        ("study s.yaml -j 0", "argument -j/--jobs: 0 is out of range (at least 1)"),
+        ("study s.yaml --only rank=1", "--only 'rank=1': unknown name rank; did you mean ranks?"),
         ("study s.yaml --set network.latncy=1us", "network.latncy: unknown key; did you mean latency?"),
-        ("study s.yaml --set network", "'network' is not of the form path=value"),
+        ("study s.yaml --set network", "expected path=value, got 'network'"),
         ("study s.yaml --out s.yaml", "File exists"),
         ("study s.yaml extra", "unrecognized arguments: extra"),
     ],
@@ -101,7 +101,7 @@ def test_bad_input_is_a_message_and_status_2(capsys, line: str, complaint: str):
 def test_what_is_wrong_in_the_file_has_its_place(capsys):
     Path("s.yaml").write_text(STUDY.replace("sweep:", "swep:"))
     assert main(["study", "s.yaml"]) == 2
-    assert capsys.readouterr().err.splitlines()[0].startswith("xsim: s.yaml:5:18: args[1]: no variable rounds")
+    assert capsys.readouterr().err.splitlines()[0].startswith("xsim: s.yaml:5:18: args[1]: unknown variable rounds")
 
 
 def test_results_that_find_no_place_are_status_74(capsys, monkeypatch):
@@ -133,5 +133,5 @@ def test_a_picture_that_cannot_be_drawn_is_said_and_the_rest_is_there(capsys, mo
     said = capsys.readouterr().err.splitlines()
     assert said[-2:] == [
         "xsim: wrote runs.csv, summary.csv and results.json in small-results",
-        "xsim: no picture: a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'",
+        "xsim: no figure: a figure needs matplotlib; install it with: pip install 'xsim-py[plot]'",
     ]

@@ -53,7 +53,7 @@ def test_says_that_a_trace_was_too_long(simulator: FakeSimulator, tmp_path, caps
     monkeypatch.setattr(perfetto.write_perfetto, "__kwdefaults__", {"facts": None, "most_events": 2})
     simulator.result = traced_result()
     assert main(["run", "-n", "3", "--quiet", "--trace", str(tmp_path / "t.json"), "prog.py"]) == 0
-    said = "5 calls, messages and marks at the end of the run are left out: they were too many"
+    said = "5 calls, messages and marks at the end of the run are omitted: the trace is full"
     assert capsys.readouterr().err == f"xsim: warning: {tmp_path / 't.json'}: {said}\n"
 
 
@@ -64,7 +64,7 @@ def test_an_interrupt_leaves_no_half_of_a_trace(simulator: FakeSimulator, tmp_pa
     monkeypatch.setattr(perfetto._Export, "_names", interrupted)
     simulator.result = traced_result()
     assert main(["run", "-n", "3", "--quiet", "--trace", str(tmp_path / "t.json"), "prog.py"]) == 130
-    said = "xsim: interrupted while the results were written: the files that are there are whole\n"
+    said = "xsim: interrupted while writing the results: existing files are complete\n"
     assert capsys.readouterr().err == said
     assert [*tmp_path.iterdir()] == []
 
@@ -72,23 +72,20 @@ def test_an_interrupt_leaves_no_half_of_a_trace(simulator: FakeSimulator, tmp_pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--trace nowhere/t.json", "--trace nowhere/t.json: there is no such folder"),
-        ("--trace .", "--trace .: this is a folder; name a file"),
+        ("--trace nowhere/t.json", "--trace nowhere/t.json: no such directory; create it or choose another"),
+        ("--trace .", "--trace .: is a directory; name a file"),
         ("--trace /proc/t.json", "--trace /proc/t.json: No such file or directory"),  # it takes no files, from anybody
         ("--json /proc/t.json", "--json /proc/t.json: No such file or directory"),
         ("--timeline /proc/t.png", "--timeline /proc/t.png: No such file or directory"),
         ("--out /proc", "--out /proc: No such file or directory"),
-        ("--timeline nowhere/t.png", "--timeline nowhere/t.png: there is no such folder"),
-        ("--timeline t.gif", "t.gif: the name of a picture ends with .png, .svg or .pdf; or it is -, as text"),
-        ("--pairs t.gif", "t.gif: the name of a picture ends with .png, .svg or .pdf"),
+        ("--timeline nowhere/t.png", "--timeline nowhere/t.png: no such directory; create it or choose another"),
+        ("--timeline t.gif", "t.gif: the name of a figure ends with .png, .svg or .pdf; or -, for text"),
+        ("--pairs t.gif", "t.gif: the name of a figure ends with .png, .svg or .pdf"),
         (
             "--waits t.foo",
-            (
-                "t.foo: the name of a picture ends with .png, .svg or .pdf; "
-                "or with .csv, as a table; or it is -, as text"
-            ),
+            ("t.foo: the name of a figure ends with .png, .svg or .pdf; or .csv, for a table; or -, for text"),
         ),
-        ("--timeline - --json -", "--json - and --timeline -: only one of them can have the standard output"),
+        ("--timeline - --json -", "--json - and --timeline -: only one option can write to standard output"),
     ],
 )
 def test_refuses_what_cannot_be_written_before_anything_runs(simulator, capsys, words, message):

@@ -72,9 +72,9 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" fo
         ("? " * 100_000, "f:1:129: nested more than 64 levels deep"),
         ("a0: &a0 []\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 20_000)), "64 levels deep"),
         ("? &a0 []\n: 1\n" + "".join(f"? &a{i} [*a{i - 1}]\n: 1\n" for i in range(1, 20_000)), "a key must be a name"),
-        (LAUGHS, "f:15:6: there are more than 100,000 values up to here, with those that aliases repeat"),
-        ("[" + "1," * 300_000 + "]", "f:1:1: there are more than 100,000 values up to here"),
-        ("a: \udcff", "f:1:1: not YAML: it is not UTF-8 text"),
+        (LAUGHS, "f:15:6: too many values (more than 100,000, aliases included)"),
+        ("[" + "1," * 300_000 + "]", "f:1:1: too many values (more than 100,000, aliases included)"),
+        ("a: \udcff", "f:1:1: not YAML: invalid UTF-8"),
     ],
 )
 def test_what_no_description_needs_is_refused_at_once(text: str, said: str) -> None:
@@ -93,7 +93,7 @@ def test_python_values_have_the_same_limits() -> None:
     inside_itself["a"] = inside_itself
     with pytest.raises(ConfigError, match="nested more than 64 levels deep"):
         from_python(inside_itself)
-    with pytest.raises(ConfigError, match="a number of more than a hundred digits"):
+    with pytest.raises(ConfigError, match="machine description: number too large"):
         from_python({"a": [10**6000]})
 
 

@@ -127,7 +127,11 @@ def test_a_judge_decides_in_place_of_the_usual_one() -> None:
 
 @pytest.mark.parametrize(
     ("told", "said"),
-    [({"accept": "("}, "not a regular expression"), ({"when": ["soon"]}, "'soon'"), ({"accept": "y"}, "no line")],
+    [
+        ({"accept": "("}, "accept: invalid regular expression"),
+        ({"when": ["soon"]}, "'soon'"),
+        ({"accept": "y"}, "the failure-free program printed no accepted line"),
+    ],
 )
 def test_what_cannot_be_explored_is_refused(told: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
@@ -146,7 +150,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Any) -> None:
     assert len(kept) == 1
     assert again.to_dict() == first.to_dict()
     other = ExplorationJournal.opened(path, {**identity, "machine": "shmem"})
-    with pytest.raises(ConfigError, match="another program"), other:
+    with pytest.raises(ConfigError, match="belongs to a different program, machine or option; name another"), other:
         pass
 
 

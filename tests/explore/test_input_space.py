@@ -28,7 +28,7 @@ def test_what_some_inputs_lead_to_is_a_hazard_at_its_line(tmp_path: Path) -> Non
     assert [case.args for case in mistake.others] == [("1",)]
     finding = mistake.finding()
     assert finding.category == "InputHazard"
-    assert finding.text == "CallOrdering with 2 ranks, n=2, and not with 2 ranks, n=1"
+    assert finding.text == "CallOrdering with 2 ranks, n=2 but not with 2 ranks, n=1"
 
 
 def test_what_all_inputs_lead_to_has_its_own_class(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_loop_without_an_end_waits_for_ever(tmp_path: Path) -> None:
 
 
 def test_a_name_has_to_stand_in_an_argument(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=re.escape("no argument of the program has {m} in it")):
+    with pytest.raises(ConfigError, match=re.escape("no argument of the program contains {m}")):
         explored(tmp_path, "", values={"m": [1]})
 
 
@@ -81,7 +81,7 @@ def test_a_result_that_has_to_be_the_same_is_compared_between_numbers_of_ranks(t
     ]
     assert [str(case) for case in found.difference.smallest] == ["1 rank, n=4", "3 ranks, n=4"]
     (finding,) = found.findings
-    assert str(finding).endswith("program.py: InputHazard: 3 ranks, n=4 print another result than 1 rank, n=4")
+    assert str(finding).endswith("program.py: InputHazard: 3 ranks, n=4 print a different result than 1 rank, n=4")
     assert finding.details == ("'6' with 1 rank, n=4; 2 ranks, n=4", "'3' with 3 ranks, n=4")
 
 
@@ -97,9 +97,9 @@ def test_a_line_that_is_missing_is_a_difference(tmp_path: Path) -> None:
 
 def test_results_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     for same, ranks, said in [
-        ("(", (1, 2), "same: '(' is not a regular expression"),
-        ("x", (2,), "same: results of several numbers of ranks are compared"),
-        ("x", (1, 2), "same: 'x' is found in no line of the output"),
+        ("(", (1, 2), "same: invalid regular expression '(': missing ), unterminated subpattern at position 0"),
+        ("x", (2,), "same: needs at least two rank counts to compare"),
+        ("x", (1, 2), "same: 'x' matches no line of the output"),
     ]:
         with pytest.raises(ConfigError, match=re.escape(said)):
             compared(tmp_path, "", same, ranks)

@@ -73,7 +73,7 @@ def test_each_kind_of_outcome_has_the_least_schedule_that_leads_there() -> None:
     assert exception.least == ((0, -1), (0, 3))
     (line,) = explained(deadlock.difference)
     assert line.startswith("rank 0, choice 0 (")
-    assert line.endswith(": receives from rank 3 in place of rank 1")
+    assert line.endswith(": receives from rank 3 instead of rank 1")
     for each, ended in ((exception, "aborted"), (deadlock, "stalled")):
         for schedule in (each.least, each.schedule):
             assert simulate(expects_order, ranks=4, schedule=schedule, stderr=io.StringIO()).ended == ended
@@ -81,7 +81,7 @@ def test_each_kind_of_outcome_has_the_least_schedule_that_leads_there() -> None:
 
 def test_results_are_equal_if_they_are_accepted() -> None:
     assert wildcards(gathers, ranks=3, accept=r"\[").kinds()["result"] == 0
-    with pytest.raises(ConfigError, match="not a regular expression"):
+    with pytest.raises(ConfigError, match="accept: invalid regular expression"):
         wildcards(gathers, ranks=3, accept="[")
 
 

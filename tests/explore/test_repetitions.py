@@ -42,7 +42,7 @@ def test_a_machine_may_have_noise_of_its_own() -> None:
 
 def test_when_a_rank_has_ended_makes_no_other_deadlock() -> None:
     seen = [
-        Seen("stalled", 3, (), "\n".join([f"stalled at {time}: nothing", f"ended already: rank 2 (at {time})"]))
+        Seen("stalled", 3, (), "\n".join([f"deadlock at {time}: no rank", f"ended already: rank 2 (at {time})"]))
         for time in ("20.04 us", "28.344 ms")
     ]
     assert len({outcome_of()(each) for each in seen}) == 1
@@ -51,7 +51,7 @@ def test_when_a_rank_has_ended_makes_no_other_deadlock() -> None:
 @pytest.mark.parametrize(
     ("said", "left"),
     [
-        ("stalled at 20.04 us: nothing can happen any more", "stalled: nothing can happen any more"),
+        ("deadlock at 20.04 us: no rank can make progress", "deadlock: no rank can make progress"),
         ("      rank 0 at 1.5 ms: Comm.recv on it", "      rank 0: Comm.recv on it"),
         ("      ranks 0-3 at 0 s to 1.5 s: Comm.recv on it", "      ranks 0-3: Comm.recv on it"),
         ("rank 1 has failed, and others wait, at 100 s", "rank 1 has failed, and others wait"),

@@ -89,13 +89,13 @@ def test_a_drawn_failure_takes_all_of_the_component_and_nobody_else(per: str) ->
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ([{"name": "node", "nodes": 2}], "[0]: the name node is taken; choose another"),
-        ([{"name": "core", "cores": 1}], "[0]: the name core is taken; say rank, which is one"),
-        ([{"name": "a b", "nodes": 2}], "[0]: the name 'a b' is not made of letters, digits, - and _"),
-        ([{"name": "2x", "nodes": 2}], "[0]: the name '2x' does not begin with a letter"),
-        ([{"name": "a", "nodes": 2}, {"name": "a", "nodes": 4}], "[1]: there is another a before this one"),
-        ([{"name": "a"}], "[0]: say how many nodes, or how many cores of a node, make a a: one of the two"),
-        ([{"name": "a", "nodes": 2, "cores": 2}], "[0]: say how many nodes"),
+        ([{"name": "node", "nodes": 2}], "[0]: the name node is reserved; choose another"),
+        ([{"name": "core", "cores": 1}], "[0]: the name core is reserved; write rank, which means one"),
+        ([{"name": "a b", "nodes": 2}], "[0]: expected a name of letters, digits, - and _, got 'a b'"),
+        ([{"name": "2x", "nodes": 2}], "[0]: expected a name that starts with a letter, got '2x'"),
+        ([{"name": "a", "nodes": 2}, {"name": "a", "nodes": 4}], "[1]: duplicate component a; rename one"),
+        ([{"name": "a"}], "[0]: expected either nodes or cores, the number that form a a"),
+        ([{"name": "a", "nodes": 2, "cores": 2}], "[0]: expected either nodes or cores"),
         (
             [{"name": "cabinet", "nodes": 10}, {"name": "blade", "nodes": 4}],
             "[0]: 10 nodes make a cabinet and 4 a blade; a cabinet is made of whole blades",

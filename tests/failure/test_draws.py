@@ -174,15 +174,21 @@ def test_what_a_drawn_failure_says_of_its_cause() -> None:
 @pytest.mark.parametrize(
     ("law", "message"),
     [
-        ("exponential:node,mtbf=0s", "mtbf: a mean time between failures of zero; nothing would ever run"),
-        ("exponential:node,mtbf=1s,shape=2", "shape: the exponential law has no shape; weibull has one"),
-        ("weibull:node,mtbf=1s", "shape: missing: the shape of a Weibull distribution, such as 0.7"),
-        ("weibull:node,mtbf=1s,shape=0.05", "shape: 0.05 is not from 0.1 to 100"),
-        ("exponential:node,mtbf=1e400", "mtbf: 1e400 is longer than 1e+15 s, thirty million years"),
-        ("exponential:node,mtbf=1_0", "mtbf: '1_0' has no known unit; write for example 20us, 1.5ms or 1e-6 (seconds)"),
-        ("exponential:node,mtbf=nan", "mtbf: 'nan' is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)"),
-        ("weibull:node,mtbf=1s,shape=101", "shape: 101 is not from 0.1 to 100"),
-        ("exponential:cabinet,mtbf=1s", "per: nothing is called 'cabinet'; known: machine, node, rank"),
+        ("exponential:node,mtbf=0s", "mtbf: 0 is out of range: the mean time between failures must be positive"),
+        (
+            "exponential:node,mtbf=1s,shape=2",
+            "shape: cannot be combined with the exponential law; use weibull or drop shape",
+        ),
+        ("weibull:node,mtbf=1s", "shape: missing key: the shape of a Weibull distribution, e.g. 0.7"),
+        ("weibull:node,mtbf=1s,shape=0.05", "shape: 0.05 is out of range (0.1 to 100)"),
+        ("exponential:node,mtbf=1e400", "mtbf: 1e400 is out of range (at most 1e+15 s, thirty million years)"),
+        ("exponential:node,mtbf=1_0", "mtbf: unknown unit in '1_0'; write for example 20us, 1.5ms or 1e-6 (seconds)"),
+        (
+            "exponential:node,mtbf=nan",
+            "mtbf: expected a time, got 'nan'; write for example 20us, 1.5ms or 1e-6 (seconds)",
+        ),
+        ("weibull:node,mtbf=1s,shape=101", "shape: 101 is out of range (0.1 to 100)"),
+        ("exponential:cabinet,mtbf=1s", "per: unknown component 'cabinet'; known: machine, node, rank"),
     ],
 )
 def test_a_law_that_makes_no_sense_is_refused(law: str, message: str) -> None:
@@ -194,10 +200,10 @@ def test_a_law_for_more_components_than_can_be_drawn_is_refused() -> None:
     sockets = {"components": [{"name": "socket", "cores": 1}]}
     spec = described(sockets)
     law = "exponential:socket,mtbf=1h"
-    with pytest.raises(ConfigError, match=f"--fail {law}: there are 2,147,483,648 components of level socket"):
+    with pytest.raises(ConfigError, match=f"--fail {law}: too many components of level socket: 2,147,483,648"):
         FailureModel(spec, extra=[law], ranks=2, node_of=[0, 1], cores_per_node=2**31 - 1, seed=0)
 
 
 def test_more_failures_than_anybody_could_want_are_refused() -> None:
-    with pytest.raises(ConfigError, match="one failure of a rank of 8 every 1 ns are more than a million up to 2 ms"):
+    with pytest.raises(ConfigError, match="one failure of a rank of 8 every 1 ns: more than a million up to 2 ms"):
         model("exponential:rank,mtbf=1ns").schedule(2 * 10**9)

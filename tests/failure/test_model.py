@@ -57,10 +57,10 @@ def test_what_was_written_down_is_known_by_its_rank_and_cause() -> None:
 def test_a_call_that_does_not_exist_is_refused() -> None:
     text = "rank=3 before its 2nd Alreduce"
     assert errors(text, known_calls={"Allreduce", "Send"}) == [
-        f"--fail {text}: there is no call Alreduce in mpi4py; did you mean Allreduce?"
+        f"--fail {text}: unknown mpi4py call Alreduce; did you mean Allreduce?"
     ]
     assert errors("rank=3 before its 2nd Xyz", known_calls={"Send"}) == [
-        "--fail rank=3 before its 2nd Xyz: there is no call Xyz in mpi4py"
+        "--fail rank=3 before its 2nd Xyz: unknown mpi4py call Xyz"
     ]
 
 
@@ -68,7 +68,7 @@ def test_a_call_of_legio_can_not_be_named() -> None:
     own = [name for name, value in vars(legio).items() if callable(value) and value.__module__ == legio.__name__]
     assert {name for name in own if name[0] != "_"} == set(OWN_CALLS)
     (said,) = errors("rank=1 before its 1st alive", known_calls={"Send"})
-    assert "alive is no call of mpi4py; those of xsim_py.legio cannot be named here" in said
+    assert "--fail rank=1 before its 1st alive: expected an mpi4py call, got alive of xsim_py.legio" in said
 
 
 def test_a_failure_at_the_very_start_happens_and_one_at_a_restart_is_over() -> None:
@@ -94,22 +94,22 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     others = "exponential:node,mtbf=6.7h, flip:message,rank=3,at=1ms or trace=FILE.csv"
     forms = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
     assert found == [
-        "machine description: failures.at[0]: -1s is negative; a time is zero or more",
-        f"machine description: failures.at[1]: 'weibull:node,mtbf=1h,shape=2' is no failure; write {forms}",
-        "--fail disk=3@1ms: nothing is called 'disk'; known: machine, node, rank",
-        "--fail nod=3@1ms: nothing is called 'nod'; did you mean node?",
-        f"--fail rank=1: 'rank=1' is no failure; write {forms}, {others}",
+        "machine description: failures.at[0]: -1s is out of range: a time cannot be negative",
+        f"machine description: failures.at[1]: expected a failure, got 'weibull:node,mtbf=1h,shape=2'; write {forms}",
+        "--fail disk=3@1ms: unknown component 'disk'; known: machine, node, rank",
+        "--fail nod=3@1ms: unknown component 'nod'; did you mean node?",
+        f"--fail rank=1: expected a failure, got 'rank=1'; write {forms}, {others}",
     ]
 
 
 def test_what_is_not_there_cannot_fail() -> None:
     assert errors("rank=8@1ms", "rank=-1 after its 1st Send", "node=4@1ms", "machine=1@1ms", per_node=2) == [
-        "--fail machine=1@1ms: machine 1 has no ranks; machine 0 is all there is",
-        "--fail node=4@1ms: node 4 has no ranks; there are 4, 0 to 3",
-        "--fail rank=-1 after its 1st Send: rank -1 does not exist; there are 8, 0 to 7",
-        "--fail rank=8@1ms: rank 8 does not exist; there are 8, 0 to 7",
+        "--fail machine=1@1ms: machine 1 has no ranks; only machine 0 exists",
+        "--fail node=4@1ms: node 4 has no ranks; expected 0 to 3",
+        "--fail rank=-1 after its 1st Send: rank -1 does not exist; expected 0 to 7",
+        "--fail rank=8@1ms: rank 8 does not exist; expected 0 to 7",
     ]
-    assert errors("rank=1@1s", ranks=1) == ["--fail rank=1@1s: rank 1 does not exist; rank 0 is all there is"]
+    assert errors("rank=1@1s", ranks=1) == ["--fail rank=1@1s: rank 1 does not exist; only rank 0 exists"]
 
 
 def test_what_is_malformed_does_not_hide_what_does_not_exist() -> None:
@@ -125,13 +125,13 @@ def test_what_is_malformed_does_not_hide_what_does_not_exist() -> None:
 def test_nobody_dies_twice() -> None:
     said = ["rank=1@1ms", "rank=1@2ms", "node=1@5ms", "rank=3@6ms", "rank=5 before its 1st Send", "rank=5@1s"]
     assert errors(*said, "rank=5 after its 2nd Send", per_node=2) == [
-        "--fail rank=1@2ms: rank 1 fails twice: it is dead by then, by rank=1@1ms",
-        "--fail rank=3@6ms: rank 3 fails twice: it is dead by then, by node=1@5ms",
-        "--fail rank=5 after its 2nd Send: rank 5 fails twice: there is also rank=5 before its 1st Send",
-        "--fail rank=5 before its 1st Send: rank 5 fails twice: there is also rank=5@1s",
+        "--fail rank=1@2ms: rank 1 fails twice: it has failed by then, by rank=1@1ms",
+        "--fail rank=3@6ms: rank 3 fails twice: it has failed by then, by node=1@5ms",
+        "--fail rank=5 after its 2nd Send: rank 5 fails twice: also by rank=5 before its 1st Send",
+        "--fail rank=5 before its 1st Send: rank 5 fails twice: also by rank=5@1s",
     ]
     assert errors("rank=1@1ms", "rank=1@1ms") == [
-        "--fail rank=1@1ms: rank 1 fails twice: it is dead by then, by rank=1@1ms"
+        "--fail rank=1@1ms: rank 1 fails twice: it has failed by then, by rank=1@1ms"
     ]
 
 

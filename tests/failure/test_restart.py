@@ -16,15 +16,15 @@ def test_a_policy_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("on-abort,max=1,max=2", "max is given twice"),
-        ("on-abort,delay=1s,max=2,delay=1s", "delay is given twice"),
-        ("on-abort,max=-1", "max: '-1' is not a whole number from 0 to 100,000"),
-        ("on-abort,max=100001", "max: '100001' is not a whole number from 0 to 100,000"),
-        (f"on-abort,max={'9' * 5000}", "is not a whole number from 0 to 100,000"),
-        ("on-abort,delay=-1s", "delay: -1s is negative"),
-        ("on-abort,delay=1:30", "delay: '1:30' has no known unit"),
-        ("on-abort,mox=1", "'mox=1' is neither max=N nor delay=TIME"),
-        ("x" * 10**5, "x' is not on-abort; write on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"),
+        ("on-abort,max=1,max=2", "restart: on-abort,max=1,max=2: max is given more than once"),
+        ("on-abort,delay=1s,max=2,delay=1s", "on-abort,delay=1s,max=2,delay=1s: delay is given more than once"),
+        ("on-abort,max=-1", "restart: on-abort,max=-1: max: expected an integer from 0 to 100,000, got '-1'"),
+        ("on-abort,max=100001", "on-abort,max=100001: max: expected an integer from 0 to 100,000, got '100001'"),
+        (f"on-abort,max={'9' * 5000}", "restart: on-abort,max=999999"),
+        ("on-abort,delay=-1s", "delay: -1s is out of range: a time cannot be negative"),
+        ("on-abort,delay=1:30", "delay: unknown unit in '1:30'"),
+        ("on-abort,mox=1", "expected max=N or delay=TIME, got 'mox=1'"),
+        ("x" * 10**5, "restart: expected on-abort, got"),
     ],
 )
 def test_what_is_no_policy_is_explained(text: str, said: str) -> None:

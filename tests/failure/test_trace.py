@@ -53,21 +53,21 @@ def test_a_spreadsheet_may_have_written_it(tmp_path: Path) -> None:
 def test_every_bad_line_is_named(tmp_path: Path) -> None:
     file = written(tmp_path, "time,rank\n1ms,3\n-1ms,3\nsoon,3\n1ms\n1ms,x\n1ms,2.0\n1ms,3,oh\n")
     assert errors(f"trace={file}", "rank=1@-1s") == [
-        f"{file}:3:1: -1ms is negative; a time is zero or more",
-        f"{file}:4:1: 'soon' is not a time; write for example 20us, 1.5ms or 1e-6 (seconds)",
-        f"{file}:5:1: 1 cells where the header has 2",
-        f"{file}:6:1: 'x' is not the number of a rank",
-        f"{file}:7:1: '2.0' is not the number of a rank",
-        f"{file}:8:1: 3 cells where the header has 2",
-        "--fail rank=1@-1s: -1s is negative; a time is zero or more",
+        f"{file}:3:1: -1ms is out of range: a time cannot be negative",
+        f"{file}:4:1: expected a time, got 'soon'; write for example 20us, 1.5ms or 1e-6 (seconds)",
+        f"{file}:5:1: expected 2 cells, as in the header, got 1",
+        f"{file}:6:1: expected the number of a rank, got 'x'",
+        f"{file}:7:1: expected the number of a rank, got '2.0'",
+        f"{file}:8:1: expected 2 cells, as in the header, got 3",
+        "--fail rank=1@-1s: -1s is out of range: a time cannot be negative",
     ]
 
 
 def test_every_line_about_somebody_who_is_not_there_is_named(tmp_path: Path) -> None:
     file = written(tmp_path, "time,rank\n1ms,3\n1ms,8\n1ms,-1\n")
     assert errors(f"trace={file}") == [
-        f"{file}:3:1: rank 8 does not exist; there are 8, 0 to 7",
-        f"{file}:4:1: rank -1 does not exist; there are 8, 0 to 7",
+        f"{file}:3:1: rank 8 does not exist; expected 0 to 7",
+        f"{file}:4:1: rank -1 does not exist; expected 0 to 7",
     ]
 
 
@@ -76,23 +76,21 @@ def test_every_line_about_somebody_who_is_not_there_is_named(tmp_path: Path) -> 
 )
 def test_a_header_must_say_what_the_columns_are(tmp_path: Path, header: str) -> None:
     file = written(tmp_path, f"{header}\n1ms,3\nx,y\n")
-    wanted = "time, one of machine, node, rank, and perhaps cause"
-    assert errors(f"trace={file}") == [f"{file}:1:1: the header {header!r} needs {wanted}"]
+    wanted = "expected the columns time, one of machine, node, rank, and optionally cause"
+    assert errors(f"trace={file}") == [f"{file}:1:1: {wanted}, got {header!r}"]
 
 
 def test_what_is_no_csv_is_refused(tmp_path: Path) -> None:
     absent, file = tmp_path / "no.csv", written(tmp_path, "")
-    assert errors(f"trace={absent}") == [f"{absent}: the trace cannot be read: No such file or directory"]
+    assert errors(f"trace={absent}") == [f"{absent}: cannot read the trace: No such file or directory"]
     assert errors(f"trace={file}") == [f"{file}:1:1: the trace is empty; it needs a header"]
     file.write_bytes(b"time,rank\n\xff,1\n")
-    assert "the trace is no CSV: 'utf-8' codec can't decode" in errors(f"trace={file}")[0]
+    assert "the trace is not valid CSV: 'utf-8' codec can't decode" in errors(f"trace={file}")[0]
 
 
 def test_a_trace_is_a_file_of_bounded_size_and_of_its_mistakes_a_hundred_are_shown(tmp_path: Path) -> None:
-    assert errors("trace=/dev/zero") == [
-        "/dev/zero: the trace cannot be read: it holds more than 16 MiB, the most that is read"
-    ]
-    assert errors(f"trace={'x' * 300}") == [f"{'x' * 300}: the trace cannot be read: File name too long"]
+    assert errors("trace=/dev/zero") == ["/dev/zero: cannot read the trace: too large (at most 16 MiB)"]
+    assert errors(f"trace={'x' * 300}") == [f"{'x' * 300}: cannot read the trace: File name too long"]
     for line in ("oh,no", "1s,99999", f"1s,{'9' * 5000}"):
         file = written(tmp_path, "time,rank\n" + f"{line}\n" * 1000)
         assert 100 <= len(errors(f"trace={file}")) <= 101
@@ -113,7 +111,7 @@ def test_a_description_can_be_checked_without_a_number_of_ranks(tmp_path: Path) 
         check_failures(described({"trace": str(file), "at": ["rank=1"], "draws": [{"per": "nod", "mtbf": "1h"}]}))
     forms = "rank=5@1.2ms, node=3@10ms or rank=3 before its 2nd Allreduce"
     assert str(caught.value).splitlines() == [
-        f"machine description: failures.at[0]: 'rank=1' is no failure; write {forms}",
-        "machine description: failures.draws[0].per: nothing is called 'nod'; did you mean node?",
-        f"{file}:2:1: 'x' is not the number of a rank",
+        f"machine description: failures.at[0]: expected a failure, got 'rank=1'; write {forms}",
+        "machine description: failures.draws[0].per: unknown component 'nod'; did you mean node?",
+        f"{file}:2:1: expected the number of a rank, got 'x'",
     ]

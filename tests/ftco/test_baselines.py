@@ -153,10 +153,10 @@ def test_groups_have_a_leader_each_and_the_next_one_takes_over():
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"algorithm": "magic"}, "algorithm: 'magic' is not one of tree, "),
-        ({"algorithm": "gossip"}, "gossip is for --operation bcast, and not allreduce"),
-        ({"algorithm": "rebalancing", "failures": 1}, "rebalancing knows who is dead before it begins"),
-        ({"algorithm": "hierarchical", "group": 0}, "group: 0 is less than 1"),
+        ({"algorithm": "magic"}, "algorithm: unknown algorithm 'magic'"),
+        ({"algorithm": "gossip"}, "gossip needs --operation bcast, got allreduce"),
+        ({"algorithm": "rebalancing", "failures": 1}, "algorithm: rebalancing cannot be combined with --failures:"),
+        ({"algorithm": "hierarchical", "group": 0}, "group: 0 is out of range (at least 1)"),
     ],
 )
 def test_what_an_algorithm_cannot_do_is_refused(wrong: dict[str, object], says: str):

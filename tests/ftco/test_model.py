@@ -31,30 +31,30 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(ConfigError) as error:
         Configuration(nodes=5, radix=1, inactive=3, failures=2, L=10, o=3, timeout=0, imbalance="even:3")
     assert str(error.value).splitlines() == [
-        "radix: 1 is less than 2",
-        "L: 10 is not a positive multiple of o = 3",
-        "timeout: 0 steps are not positive",
-        "imbalance: 'even:3' is not none, uniform:S or normal:S",
-        "failures: 5 faults of 5 nodes; one at least must live",
+        "radix: 1 is out of range (at least 2)",
+        "L: expected a positive multiple of o = 3, got 10",
+        "timeout: 0 steps is out of range: it must be positive",
+        "imbalance: expected none, uniform:S or normal:S, got 'even:3'",
+        "failures: 5 faults of 5 nodes; at least one node must survive",
     ]
 
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"nodes": 0}, "nodes: 0 is less than 1"),
+        ({"nodes": 0}, "nodes: 0 is out of range (at least 1)"),
         ({"radix": 9}, "a tree with 9 roots does not fit 8 nodes"),
-        ({"radix": "best"}, "neither a number nor auto"),
-        ({"tree": "binary"}, "tree: 'binary' is not one of knomial, kary"),
-        ({"roots": "two"}, "roots: 'two' is not one of single, multi"),
-        ({"L": 0}, "L: 0 is not a positive multiple of o = 1"),
-        ({"o": 0}, "o: 0 is not positive"),
-        ({"window": (4, 4)}, "window: no step is from 4 to before 4"),
-        ({"inactive": -1}, "inactive: -1 is negative"),
-        ({"failures": -1}, "failures: -1 is negative"),
-        ({"imbalance": "uniform"}, "imbalance: 'uniform' is not"),
-        ({"imbalance": "uniform:-4"}, "imbalance: '-4' is not a whole number of steps"),
-        ({"operation": "gather"}, "operation: 'gather' is not one of"),
+        ({"radix": "best"}, "radix: expected a number or auto, got 'best'"),
+        ({"tree": "binary"}, "tree: expected knomial or kary, got 'binary'"),
+        ({"roots": "two"}, "roots: expected single or multi, got 'two'"),
+        ({"L": 0}, "L: expected a positive multiple of o = 1, got 0"),
+        ({"o": 0}, "o: 0 is out of range: it must be positive"),
+        ({"window": (4, 4)}, "window: empty window: no step from 4 to before 4"),
+        ({"inactive": -1}, "inactive: -1 is out of range (at least 0)"),
+        ({"failures": -1}, "failures: -1 is out of range (at least 0)"),
+        ({"imbalance": "uniform"}, "imbalance: expected none, uniform:S or normal:S, got 'uniform'"),
+        ({"imbalance": "uniform:-4"}, "imbalance: expected a whole number of steps, got '-4'"),
+        ({"operation": "gather"}, "operation: expected allreduce or reduce or bcast, got 'gather'"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, object], says: str) -> None:
@@ -72,9 +72,9 @@ def test_rules_by_name_and_changed() -> None:
 
 
 def test_rules_that_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="keepalive=all goes with traversal=reference only"):
+    with pytest.raises(ConfigError, match="keepalive=all needs traversal=reference"):
         parse_rules("paper,keepalive=all")
-    with pytest.raises(ConfigError, match="eta=reset goes with traversal=reference only"):
+    with pytest.raises(ConfigError, match="eta=reset needs traversal=reference"):
         parse_rules("paper,eta=reset")
 
 

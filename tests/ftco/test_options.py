@@ -59,18 +59,18 @@ def test_windows_and_timeouts():
 
 def test_everything_that_is_wrong_is_said_at_once():
     assert said({"nodes": "10,x", "tree": "kary:y", "window": "5", "timeout": "soon"}, rules=["papr"]) == [
-        "rules: 'papr' is not one of reference, paper",
-        "timeout: 'soon' is not a whole number",
-        "nodes: 'x' is not a whole number",
-        "tree: 'y' is neither a whole number nor auto; write for example knomial:9",
-        "window: '5' is neither auto nor steps such as 0..40",
+        "rules: expected reference or paper, got 'papr'",
+        "timeout: expected an integer, got 'soon'",
+        "nodes: expected an integer, got 'x'",
+        "tree: expected an integer or auto, got 'y'; write for example knomial:9",
+        "window: expected auto or steps such as 0..40, got '5'",
     ]
     wrong = {"nodes": "10", "tree": "knomial:1,knomial:20", "L": "7", "o": "2", "inactive": "10", "timeout": "0"}
     assert said(wrong) == [
-        "tree: 1 is less than 2",
-        "L: 7 is not a positive multiple of o = 2",
-        "timeout: 0 steps are not positive",
-        "inactive: 10 faults of 10 nodes; one at least must live",
+        "tree: 1 is out of range (at least 2)",
+        "L: expected a positive multiple of o = 2, got 7",
+        "timeout: 0 steps is out of range: it must be positive",
+        "inactive: 10 faults of 10 nodes; at least one node must survive",
         "tree: a tree with 20 roots does not fit 10 nodes",
     ]  # fmt: skip
 
@@ -78,13 +78,13 @@ def test_everything_that_is_wrong_is_said_at_once():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "nodes: missing; how many nodes are there?"),
-        ({"nodes": "0"}, "nodes: 0 is less than 1"),
-        ({"nodes": "8", "service": "fifo"}, "service: 'fifo' is not one of rsd, disd, none"),
-        ({"nodes": "8", "imbalance": "uniform"}, "imbalance: 'uniform' is not none, uniform:S or normal:S"),
-        ({"nodes": "8", "window": "9..9"}, "window: no step is from 9 to before 9"),
-        ({"nodes": "8", "inactive": "-1"}, "inactive: -1 is negative"),
-        ({"nodes": "8", "tree": "binomial"}, "tree: 'binomial' is not one of knomial, kary"),
+        ({}, "nodes: missing option; give the number of nodes, e.g. 1024"),
+        ({"nodes": "0"}, "nodes: 0 is out of range (at least 1)"),
+        ({"nodes": "8", "service": "fifo"}, "service: expected rsd or disd or none, got 'fifo'"),
+        ({"nodes": "8", "imbalance": "uniform"}, "imbalance: expected none, uniform:S or normal:S, got 'uniform'"),
+        ({"nodes": "8", "window": "9..9"}, "window: empty window: no step from 9 to before 9"),
+        ({"nodes": "8", "inactive": "-1"}, "inactive: -1 is out of range (at least 0)"),
+        ({"nodes": "8", "tree": "binomial"}, "tree: expected knomial or kary, got 'binomial'"),
     ],
 )
 def test_what_is_wrong(given: dict[str, str], message: str):

@@ -127,9 +127,9 @@ def test_the_error_of_a_sum_over_all_nodes_is_that_of_neighbours():
 
 
 def test_what_is_no_sampling_is_refused():
-    with pytest.raises(ConfigError, match="sampling: 'some' is not one of plain, strata"):
+    with pytest.raises(ConfigError, match="sampling: expected plain or strata, got 'some'"):
         run_ensemble([SMALL], runs=1, sampling="some")
-    with pytest.raises(ConfigError, match="topmost: no node that can fail has a place from 0"):
+    with pytest.raises(ConfigError, match="topmost: no node that can fail has an index from 0"):
         replace(SMALL, inactive=1, topmost=(0, 3))
     with pytest.raises(ConfigError, match="topmost: 0 faults cannot be drawn"):
         replace(SMALL, topmost=(1, 3))

@@ -57,10 +57,10 @@ def test_a_child_that_is_late_is_asked():
 
 @pytest.mark.parametrize(
     ("deaths", "said"),
-    [({7: 0}, "7: there is no node 7 among 7"), (dict.fromkeys(range(7), 0), "one node at least must live")],
+    [({7: 0}, "7 is out of range: expected a node from 0 to 6"), (dict.fromkeys(range(7), 0), "at least one must")],
 )
 def test_deaths_that_cannot_be(deaths: dict[int, int], said: str):
     with pytest.raises(ConfigError, match=said):
         trace_run(SMALL, deaths=deaths)
-    with pytest.raises(ConfigError, match="node 0 never dies under these rules"):
+    with pytest.raises(ConfigError, match="0: node 0 never fails under these rules; use --rules paper"):
         trace_run(replace(SMALL, rules=RULES["reference"]), deaths={0: 3})

@@ -205,13 +205,13 @@ def test_a_dragonfly_is_balanced_and_as_large_as_the_ranks_need() -> None:
     [
         ({"type": "dragonfly", "hosts_per_router": 2, "groups": 10}, "10 groups need 9 global links each, and a group"),
         ({"type": "dragonfly", "hosts_per_router": 100}, "such a dragonfly has more than 16,777,216 nodes"),
-        ({"type": "dragonfly", "hosts_per_router": 2, "routing": "dmodk"}, "go by minimal or valiant or ecmp"),
+        ({"type": "dragonfly", "hosts_per_router": 2, "routing": "dmodk"}, "topology.routing: expected minimal or"),
         ({"type": "dragonfly", "blades": 2}, "only a cascade has blades"),
-        ({"type": "cascade"}, "a cascade needs it, or a shape"),
-        ({"type": "cascade", "blades": 2, "groups": 3}, "2 blades are too few for 3 groups"),
-        ({"type": "cascade", "shape": "3,1;1,1;2,1;1"}, "2 blades are too few for 3 groups"),
-        ({"type": "cascade", "shape": "3,1;1,1;2;1"}, "is no cascade"),
-        ({"type": "cascade", "shape": "2,1;1,1;2,1;1", "blades": 2}, "it says the whole machine"),
+        ({"type": "cascade"}, "machine description: topology.blades: missing key of a cascade"),
+        ({"type": "cascade", "blades": 2, "groups": 3}, "3 groups are out of range: blade j links to group j"),
+        ({"type": "cascade", "shape": "3,1;1,1;2,1;1"}, "3 groups are out of range: blade j links to group j"),
+        ({"type": "cascade", "shape": "3,1;1,1;2;1"}, "machine description: topology.shape: expected groups,links"),
+        ({"type": "cascade", "shape": "2,1;1,1;2,1;1", "blades": 2}, "topology.shape: cannot be combined with other"),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:

@@ -66,13 +66,13 @@ def test_a_description_names_its_figures() -> None:
     given = {"type": "hyperx", "dims": [4, 2], "parallel": [1, 2], "routing": "valiant"}
     network = {"latency": "1us"}
     built = Machine(load_machine({"topology": given, "network": network}), ranks=20).topology
-    assert str(built) == "4x2 HyperX with 3 nodes a router, 1x2 links, valiant"
+    assert str(built) == "4x2 HyperX with 3 nodes per router, 1x2 links, valiant"
     assert built.link_name((24, 28, 1)) == "r0.0>r0.1#1"
     for key, value, message in (
-        ("dims", None, "a HyperX needs it"),
-        ("parallel", [1], "there are 2 dimensions"),
+        ("dims", None, "missing key of a HyperX"),
+        ("parallel", [1], "machine description: topology.parallel: expected 2 numbers, one per dimension"),
         ("dims", [5000, 5000], "such a HyperX has more than"),
-        ("twist", "half", "only a torus has twist, and topology.type is hyperx"),
+        ("twist", "half", "cannot be combined with topology.type hyperx: only a torus has twist"),
     ):
         with pytest.raises(ConfigError, match=message):
             load_machine({"topology": {**given, key: value}, "network": network})

@@ -58,7 +58,7 @@ def test_the_universe_may_be_said() -> None:
     said = machine("gige", ranks=2, spawn__universe=5, machine__cores_per_node=2)
     assert (said.universe, said.open, said.nodes, Universe(said).free) == (5, False, 3, 3)
     assert Universe(machine("shmem", ranks=2, spawn__universe=5)).take(9) == [0, 0, 0]
-    with pytest.raises(ConfigError, match=r"spawn\.universe: 3 places are too few for 4 ranks"):
+    with pytest.raises(ConfigError, match=r"spawn\.universe: 3 slots are too few for 4 ranks"):
         machine("gige", ranks=4, spawn__universe=3)
     with pytest.raises(ConfigError, match=r"spawn\.universe: machine gige has 4 cores .* too few for 5 ranks"):
         machine("gige", ranks=4, machine__nodes=4, spawn__universe=5)

@@ -100,7 +100,7 @@ def test_names_of_processors_are_those_of_the_graph(tmp_path: Path, capfd: pytes
 def test_a_graph_in_two_parts_is_bad_input(tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     path = write(networkx.Graph([("a1", "a2"), ("b1", "b2")]), tmp_path, kind)
     topology = {"type": "graph", "file": str(path)}
-    with pytest.raises(ConfigError, match="not connected: no way leads from a1 to b1"):
+    with pytest.raises(ConfigError, match="not connected: no path from a1 to b1"):
         simulate(HELLO, kind="code", ranks=2, machine={"topology": topology, "network": NETWORK})
     machine = tmp_path / "machine.yaml"
     machine.write_text(f"network: {{latency: 1us}}\ntopology:\n  type: graph\n  file: {path.name}\n")

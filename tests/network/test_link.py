@@ -243,11 +243,11 @@ def test_measured_times_are_kept_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("bytes,time\n1,2\n", ":1: the header needs the columns bytes and seconds (or median_s)"),
-        ("bytes,seconds\n1,x\n", ":2: '1,x' is no size in bytes with a time in seconds"),
-        ("bytes,seconds\n1,1e-6\n1,2e-6\n", ":3: 1 bytes stand here for the second time"),
-        ("bytes,seconds\n1,0\n", ":2: a message has 0 bytes or more, and takes some time"),
-        ("bytes,seconds\n", ": there are no times in it; it needs a header `bytes,seconds` and a line for each size"),
+        ("bytes,time\n1,2\n", ":1: missing column; the header needs bytes and seconds (or median_s)"),
+        ("bytes,seconds\n1,x\n", ":2: expected a size in bytes and a time in seconds, got '1,x'"),
+        ("bytes,seconds\n1,1e-6\n1,2e-6\n", ":3: duplicate line for 1 bytes"),
+        ("bytes,seconds\n1,0\n", ":2: out of range: sizes cannot be negative, and times must be positive"),
+        ("bytes,seconds\n", ": no times; expected a header `bytes,seconds` and one line per size"),
     ],
 )
 def test_a_wrong_file_of_times_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
@@ -269,9 +269,9 @@ def test_a_wrong_file_of_times_is_told_with_its_line(tmp_path: Path, text: str, 
         ({"times": "t.csv", "scale": {"latency": 2}}, "network.scale: measured times have no latency and bandwidth"),
         ({"segments": [{"from": "1B", "latency": "1us"}]}, "network.latency: missing"),
         ({"segments": [{"from": "0B", "bandwidth": "1GB/s"}]}, "network.latency: missing"),
-        ({"latency": "1us", "segments": [{"from": "9B"}, {"from": "9B"}]}, "segments[1].from: segments stand in"),
-        ({"latency": "1us", "segments": [{"from": "0B", "latency": "0s"}]}, "segments[0].latency: a message needs"),
-        ({"latency": "1us", "segments": [{"from": "0B"}], "times": "pyproject.toml"}, "network.times: the times of"),
+        ({"latency": "1us", "segments": [{"from": "9B"}, {"from": "9B"}]}, "segments must be in ascending order"),
+        ({"latency": "1us", "segments": [{"from": "0B", "latency": "0s"}]}, "segments[0].latency: 0 is out of"),
+        ({"latency": "1us", "segments": [{"from": "0B"}], "times": "pyproject.toml"}, "network.times: measured"),
     ],
 )
 def test_segments_that_contradict_each_other_are_refused(layer: dict[str, Any], said: str) -> None:

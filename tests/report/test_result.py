@@ -23,7 +23,7 @@ def test_prints_what_a_person_wants_to_know():
         "  virtual time  34.914 us (min 1.5 us, mean 12.8 us)",
         "  ended         finished, exit status 0",
         "  simulated     12,345 events, 4,096 messages, 1.5 MiB",
-        "  cost here     0.25 s CPU, 0.5 s wall, 64 MiB memory",
+        "  host cost     0.25 s CPU, 0.5 s wall, 64 MiB memory",
         "  made by       xsim_py 0.1.0, seed 7, config 0123456789ab, shards 1",
         "  digest        feedface",
     ]
@@ -61,7 +61,7 @@ def test_loads_what_it_wrote(tmp_path, tables: bool):
 
 
 FOUND_HERE = (
-    Finding(CALL_ORDERING, "a.py", 3, "Comm.Recv waits for ever", (0, 2), ("b.py:4: rank 1 in Comm.Barrier",)),
+    Finding(CALL_ORDERING, "a.py", 3, "Comm.Recv never completes", (0, 2), ("b.py:4: rank 1 in Comm.Barrier",)),
     Finding(MESSAGE_RACE, "a.py", 5, "a race", is_mistake=False),
 )
 
@@ -99,7 +99,7 @@ def test_refuses_to_load_anything_else(tmp_path, text: str):
 
 
 def test_says_when_there_is_no_file(tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+    with pytest.raises(ConfigError, match="No such file or directory"):
         Result.load(tmp_path / "none.json")
 
 

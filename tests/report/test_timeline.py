@@ -117,7 +117,7 @@ def test_many_ranks_fit_into_a_picture(tmp_path):
 
 
 def test_a_name_that_no_picture_has_is_refused_before_anything_is_drawn(tmp_path):
-    with pytest.raises(ConfigError, match=r"t.gif: the name of a picture ends with .png, .svg or .pdf"):
+    with pytest.raises(ConfigError, match=r"t.gif: the name of a figure ends with .png, .svg or .pdf"):
         timeline().draw(tmp_path / "t.gif")
 
 

@@ -164,7 +164,7 @@ def test_a_run_that_met_the_wall_limit_is_tried_again_with_a_longer_one(limit: s
 
 
 def test_bad_input_runs_nothing():
-    with pytest.raises(ConfigError, match="there is no rank here"):
+    with pytest.raises(ConfigError, match="--only 'rank=2': unknown name rank; did you mean ranks"):
         run(only=["rank=2"])
     with pytest.raises(ConfigError, match="--only 'few' is not a condition"):
         run(only=["few"])
@@ -205,9 +205,9 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "xsim: interrupted: 1 of 2 runs are done and kept\nxsim: the same command goes on with the rest" in said
+    assert "xsim: interrupted: 1 of 2 runs are saved\nxsim: the same command resumes the study" in said
     assert len((tmp_path / "s-results" / "runs.csv").read_text().splitlines()) == 2
     (tmp_path / "go").write_text("")
     again = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert "2 runs, 1 of them done before" in again.stderr
+    assert "2 runs, 1 already finished" in again.stderr
     assert len(results.read_text().splitlines()) == 2

@@ -59,8 +59,8 @@ def test_they_are_points_around_the_line_that_they_belong_to(tmp_path: Path):
 @pytest.mark.parametrize(
     ("csv", "message"),
     [
-        ("sizes,t_us\n1,2\n", "the column 'sizes' is none of the study's; did you mean size?"),
-        ("size,t_us\n1,much\n", "row 1: t_us: 'much' is not a number"),
+        ("sizes,t_us\n1,2\n", "unknown column 'sizes'; did you mean size?"),
+        ("size,t_us\n1,much\n", "row 1: t_us: expected a number, got 'much'"),
         ("size,t_us\n1\n", "row 1: t_us is missing"),
     ],
 )

@@ -42,7 +42,7 @@ def test_a_program_s_own_scheme_is_measured_as_a_whole_job(tmp_path: Path):
     for row in (dict(zip(results.runs.columns, row, strict=True)) for row in results.runs.rows()):
         assert row["collective_s"] == 0
         assert 0.2 < row["repair_s"] < row["lost_s"] < row["total_s"]
-    with pytest.raises(ConfigError, match="scheme: 'ulfm' is not one of rc, ac and cr"):
+    with pytest.raises(ConfigError, match="scheme: expected rc, ac or cr, got 'ulfm'"):
         check({"seed": 0, **options, "scheme": "ulfm"})
     assert check({"seed": 0, **options})["scheme"] == "rc"
 
@@ -64,14 +64,14 @@ def test_every_option_is_part_of_the_fingerprint():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"ranks": "0"}, "ranks: 0 is less than 1"),
-        ({"scheme": "prayer"}, "scheme: 'prayer' is not one of ftco, ulfm, legio and restart"),
+        ({"ranks": "0"}, "ranks: 0 is out of range (at least 1)"),
+        ({"scheme": "prayer"}, "scheme: expected ftco, ulfm, legio or restart, got 'prayer'"),
         ({"scheme": ["ftco", "ulfm"]}, "scheme: a list; sweep over its values"),
         ({"timeout": "soon"}, "timeout: "),
-        ({"call": "Allreduce"}, "call: 'Allreduce' is not which call it is"),
-        ({"set": "network.latency"}, "set: 'network.latency' is not of the form path=value"),
-        ({"program": "nowhere.py"}, "program: there is no file nowhere.py"),
-        ({"failures": "64@before"}, "there is no rank 64 among 64"),
+        ({"call": "Allreduce"}, "call: expected a call, got 'Allreduce'"),
+        ({"set": "network.latency"}, "set: expected path=value, got 'network.latency'"),
+        ({"program": "nowhere.py"}, "program: cannot find the file nowhere.py"),
+        ({"failures": "64@before"}, "failures: '64@before': rank 64 is out of range (0 to 63) (with 64 ranks)"),
         ({"machine": "gigee"}, "gigee"),
     ],
 )

@@ -63,7 +63,7 @@ def test_runs_that_are_not_good_are_counted_and_in_no_mean():
     assert done.summary["virtual_time_s"][0] == 1.5e-3
     assert len(done.failed) == 1
     assert list(done.problems()) == [
-        ("not good: ranks=2, size=1, repetition=2: aborted, exit status 1", ["    rank 1 ended the job", "    more"])
+        ("failed: ranks=2, size=1, repetition=2: aborted, exit status 1", ["    rank 1 ended the job", "    more"])
     ]
 
 
@@ -121,7 +121,7 @@ def test_a_capture_that_was_given_up_is_told_and_not_the_end_of_a_run():
     assert not done.failed
     ((said, details),) = done.problems()
     assert not details
-    assert said.startswith("capture.speed: given up in 1 of 12 runs, which have no value: its regular expression")
+    assert said.startswith("capture.speed: abandoned in 1 of 12 runs, which have no value: its regular expression")
     assert said.endswith("takes more than 5 s, or all memory, such as on the line 'aaa'")
 
 
@@ -263,7 +263,7 @@ def test_what_a_logarithmic_axis_leaves_out_is_said(tmp_path):
     done = results([0.0] * 3 + TIMES_S[3:], plots=[{**PLOT, "y_scale": "log"}])
     done.draw_all(tmp_path)
     assert done.remarks == [
-        "a.png: without a point that is not above zero: a logarithmic axis has no place for it; draw that axis linear"
+        "a.png: without a point that is not above zero: a logarithmic axis cannot show it; use a linear axis"
     ]
 
 

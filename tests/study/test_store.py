@@ -79,7 +79,7 @@ def test_fresh_forgets_what_is_there(tmp_path):
 
 def test_another_file_of_that_name_is_not_touched(tmp_path):
     (tmp_path / NAME).write_text("something else\n")
-    with pytest.raises(ConfigError, match=r"runs\.jsonl:1: not a result of a study; use another folder"):
+    with pytest.raises(ConfigError, match=r"runs\.jsonl:1: not a result of a study; use another directory"):
         Store(tmp_path)
     assert (tmp_path / NAME).read_text() == "something else\n"
 
@@ -87,7 +87,7 @@ def test_another_file_of_that_name_is_not_touched(tmp_path):
 def test_a_link_or_a_pipe_of_that_name_is_not_used(tmp_path):
     fill(tmp_path / "other", "a")
     (tmp_path / NAME).symlink_to(tmp_path / "other" / NAME)
-    wrong = r"runs\.jsonl: a link or a pipe, which results do not follow; use another folder"
+    wrong = r"runs\.jsonl: results cannot be written through a link or a pipe; use another directory"
     for use in (Store, read_outcomes):
         with pytest.raises(ConfigError, match=wrong):
             use(tmp_path)
@@ -99,7 +99,7 @@ def test_a_link_or_a_pipe_of_that_name_is_not_used(tmp_path):
 
 
 def test_two_studies_do_not_write_into_one_folder_at_a_time(tmp_path):
-    with Store(tmp_path), pytest.raises(ConfigError, match="another study is at work in this folder"):
+    with Store(tmp_path), pytest.raises(ConfigError, match="this directory is in use by another study"):
         Store(tmp_path)
     Store(tmp_path).__exit__(None, None, None)
 

@@ -54,7 +54,7 @@ def test_expressions_give_way_to_their_values(text, filled):
     [
         ("{", "a { without its }"),
         ("a } b", "a } without its {; write }}"),
-        ("{}", "nothing stands between"),
+        ("{}", "empty braces"),
         ("{ranks +}", "neither a variable nor arithmetic"),
         ("{open('x')}", "neither a variable nor arithmetic"),
         ("{ranks ** 9}", "neither a variable nor arithmetic"),
@@ -71,8 +71,8 @@ def test_expressions_give_way_to_their_values(text, filled):
         ("{1e300 * 1e300}", "is beyond all numbers"),
         ("{" + "-" * 60 + "1}", "neither a variable nor arithmetic"),
         ("{" + "+".join(["1"] * 60) + "}", "neither a variable nor arithmetic"),
-        ("{long} {long}", "becomes longer than 100,000 characters"),
-        ("a {words}", "is a list, which cannot stand in the middle"),
+        ("{long} {long}", "is too long when filled in (at most 100,000 characters)"),
+        ("a {words}", "is a list, which cannot be part of"),
     ],
 )
 def test_what_cannot_be_filled_in_is_refused_with_a_reason(text, complaint):

@@ -200,6 +200,6 @@ def test_fixtures_are_copied_for_each_rank_and_one_warning_names_the_others(tmp_
     (tmp_path / "library.py").write_text("VALUE = 7\n")
     session = run(tmp_path)
     assert set(session.outcomes.values()) == {"PASSED"}, session.text
-    said = "fixture lines (generator), test_shares.numbers (generator); a fixture that asks for comm is made in each"
+    said = "fixture lines (generator), test_shares.numbers (generator); a fixture that uses comm is set up on each"
     assert session.text.count("PytestWarning: cannot be copied") == 1, session.text
     assert said in session.text

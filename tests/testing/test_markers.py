@@ -69,11 +69,11 @@ def test_a_wrong_timeout_of_a_mark_is_a_usage_error(told: dict[str, Any], wrong:
 @pytest.mark.parametrize(
     ("told", "wrong"),
     [
-        ({"machne": "gige"}, "the mark ranks takes no machne; did you mean machine?"),
-        ({"label": True}, "the mark ranks takes no label: the plugin gives it; drop it"),
+        ({"machne": "gige"}, "unknown option machne of the mark ranks; did you mean machine?"),
+        ({"label": True}, "the mark ranks does not support label: the plugin gives it; drop it"),
         (
             {"isolation": "process"},
-            "the mark ranks takes no isolation: the ranks of a test live in the process of pytest; drop it",
+            "the mark ranks does not support isolation: the ranks of a test live in the process of pytest; drop it",
         ),
     ],
 )

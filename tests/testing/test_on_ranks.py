@@ -100,6 +100,6 @@ def test_dies(comm):
 def test_a_failure_that_never_comes_is_told(tmp_path: Path, call: str):
     (tmp_path / "test_deaths.py").write_text(DEATHS.format(call=call))
     session = run(tmp_path, "-W", "error")
-    warned = "PytestWarning: never came, for the ranks had ended or made no such call: rank=1 before its 1st Barrier"
-    warned += " (rank 1 called barrier 1 time; did you mean barrier?)"
+    warned = "PytestWarning: never injected, because the ranks had ended or made no such call: "
+    warned += "rank=1 before its 1st Barrier (rank 1 called barrier 1 time; did you mean barrier?)"
     assert (warned in session.text) == (call == "Barrier"), session.text

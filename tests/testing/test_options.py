@@ -17,17 +17,17 @@ def test_each_option_reaches_the_run(tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--xsim-machine nope", "--xsim-machine: there is no preset machine 'nope': known: azure-hdr, "),
-        ("--xsim-machine gigee", "--xsim-machine: there is no preset machine 'gigee': did you mean gige?"),
+        ("--xsim-machine nope", "--xsim-machine: unknown preset machine 'nope': known: azure-hdr, "),
+        ("--xsim-machine gigee", "--xsim-machine: unknown preset machine 'gigee': did you mean gige?"),
         ("--xsim-machine no.yaml", "--xsim-machine: no.yaml: the machine description cannot be read: No such file"),
-        ("--xsim-fail foo", "--xsim-fail foo: 'foo' is no failure; write rank=5@1.2ms, "),
+        ("--xsim-fail foo", "--xsim-fail foo: expected a failure, got 'foo'; write rank=5@1.2ms, "),
         (
             "--xsim-check --xsim-shards 2",
-            "--xsim-check: one process follows the calls of all ranks; leave out --xsim-s",
+            "--xsim-check: cannot be combined with --xsim-shards; drop one",
         ),
         ("--xsim-shards 0", "--xsim-shards: 0 is less than 1"),
-        ("--xsim-seed x", "--xsim-seed: 'x' is not a whole number"),
-        ("--xsim-session 2 --xsim-machine nope", "--xsim-machine: there is no preset machine 'nope': known: "),
+        ("--xsim-seed x", "--xsim-seed: expected an integer, got 'x'"),
+        ("--xsim-session 2 --xsim-machine nope", "--xsim-machine: unknown preset machine 'nope': known: "),
     ],
 )
 def test_an_option_that_is_wrong_for_each_test_ends_the_session_before_it_begins(tmp_path: Path, words: str, said: str):

@@ -47,4 +47,4 @@ def test_a_test_on_four_ranks_costs_milliseconds(tmp_path: Path):
 def test_a_wrong_option_is_refused(tmp_path: Path):
     session = run(tmp_path, "--xsim-session", "0")
     assert session.status == pytest.ExitCode.USAGE_ERROR
-    assert "--xsim-session: 0 is no number of ranks" in session.text
+    assert "--xsim-session: expected a number of ranks, got 0" in session.text

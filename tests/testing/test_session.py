@@ -273,7 +273,7 @@ def test_a_stall_is_explained_also_after_a_mistake_of_another_test(tmp_path: Pat
     )
     session = run(tmp_path, "--xsim-session", "2", "--xsim-check")
     assert "ParameterMatching" in session.text
-    assert "test_it.py:8: CallOrdering: Comm.recv waits for ever" in session.text, session.text
+    assert "test_it.py:8: CallOrdering: Comm.recv never completes" in session.text, session.text
 
 
 def test_what_earlier_tests_have_left_is_told_of_after_a_stall(tmp_path: Path):
@@ -282,7 +282,7 @@ def test_what_earlier_tests_have_left_is_told_of_after_a_stall(tmp_path: Path):
     left = [("test_leaves_a_message", "18", "CallOrdering"), ("test_leaves_a_request", "22", "RequestLifecycle")]
     assert sorted(found) == left, session.text
     assert "2 failed, 3 passed, 2 errors" in session.text
-    assert "CallOrdering: Comm.recv waits for ever" in session.of("test_stalls")
+    assert "CallOrdering: Comm.recv never completes" in session.of("test_stalls")
 
 
 def test_a_session_with_x_stops_at_a_finding(tmp_path: Path):
@@ -325,7 +325,7 @@ def test_failures_that_have_come_in_no_start_of_the_ranks_are_told(tmp_path: Pat
     failures = ("--xsim-fail", "rank=1 before its 1st recv", "--xsim-fail", "rank=2 before its 9th barrier")
     session = run(tmp_path, "--xsim-session", "3", *failures, *words)
     first = "" if not words else "rank=1 before its 1st recv; "
-    said = f"never came, for the ranks had ended or made no such call: {first}rank=2 before its 9th barrier"
+    said = f"never injected, because the ranks had ended or made no such call: {first}rank=2 before its 9th barrier"
     assert (said in session.text, session.status) == (True, status), session.text
 
 

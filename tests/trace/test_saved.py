@@ -74,12 +74,12 @@ def test_a_cell_of_another_type_is_refused(tmp_path_factory, data):
 
 def test_a_rank_that_the_run_did_not_have_is_refused(tmp_path):
     save_trace(Trace([Span(2**33, "Send", 0, 1, "")], [], []), tmp_path / "t.gz", digest="feed")
-    with pytest.raises(ConfigError, match="rank holds a rank that the run did not have"):
+    with pytest.raises(ConfigError, match="contains a rank that is not in the run"):
         load_trace(tmp_path / "t.gz", digest="feed", ranks=10)
 
 
 def test_a_file_that_unpacks_to_a_gigabyte_is_refused_before_it_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(saved, "_MOST_BYTES", 1 << 20)
     (tmp_path / "t.gz").write_bytes(gzip.compress(b" " * ((1 << 20) + 1)))
-    with pytest.raises(ConfigError, match="it unpacks to more than 1 MiB"):
+    with pytest.raises(ConfigError, match="too large"):
         load_trace(tmp_path / "t.gz", digest="feed", ranks=10)

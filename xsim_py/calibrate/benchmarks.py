@@ -79,7 +79,7 @@ def read_osu(lines: Sequence[str], file: str) -> Iterator[Measured]:
 
 def _osu_row(cells: Sequence[str], place: str, *, unit: str, column: int, sized: bool) -> tuple[int, float]:
     if len(cells) <= column:
-        raise ConfigError(f"{place}: this line has {len(cells)} of at least {column + 1} columns")
+        raise ConfigError(f"{place}: expected at least {column + 1} columns, got {len(cells)}")
     size = size_of(cells[0], place) if sized else 0
     if unit.lower() != "mb/s":
         return size, time_of(cells[column], place, unit_s=_US if unit.lower() == "us" else 1e-3)
@@ -107,7 +107,7 @@ def read_imb(lines: Sequence[str], file: str) -> Iterator[Measured]:
         elif columns and re.match(r"\s*\d", line) and not _IMB_LEFT_OUT.search(line):
             cells, place = line.split(), f"{file}:{number}"
             if len(cells) < len(columns):
-                raise ConfigError(f"{place}: {len(cells)} numbers; {len(columns)} are expected: {', '.join(columns)}")
+                raise ConfigError(f"{place}: expected {len(columns)} numbers ({', '.join(columns)}), got {len(cells)}")
             at = next(columns.index(name) for name in ("t_avg[usec]", "t[usec]", columns[-1]) if name in columns)
             size = size_of(cells[columns.index("bytes")], place) if "bytes" in columns else 0
             if number_of(cells[at]) != 0:  # 0.00 stands for a collective of no bytes, which does nothing
@@ -132,10 +132,10 @@ def read_netgauge(lines: Sequence[str], file: str) -> Iterator[Measured]:
         place = f"{file}:{number}"
         size = size_of(cells[0], place)
         if len(cells) < 3:
-            raise ConfigError(f"{place}: {len(cells)} columns; netgauge's size, n and PRTT(1,0,s) are expected")
+            raise ConfigError(f"{place}: expected netgauge's columns size, n and PRTT(1,0,s), got {len(cells)} columns")
         round_trip_us = number_of(cells[2])
         if round_trip_us is None:
-            raise ConfigError(f"{place}: {cells[2]!r} is no time; PRTT(1,0,s) in microseconds is expected here")
+            raise ConfigError(f"{place}: expected PRTT(1,0,s) in microseconds, got {cells[2]!r}")
         if isfinite(round_trip_us) and round_trip_us > 0:
             rows.append((size, round_trip_us * _US / 2))
     if rows:

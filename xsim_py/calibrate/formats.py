@@ -45,14 +45,14 @@ def read_measurements(path: str) -> list[Measured]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this is no text; expected is {_KNOWN}") from None
+        raise ConfigError(f"{path}: not a text file; expected {_KNOWN}") from None
     lines = [re.sub(r"^\s+(?=#)", "", _LAUNCHER.sub("", _QUOTED.sub("", line))) for line in lines]
     reader = _reader(lines)
     if reader is None:
-        raise ConfigError(f"{path}:1: not recognised; expected is {_KNOWN}")
+        raise ConfigError(f"{path}:1: unknown format; expected {_KNOWN}")
     found = list(reader(lines, path))
     if not found:
-        raise ConfigError(f"{path}: a head, but no measurement below it")
+        raise ConfigError(f"{path}: no measurement below the header")
     return found
 
 

@@ -63,7 +63,7 @@ def to_judge(series: Sequence[Measured]) -> tuple[list[Measured], list[str]]:
             rest.setdefault(each.file, []).append(each.operation)
     lines = [f"{file}: {', '.join(dict.fromkeys(operations))}" for file, operations in rest.items()]
     if lines and not known:
-        raise ConfigError(f"{'; '.join(lines)} cannot be judged; known are {', '.join(_KNOWN)}")
+        raise ConfigError(f"cannot validate {'; '.join(lines)}; known: {', '.join(_KNOWN)}")
     return known, lines
 
 
@@ -99,7 +99,7 @@ def judged(
     else:
         ranks = series.ranks or ranks
     if ranks is None:
-        raise ConfigError(f"{series.file}: it does not say how many ranks took part in {benchmark}; -n says it")
+        raise ConfigError(f"{series.file}: unknown number of ranks of {benchmark}; add -n")
     if ranks_per_node is not None and load_machine(machine).topology.type != "single":
         changes["machine.cores_per_node"] = ranks_per_node
     share = 2 * ranks * (ranks if benchmark in _AS_MANY_AS_RANKS else 1)

@@ -116,22 +116,19 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     sizes, seconds = together(series, PINGPONG)
     if not len(sizes):
         there = ", ".join(sorted({each.operation for each in series})) or "nothing"
-        raise ConfigError(f"{what}: one-way times are needed (osu_latency, PingPong, pingpong), and there is {there}")
+        raise ConfigError(f"{what}: needs one-way times (osu_latency, PingPong, pingpong), got {there}")
     kept = _undisturbed(seconds)
     notes = list(_left_out(what, sizes, seconds, kept))
     sizes, seconds = sizes[kept], seconds[kept]
     if len(sizes) == 1:
-        notes.append(f"{what}: one size says nothing about the bandwidth, which is unlimited here")
+        notes.append(f"{what}: one size does not determine the bandwidth, so it is unlimited")
     sending = _pieces_of(series, ISEND)
     receiving = _pieces_of(series, RECV)
     why = "given"
     if threshold_bytes is None:
         threshold_bytes, why = _threshold(sizes, seconds, sending, receiving)
     if threshold_bytes is None:
-        notes.append(
-            f"{what}: no step shows where the rendezvous begins, so every message is eager; "
-            "--eager-threshold says where"
-        )
+        notes.append(f"{what}: no rendezvous step found, so every message is eager; use --eager-threshold to set it")
     limit = float("inf") if threshold_bytes is None else threshold_bytes
     eager = sizes <= limit
     at_least_s = _LEAST_LATENCY * float(seconds[0])
@@ -170,11 +167,11 @@ def _undisturbed(seconds: Floats) -> NDArray[np.bool_]:
 def _left_out(what: str, sizes: Floats, seconds: Floats, kept: NDArray[np.bool_]) -> Iterator[str]:
     if not kept[0]:
         took = f"{format_time(round(seconds[0] * 1e12))}, longer than the next sizes"
-        yield f"{what}: the smallest size, {int(sizes[0])} B, took {took}: left out as a slow first measurement"
+        yield f"{what}: the smallest size, {int(sizes[0])} B, took {took}: excluded as a slow first measurement"
     disturbed = [f"{int(size):,}" for size in sizes[1:][~kept[1:]]]
     if disturbed:
         named = ", ".join(disturbed[:_NAMED]) + (", ..." if len(disturbed) > _NAMED else "")
-        took = "took more than twice as long as those around them: left out as disturbed"
+        took = "took more than twice as long as their neighbours: excluded as disturbed"
         yield f"{what}: {len(disturbed)} of {len(sizes)} sizes ({named} B) {took}"
 
 
@@ -215,7 +212,7 @@ def _threshold(
         return found[2], "where MPI_Isend becomes short"
     found = max(_steps(receiving), default=None)
     if found is not None and found[0] > _RECV_STEPS:
-        return found[2], "where MPI_Recv of a message that is there becomes long"
+        return found[2], "where MPI_Recv of an arrived message becomes long"
     pieces = fitted_pieces(sizes, seconds)
     steps = [step for step in _steps(pieces) if step[1] > time_at(pieces, sizes[0]) / 2]
     found = max(steps, default=None)
@@ -401,10 +398,10 @@ def _told(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]
     """Yield where nothing was measured."""
     for low, high in pairwise(map(int, sizes)):
         if high > _FAR * max(low, _SMALL):
-            yield f"{what}: nothing between {low:,} and {high:,} B was measured; times in between are interpolated"
+            yield f"{what}: no measurement between {low:,} and {high:,} B; these times are interpolated"
     if sizes[0] > _SMALL:
-        yield f"{what}: nothing below {int(sizes[0]):,} B was measured; the time of smaller messages is extrapolated"
-    yield f"{what}: nothing above {int(sizes[-1]):,} B was measured; the time of larger messages is extrapolated"
+        yield f"{what}: no measurement below {int(sizes[0]):,} B; these times are extrapolated"
+    yield f"{what}: no measurement above {int(sizes[-1]):,} B; these times are extrapolated"
     last = figures[-1]
     if len(sizes) > 1 and last.s_per_byte + last.send_s_per_byte + last.receive_s_per_byte == 0:
-        yield f"{what}: the largest sizes do not take longer with their size: measure larger ones"
+        yield f"{what}: times do not grow for the largest sizes; measure larger ones"

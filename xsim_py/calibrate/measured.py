@@ -82,7 +82,7 @@ def size_of(text: str, place: str) -> int:
     except ValueError:
         size = -1.0
     if not (0 <= size <= 2**60 and size == int(size)):
-        raise ConfigError(f"{place}: {text!r} is no size; a whole number of bytes is expected here")
+        raise ConfigError(f"{place}: expected a whole number of bytes, got {text!r}")
     return int(size)
 
 
@@ -96,9 +96,9 @@ def time_of(text: str, place: str, *, unit_s: float = 1.0, operation: str = "") 
     """
     value = number_of(text)
     if value is None or not (isfinite(value) and (value > 0 or (value == 0 and operation in (ISEND, RECV)))):
-        raise ConfigError(f"{place}: {text!r} is no time; a number above zero is expected here")
+        raise ConfigError(f"{place}: expected a time above zero, got {text!r}")
     if value * unit_s > _LONGEST_S:
-        raise ConfigError(f"{place}: {text!r} is longer than a day; no message takes that long")
+        raise ConfigError(f"{place}: {text!r} is out of range (at most a day)")
     return value * unit_s
 
 

@@ -34,7 +34,7 @@ def probed(command: str, *, options: list[str]) -> str:
     except ValueError as error:
         raise ConfigError(f"--probe {command}: {error}") from error
     if not words:
-        raise ConfigError("--probe: a command is expected, such as 'mpiexec -n 3 --host a:2,b:1 python'")
+        raise ConfigError("--probe: expected a command, e.g. 'mpiexec -n 3 --host a:2,b:1 python'")
     try:
         done = subprocess.run(
             [*words, str(bundled_apps() / PROGRAM), *options],
@@ -50,5 +50,5 @@ def probed(command: str, *, options: list[str]) -> str:
     head = next((at for at, line in enumerate(printed) if line.startswith("layer,op,bytes,")), None)
     if done.returncode != 0 or head is None or len(printed) < head + 2:
         said = "\n".join([*done.stderr.splitlines(), *printed][-_SHOWN_LINES:])
-        raise ConfigError(f"--probe {command}: it ended with status {done.returncode}\n{said}".rstrip())
+        raise ConfigError(f"--probe {command}: exit status {done.returncode}\n{said}".rstrip())
     return "\n".join(printed[head:]) + "\n"

@@ -37,7 +37,7 @@ _UNITS_S = {
 }
 _RATES = {"mb/s": 1e6, "mbps": 1e6, "mbytes/sec": 1e6, "gb/s": 1e9, "gbps": 1e9, "b/s": 1.0}  # benchmarks write MBps
 _LAYERS = {"network": NETWORK, "remote": NETWORK, "same_node": SAME_NODE, "local": SAME_NODE}
-_EXPECTED = "a head such as op,bytes,median_s is expected here (bytes, and a time: median_s, time_us, seconds)"
+_EXPECTED = "expected a header such as op,bytes,median_s (bytes and a time: median_s, time_us, seconds)"
 
 
 def is_raw(line: str) -> bool:
@@ -59,7 +59,7 @@ def read_raw(lines: Sequence[str], file: str) -> Iterator[Measured]:
         if not line.strip():
             continue
         if len(cells) != 4:
-            raise ConfigError(f"{place}: {len(cells)} fields; operation,bytes,start_s,duration_s are expected")
+            raise ConfigError(f"{place}: expected operation,bytes,start_s,duration_s, got {len(cells)} fields")
         name, size = cells[0].lower(), size_of(cells[1], place)
         operation = {"mpi_isend": ISEND, "mpi_recv": RECV}.get(name) or operation_named(name)
         time_s = time_of(cells[3], place, operation=operation)
@@ -86,7 +86,7 @@ def read_csv(lines: Sequence[str], file: str) -> Iterator[Measured]:
     size_at = _size_column(names)
     time_at, unit = _time_column(names)
     if size_at is None or time_at is None:
-        raise ConfigError(f"{file}:{first}: {_EXPECTED}, and not {head.strip()!r}")
+        raise ConfigError(f"{file}:{first}: {_EXPECTED}, got {head.strip()!r}")
     plain = [_plain(name) for name in names]
     name_at = next((at for at, name in enumerate(plain) if name in _OPERATION), None)
     unit_at = names.index("unit") if "unit" in names else None
@@ -94,14 +94,14 @@ def read_csv(lines: Sequence[str], file: str) -> Iterator[Measured]:
     ranks_at = names.index("ranks") if "ranks" in names else None
     if not unit and unit_at is None:
         say = f"write for example {names[time_at]}_us, or add a column unit"
-        raise ConfigError(f"{file}:{first}: the head gives no unit of {names[time_at]!r}; {say}")
+        raise ConfigError(f"{file}:{first}: missing unit of {names[time_at]!r}; {say}")
     rows: dict[tuple[str, str | None, int | None], list[tuple[int, float]]] = defaultdict(list)
     named = STREAM if unit in _RATES else PINGPONG
     for number, line in kept[1:]:
         cells = _cells(line, like=head)
         place = f"{file}:{number}"
         if len(cells) < len(names):
-            raise ConfigError(f"{place}: {len(cells)} fields; {len(names)} are expected: {', '.join(names)}")
+            raise ConfigError(f"{place}: expected {len(names)} fields ({', '.join(names)}), got {len(cells)}")
         operation = named if name_at is None else operation_named(cells[name_at])
         layer = None if layer_at is None else _layer_named(cells[layer_at], place)
         ranks = None if ranks_at is None else size_of(cells[ranks_at], place)
@@ -161,7 +161,7 @@ def _time_column(names: Sequence[str]) -> tuple[int | None, str]:
 
 def _layer_named(said: str, place: str) -> str | None:
     if said and said.lower() not in _LAYERS:
-        raise ConfigError(f"{place}: {said!r} is no layer; network or same_node is expected here")
+        raise ConfigError(f"{place}: expected network or same_node, got {said!r}")
     return _LAYERS.get(said.lower())
 
 
@@ -170,5 +170,5 @@ def _time(size: int, said: str, unit: str, place: str, operation: str) -> float:
     if unit in _RATES:
         return size / (time_of(said, place) * _RATES[unit])
     if unit not in _UNITS_S:
-        raise ConfigError(f"{place}: {unit!r} is no unit; s, ms, us, ns, MB/s or GB/s is expected here")
+        raise ConfigError(f"{place}: unknown unit {unit!r}; expected s, ms, us, ns, MB/s or GB/s")
     return time_of(said, place, unit_s=_UNITS_S[unit], operation=operation)

@@ -38,7 +38,7 @@ def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
         return
     needed, room = parsed.offset + (count - 1) * core.extent + core.true_lb + core.true_extent, len(parsed.memory)
     if needed > room:
-        text = f"{call.title} is to receive up to {needed:,} bytes, and its buffer has {room:,}"
+        text = f"{call.title} may receive {needed:,} bytes, but its buffer has only {room:,}"
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
     once(monitor, call, [(start, end, 0) for start, end in buffers.pieces_from(0, core, count)])
 
@@ -65,7 +65,7 @@ def subarray(
     """Find a part of an array that is not inside of it (MPI 4.1, 5.1.3)."""
     for axis, (size, part, start) in enumerate(zip(sizes, subsizes, starts, strict=False)):
         if not (0 <= part <= size and 0 <= start <= size - part):
-            text = f"{call.title}: {part} elements from {start} on are not among {size} (axis {axis})"
+            text = f"{call.title}: {part} elements from {start} on are out of range for size {size} (axis {axis})"
             monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
 
@@ -73,7 +73,7 @@ def of_target(monitor: Monitor, call: MpiCall, origin: Any, core: Any, count: in
     """Find elements of a window that are not of the types that are written to them or read from them."""
     mine, theirs = of_elements(origin.datatype, origin.count), of_elements(core, count)
     if not same(mine, theirs) and not LIKE_BYTES.issuperset(name for name, _ in mine + theirs):
-        text = f"{call.title} has {described(mine)} at the origin, and {described(theirs)} at the target"
+        text = f"{call.title} has {described(mine)} at the origin but {described(theirs)} at the target"
         monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number)
 
 

@@ -197,7 +197,7 @@ class Used:
         if how == STORE:
             self._lock(array)
         verb = "read" if how == LOAD else "written"
-        text = f"the {self.kind} buffer of {self.record.title} is {verb} before the request is completed"
+        text = f"the {self.kind} buffer of {self.record.title} is {verb} before the request completes"
         where = f"{self.monitor.where(self.record.place)}: {self.record.title}"
         self.monitor.note(LOCAL_CONCURRENCY, place, text, self.state.number, where)
 
@@ -236,7 +236,7 @@ class Used:
     def _compare(self) -> None:
         if self.is_noted or self.record is None or self.memory.crc() == self.check:
             return
-        text = f"the {self.kind} buffer of {self.record.title} is written before the request is completed"
+        text = f"the {self.kind} buffer of {self.record.title} is written before the request completes"
         if self.suspect is None:
             self.monitor.note(LOCAL_CONCURRENCY, self.record.place, text, self.state.number)
         else:

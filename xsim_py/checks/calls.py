@@ -231,7 +231,7 @@ def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
         if message == lifecycle.UNFINALIZED:
             last = next((call for call in monitor.calls.values() if call.rank.number == rank.number), None)
             if last is not None:
-                text = "the rank ends without MPI.Finalize; this is its last call"
+                text = "the rank exits without MPI.Finalize; this is its last call"
                 monitor.note(CALL_ORDERING, last.place, text, rank.number)
         announce(rank, time_ps, status, message, **named)
 
@@ -387,7 +387,7 @@ def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str
         said = str(error).removeprefix("MPI_")
         return (category, f"{call.title}: {said}") if category else None
     if isinstance(error, _NO_PICKLE):
-        return PARAMETER_MATCHING, f"{call.title} expects a pickled object, and the message is none: {error}"
+        return PARAMETER_MATCHING, f"{call.title} expects a pickled object, but the message is not one: {error}"
     if isinstance(error, ValueError) and monitor.has(PARAMETER_MATCHING):
         return None  # as of numpy, from blocks that do not fit: what is wrong is known
     if isinstance(error, _OF_PYTHON) and not (isinstance(error, KeyError) and call.title in _LOOKUPS):

@@ -102,7 +102,7 @@ def _differ(
     if category == CALL_ORDERING:
         text = f"{said.name} meets {first.name} of other ranks"
     else:
-        text = f"{said.name} has {mine}, and {theirs}"
+        text = f"{said.name} has {mine}, but {theirs}"
     other = f"{monitor.where(first.place)}: {first.name} of rank {first.rank}"
     monitor.note(category, said.place, text, said.rank, other)
 
@@ -126,7 +126,7 @@ def _compare_roots(monitor: Monitor, core: Any, number: int, said: CollectiveCal
         else:
             fits = _is_rank(first.root) and said.root == (ROOT if core.me == first.root else PROC_NULL)
         if not fits and first.name == said.name:
-            here = "of its own group" if group == core.ranks[0] else "of the other group"
+            here = "of the local group" if group == core.ranks[0] else "of the remote group"
             text = f"{_root(first.root)} at rank {first.rank} {here}"
             _differ(monitor, PARAMETER_MATCHING, first, said, text, _root(said.root))
             break
@@ -155,7 +155,7 @@ def _compare_blocks(monitor: Monitor, meeting: MembersCalls) -> None:
                 monitor.note(
                     PARAMETER_MATCHING,
                     taker.place,
-                    f"{taker.name} expects {described(wanted)} of rank {giver.rank}, which gives {described(given)}",
+                    f"{taker.name} expects {described(wanted)} from rank {giver.rank}, which sends {described(given)}",
                     taker.rank,
                     f"{monitor.where(giver.place)}: {giver.name} of rank {giver.rank}",
                 )

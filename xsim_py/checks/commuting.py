@@ -73,7 +73,7 @@ class _BothWays:
         rough = np.finfo(one.dtype).resolution * 100 if one.dtype.kind in "fc" else 0
         if not np.allclose(one, other, rtol=rough, atol=rough, equal_nan=True):
             self._left = 0
-            text = "the operation of Op.Create is declared to commute (commute=True), and does not"
+            text = "the operation of Op.Create is declared commutative (commute=True) but is not"
             self._monitor.note(INVALID_PARAMETER, self._place, text, self._rank)
 
 

@@ -231,7 +231,7 @@ def _note(monitor: Monitor, one: Access, other: Access) -> None:
             what = f"two {mine.title} {mine.how.removesuffix('s')} the same bytes of {mine.of}"
         else:
             what = f"{mine.title} {mine.how} bytes of {mine.of} that {theirs.title} {theirs.how}"
-        text = f"{what}, and nothing orders them"
+        text = f"{what} without ordering"
         where = f"{monitor.where(theirs.place)}: {theirs.title} of rank {theirs.rank}"
         monitor.note(GLOBAL_CONCURRENCY, mine.place, text, mine.rank, where)
         if monitor.where(mine.place) == monitor.where(theirs.place):

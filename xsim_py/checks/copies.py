@@ -60,7 +60,7 @@ def _check(monitor: Monitor, call: MpiCall, buf: Any, names: Names) -> None:
     if type(array) is not np.ndarray or type(whole) is not np.ndarray or whole.dtype.hasobject:
         return
     if array is not whole and not np.may_share_memory(array, whole):
-        text = f"{call.title} receives into a copy of {'.'.join(names)} that nothing holds: what it receives is lost"
+        text = f"{call.title} receives into a temporary copy of {'.'.join(names)}: the received data is lost"
         monitor.note(INVALID_PARAMETER, call.place, text, call.rank.number)
 
 

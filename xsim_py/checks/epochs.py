@@ -46,7 +46,7 @@ def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
         for theirs, (number, mine) in product(wants, holding):
             for target in _in_the_way(mine, theirs) if mine.key == theirs.key else ():
                 where = f"{monitor.where(call.place)}: {call.title} of rank {call.rank.number} waits for it"
-                text = f"the lock of {'all ranks' if target == ALL else f'rank {target}'} is never given back"
+                text = f"the lock of {'all ranks' if target == ALL else f'rank {target}'} is never released"
                 monitor.note(EPOCH_LIFECYCLE, mine.begun[target], text, number, where)
 
 
@@ -67,7 +67,7 @@ def left(monitor: Monitor, number: int) -> None:
     """
     for mine in monitor.ranks[number].windows.values():
         if mine.locked_inside is not None and mine.fences == 2:
-            text = "a lock is taken and given back between two calls of Win.Fence, which are an epoch themselves"
+            text = "a lock is acquired and released between two calls of Win.Fence, which are an epoch themselves"
             monitor.note(EPOCH_LIFECYCLE, mine.locked_inside, text, number)
         opened = "" if mine.window.freed else mine.window.epochs.opened
         if opened:

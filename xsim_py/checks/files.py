@@ -116,7 +116,7 @@ def _never_two(monitor: Monitor, call: MpiCall, file: Any) -> None:
     """Find a split call whose file has another one under way, of which there may be one (MPI 4.1, 14.4.5)."""
     before = monitor.signals.get((call.rank.number, "split", id(file._impl)))
     if before is not None and call.name.endswith("_begin"):
-        text = f"{call.title} is called before {before[0].title} of the same file has been ended"
+        text = f"{call.title} is called before {before[0].title} of the same file has ended"
         where = f"{monitor.where(before[0].place)}: {before[0].title}"
         _if_uncaught(monitor, call, text, where)
 
@@ -126,7 +126,7 @@ def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any)
     key = call.rank.number, "split", id(file._impl)
     begun = monitor.signals.get(key)
     if begun is None or begun[0].title.removesuffix("_begin") != call.title.removesuffix("_end"):
-        text = f"{call.title} is called where {begun[0].title if begun else 'nothing of that kind'} has been called"
+        text = f"{call.title} does not match {begun[0].title if begun else 'any begun call'}"
         _if_uncaught(monitor, call, text)
         return None
     del monitor.signals[key]

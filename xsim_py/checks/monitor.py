@@ -350,7 +350,7 @@ class Monitor:
         if sent == wanted or sent is None or wanted is None or signatures.match(sent, wanted):
             return
         expected, came = signatures.described(wanted), signatures.described(sent)
-        text = f"{receive.name} expects {expected}, and the message has {came}"
+        text = f"{receive.name} expects {expected}, but the message has {came}"
         details = f"{self.where(send.place)}: {send.name} of rank {send.rank} sends it, tag {send.tag}"
         if signatures.match(wanted, sent):  # too long: the receive raises ERR_TRUNCATE, which the program may catch
             self.truncated.setdefault(receive.rank, {})[receive.place, text, details] = None

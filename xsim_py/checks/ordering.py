@@ -56,7 +56,7 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
     for (where, title), group in groups.items():
         others = [line for line in listed if not line.startswith(f"{where}: ")]
         for call in group:
-            monitor.note(CALL_ORDERING, call.place, f"{title} waits for ever", call.rank.number, *others)
+            monitor.note(CALL_ORDERING, call.place, f"{title} never completes", call.rank.number, *others)
             _note_requests(monitor, call)
 
 
@@ -95,7 +95,7 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
     same_comm = here.cid == there.cid
     if same_tag == same_comm:
         return False
-    tags = f"tag {receive.tag}, and the message has tag {send.tag}"
+    tags = f"tag {receive.tag}, but the message has tag {send.tag}"
     what = tags if same_comm else "a message on another communicator"
     monitor.note(
         PARAMETER_MATCHING,
@@ -133,7 +133,7 @@ def _otherwise_said(monitor: Monitor, calls: list[MpiCall]) -> bool:
     for call in calls:
         other = first.setdefault(call.title, call)
         if call.name in ("Create_group", "Create_intercomm") and call.said != other.said:
-            text = f"{call.title} has {call.said}, and {other.said} at rank {other.rank.number}"
+            text = f"{call.title} has {call.said}, but {other.said} on rank {other.rank.number}"
             details = f"{monitor.where(other.place)}: {other.title} of rank {other.rank.number}"
             monitor.note(PARAMETER_MATCHING, call.place, text, call.rank.number, details)
             found = True

@@ -163,7 +163,7 @@ def cancel(monitor: Monitor, call: MpiCall, request: Any) -> None:
     """Follow ``Cancel``, which is for requests of messages that are received or sent (MPI 4.1, 3.8.4 and 6.12)."""
     record = call.rank.requests.get(id(request._impl))
     if record is not None and record.collective is not None and record.active:
-        text = f"the request of {record.title} is cancelled, which a collective cannot be"
+        text = f"the request of {record.title} is cancelled, which is not allowed for a collective"
         where = f"{monitor.where(call.place)}: cancelled here"
         monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)
 

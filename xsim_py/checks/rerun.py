@@ -226,7 +226,7 @@ class _Comparison:
         if other.ended != usual.ended:
             return f"with that match the run {_ENDS[other.ended]}"
         if other.exit_status != usual.exit_status:
-            return f"with that match the exit status is {other.exit_status}, and not {usual.exit_status}"
+            return f"with that match the exit status is {other.exit_status} instead of {usual.exit_status}"
         if self._known is not None and (words := self._other_words(other)):
             return f"with that match {words}"
         new = [each for each in other.found if each not in usual.found]
@@ -236,7 +236,7 @@ class _Comparison:
         """Return a line that is different, if one is."""
         assert self._known is not None
         if len(other.printed) != len(self._known):
-            return f"{len(other.printed)} lines are printed, and not {len(self._known)}"
+            return f"{len(other.printed)} lines are printed instead of {len(self._known)}"
         for known, words in zip(self._known, other.printed, strict=True):
             if len(known) != len(words) or any(word and word != mine for word, mine in zip(known, words, strict=True)):
                 line = " ".join(words)
@@ -250,6 +250,6 @@ def _race(choice: MadeChoice, taken: int, difference: str, start: str) -> Findin
     file, _, line = choice.place.rpartition(":")
     what = "receive got" if choice.kind == "receive" else "probe found"
     text = f"this wildcard {what} rank {choice.taken}'s message; rank {taken}'s matches as well"
-    details = (difference or "nothing is different then",)
+    details = (difference or "with that match nothing changes",)
     place = shown(file, start), int(line or 0)
     return Finding(MESSAGE_RACE, *place, text, (choice.rank,), details, is_mistake=bool(difference))

@@ -337,7 +337,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
         return None
     if assertion & MODE_NOPRECEDE:
         for access in (each for accesses in mine.open.values() for each in accesses):
-            text = f"{access.title} comes before a fence that is said to end nothing (MODE_NOPRECEDE)"
+            text = f"{access.title} precedes a fence with MODE_NOPRECEDE"
             where = f"{monitor.where(call.place)}: {call.title}"
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
     epochs.fenced(call, mine, assertion)

@@ -35,7 +35,7 @@ def command() -> NoReturn:
     # Python waits for threads that a program has left behind, and nothing may hang.
     left = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
     if left:
-        print(f"xsim: left behind by the program and ended now: {len(left)} of its threads", file=sys.stderr)
+        print(f"xsim: threads left running by the program, ended now: {len(left)}", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
@@ -134,7 +134,7 @@ def _refuse_launcher(command: str) -> None:
     if launched_by_mpiexec() > 1:
         futures = "mpiexec -n N python -m mpi4py.futures -m xsim_py study ..., or " if command == "study" else ""
         instead = f"{futures}xsim {command} ... without mpiexec"
-        raise ConfigError(f"{command}: this command is for one process, which starts others itself; type {instead}")
+        raise ConfigError(f"{command}: cannot run under mpiexec, it starts processes itself; type {instead}")
 
 
 def _refuse_half_characters(argv: Sequence[str]) -> None:
@@ -143,7 +143,7 @@ def _refuse_half_characters(argv: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise ConfigError(f"the argument {word!r} is not UTF-8 text") from None
+            raise ConfigError(f"expected UTF-8 text, got the argument {word!r}") from None
 
 
 def _parse(argv: Sequence[str]) -> Namespace:
@@ -171,6 +171,6 @@ def _parse(argv: Sequence[str]) -> Namespace:
         raise ConfigError(f"{said}{late}\n{more}") from None
     args.own = own
     if program is None and command != "compare-recovery":  # which has one of its own
-        raise ConfigError(f"{command}: which program? Name a file, -m MODULE or -c CODE; see xsim {command} --help")
+        raise ConfigError(f"{command}: no program; name a file, -m MODULE or -c CODE (see xsim {command} --help)")
     args.program = program
     return args

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _SIZE = reader(parse_size_bytes)
 _EPILOG = """
-FILE is output of the OSU micro-benchmarks (latency, bw, collectives) or of IMB-MPI1, netgauge's loggp table, CSV with a
-head (op,bytes,median_s), or raw lines operation,bytes,start_s,duration_s. Each is recognised by what it holds.
+FILE is output of the OSU micro-benchmarks (latency, bw, collectives) or IMB-MPI1, netgauge's loggp table, CSV with a
+header (op,bytes,median_s), or raw lines operation,bytes,start_s,duration_s. The format is detected from the content.
 """
 
 
@@ -34,35 +34,34 @@ def add_calibrate_parser(commands: Any) -> None:
     """Add the command to the sub-parsers of the top level."""
     parser = commands.add_parser(
         "calibrate",
-        help="make a machine description from measurements, and judge one by others",
-        description="Fit the costs of messages to what was measured on a real machine, and write a description.",
+        help="fit a machine description to measurements, or validate one against them",
+        description="Fit message costs to measurements of a real machine and write a machine description.",
         epilog=_EPILOG,
     )
     parser.set_defaults(action=calibrate)
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="measurements between two nodes")
-    add("--same-node", nargs="+", default=[], metavar="FILE", help="measurements within a node")
-    add("-o", "--out", metavar="MACHINE.yaml", help="write the machine description; with - to standard output")
-    add("--name", help="its name (default: the file's)")
-    add("--source", default="", metavar="TEXT", help="its source: which machine, library and benchmarks, and when")
-    add("--like", metavar="MACHINE", help="take all but the costs (topology, nodes, ...) from this machine")
-    add("--eager-threshold", type=_SIZE, metavar="SIZE", help="largest eager message between nodes (default: found)")
-    add("--same-node-eager-threshold", type=_SIZE, metavar="SIZE", help="the same within a node")
-    add("--draw", metavar="FILE", help="draw measured against fitted (.png, .svg or .pdf; needs the extra [plot])")
+    add("files", nargs="*", metavar="FILE", help="read measurements between two nodes from FILE")
+    add("--same-node", nargs="+", default=[], metavar="FILE", help="read measurements within a node from FILE")
+    add("-o", "--out", metavar="MACHINE.yaml", help="write the machine description to this file (-: standard output)")
+    add("--name", help="name the machine (default: the file's name)")
+    add("--source", default="", metavar="TEXT", help="record the source: machine, library, benchmarks and date")
+    add("--like", metavar="MACHINE", help="copy everything except message costs (topology, nodes, ...) from MACHINE")
+    add("--eager-threshold", type=_SIZE, metavar="SIZE", help="set the largest eager message (default: detected)")
+    add("--same-node-eager-threshold", type=_SIZE, metavar="SIZE", help="set the largest eager message within a node")
+    add("--draw", metavar="FILE", help="plot measured and fitted times (.png, .svg, .pdf; needs the extra [plot])")
     add_view_option(parser)
     add(
         "--probe",
         metavar="COMMAND",
-        help="measure now: start our probe by this command, such as 'mpiexec -n 3 --host a:2,b:1 python'; its"
-        " measurements go to MACHINE.csv, too",
+        help="measure with COMMAND and also write MACHINE.csv, e.g. 'mpiexec -n 3 --host a:2,b:1 python'",
     )
-    add("--largest", type=_SIZE, metavar="SIZE", help="largest message that a program uses, for --probe (4MiB)")
-    add("--repetitions", type=positive, metavar="N", help="measurements of each size, for --probe (20)")
-    add("--machine", metavar="MACHINE", help="judge this machine (a preset or a file) instead of a new one")
-    add("--judge", nargs="+", default=[], metavar="FILE", help="run what these files measured, and compare")
-    add("-n", "-np", "--ranks", type=positive, metavar="N", help="ranks of the collectives in --judge")
-    add("--ranks-per-node", type=positive, metavar="N", help="and how many are on a node (default: its cores)")
-    add("--quiet", action="store_true", help="print no table of what was fitted")
+    add("--largest", type=_SIZE, metavar="SIZE", help="set the largest message of --probe (default: 4MiB)")
+    add("--repetitions", type=positive, metavar="N", help="measure each size N times with --probe (default: 20)")
+    add("--machine", metavar="MACHINE", help="validate this preset or YAML file instead of fitting one")
+    add("--judge", nargs="+", default=[], metavar="FILE", help="simulate the benchmarks in these files and compare")
+    add("-n", "-np", "--ranks", type=positive, metavar="N", help="set the number of ranks for collectives in --judge")
+    add("--ranks-per-node", type=positive, metavar="N", help="set the number of ranks per node (default: its cores)")
+    add("--quiet", action="store_true", help="omit the table of fitted costs")
 
 
 def calibrate(args: Namespace) -> int:
@@ -70,19 +69,19 @@ def calibrate(args: Namespace) -> int:
     _judged_machine(args)
     fits = bool(args.files or args.same_node or args.probe)
     if fits and args.machine is not None:
-        raise ConfigError(
-            "--machine names the machine to judge, and measurements to fit make another; give one of them"
-        )
+        raise ConfigError("calibrate: --machine cannot be combined with measurements to fit; drop one")
     if fits and args.out is None:
-        raise ConfigError("calibrate: -o MACHINE.yaml is missing: where the machine description is written")
+        raise ConfigError("calibrate: missing option: -o MACHINE.yaml, the description to write")
     if not fits and args.machine is None and args.judge:
-        raise ConfigError("calibrate: --judge: which machine? --machine names a preset or a file, such as MACHINE.yaml")
+        raise ConfigError(
+            "calibrate: --judge needs a machine; add --machine with a preset or a file, e.g. MACHINE.yaml"
+        )
     if not fits and args.machine is None:
-        raise ConfigError("calibrate: name files of measurements, or --probe COMMAND; see xsim calibrate --help")
+        raise ConfigError("calibrate: no measurements; name files or add --probe COMMAND (see xsim calibrate --help)")
     if not fits and not args.judge:
-        raise ConfigError("calibrate: nothing to do with this machine; --judge FILE compares it with measurements")
+        raise ConfigError("calibrate: --machine needs measurements to compare with; add --judge FILE")
     if args.judge and args.out == "-":
-        raise ConfigError("calibrate: --judge needs the machine in a file; name one with -o")
+        raise ConfigError("calibrate: --judge cannot be combined with -o -; name a file with -o")
     _check_outputs(args)
     look = picture_look(args)
     judging = _to_judge(args.judge)
@@ -101,7 +100,7 @@ def _judged_machine(args: Namespace) -> None:
 
 def _check_outputs(args: Namespace) -> None:
     if args.probe and (args.out == "-" or Path(args.out).suffix == ".csv"):
-        raise ConfigError("--probe: -o is the name of a file that ends in .yaml; the measurements go beside it")
+        raise ConfigError("calibrate: --probe needs -o FILE.yaml; the measurements are written to FILE.csv")
 
     def inputs() -> Iterable[InputFile]:
         from xsim_py.clashes import InputFile
@@ -175,7 +174,7 @@ def _unused(series: Iterable[Measured]) -> Iterator[str]:
         if each.operation not in (PINGPONG, ISEND, RECV, STREAM):
             rest.setdefault(each.file, []).append(each.operation)
     for file, operations in rest.items():
-        yield f"{file}: not used for the fit: {', '.join(dict.fromkeys(operations))}"
+        yield f"{file}: ignored by the fit: {', '.join(dict.fromkeys(operations))}"
 
 
 def _probe(args: Namespace) -> str:
@@ -243,7 +242,7 @@ def _to_judge(files: Sequence[str]) -> list[Measured]:
 
     known, rest = to_judge(_read(files))
     if rest:
-        print(f"xsim: not judged: {'; '.join(rest)}", file=sys.stderr)
+        print(f"xsim: not validated: {'; '.join(rest)}", file=sys.stderr)
     return known
 
 
@@ -258,7 +257,7 @@ def _judge(args: Namespace, series: Sequence[Measured], machine: str) -> None:
         rows += found
         if left_out:
             sizes = ", ".join(map(format_size, left_out))
-            print(f"xsim: {each.file}: left out, for all ranks' buffers would not fit: {sizes}", file=sys.stderr)
+            print(f"xsim: {each.file}: skipped sizes whose buffers exceed memory: {sizes}", file=sys.stderr)
     columns: dict[str, list[Any]] = {
         "benchmark": [row.benchmark for row in rows],
         "ranks": [row.ranks for row in rows],

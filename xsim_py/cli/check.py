@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 _GREENLETS, _FORKED, _SPAWNED = "greenlets", "process", "spawn"
 
 _NOTES = """\
-Without an option this is `xsim run --quiet --check`: the program runs, and each mistake in its use of MPI is reported
-on standard error as `file:line: class: text`. Nothing more is printed where there is none.
+Without an option this is `xsim run --quiet --check`: each MPI usage error is reported on standard error as
+`file:line: class: text`. If the program is correct, only its own output appears.
 
---against-isolation runs the program twice, with each rank in its own interpreter (--isolation spawn) and with all of
-them in one, and names the first difference in virtual time: the program depends on what its ranks share, which may be
-Python's hash seed. What the program prints is compared and not shown; what its children print is neither. It runs in
-this folder, both times.
+--against-isolation runs the program twice in the current directory, with each rank in its own interpreter (--isolation
+spawn) and with all ranks in one, and reports the first difference in virtual time. A difference means that the program
+depends on state that its ranks share, which may be Python's hash seed. The output of the program is compared but not
+shown; the output of its child processes is ignored.
 
-exit status: 5 when a mistake was found, else as xsim run has it; with --against-isolation 0 when there is no
-difference, 1 when there is one, 2 bad input, 4 wall limit, 130 interrupted.
+exit status: 5 if an MPI usage error was found, otherwise as for xsim run; with --against-isolation 0 if the runs agree,
+1 if they differ, 2 bad input, 4 wall limit, 130 interrupted.
 """
 
 
@@ -52,34 +52,34 @@ def add_check_parser(commands: Any) -> list[Action]:
     parser = commands.add_parser(
         "check",
         usage=f"xsim check -n N [option ...] {PROGRAM_USAGE}",
-        help="look for mistakes in a program's use of MPI",
-        description="Run a program and report each mistake in its use of MPI, by file and line.",
+        help="find MPI usage errors in a program",
+        description="Run a program and report each MPI usage error by file and line.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.set_defaults(action=check, check=True)
     add = parser.add_argument
     return [
-        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
-        add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
+        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="set the number of virtual ranks"),
+        add("--machine", default="gige", help="simulate this preset (see xsim models) or YAML file (default: gige)"),
         add(
             "--races",
             action="store_const",
             const=RACES,
             dest="check",
-            help="list the races of messages that change nothing, too; they are no mistakes",
+            help="also list message races that do not change the result",
         ),
         add(
             CHOSEN,
             action="store_const",
             const=CHOSEN,
             dest="check",
-            help="report only these classes of mistakes, or all but -CLASS; races: as --races",
+            help="report only these classes, or all except -CLASS (races: as --races)",
         ),
         add(
             "--against-isolation",
             action="store_true",
-            help="compare ranks in one process with ranks in processes of their own",
+            help="compare ranks in one process with ranks in separate processes",
         ),
         *add_simulation_options(parser),
     ]
@@ -102,21 +102,21 @@ def _compare(args: Namespace) -> int:
     from xsim_py.report.difference import differences
 
     if args.compute is not None and args.compute.startswith(("measured", RECORD)):
-        raise ConfigError("check: --compute measured gives other times each time; leave it out")
+        raise ConfigError("check: --against-isolation cannot be combined with --compute measured; drop one")
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
     # First the one that leaves nothing behind in this process.
     usual = _SPAWNED if args.restart is None else _FORKED
     processes = _run(args, usual if args.isolation == _GREENLETS else args.isolation)
     greenlets = _run(args, _GREENLETS)
     if greenlets.result.ended == processes.result.ended == "wall limit":
-        print("xsim: check: the wall limit was reached both times; nothing is known", file=sys.stderr)
+        print("xsim: check: both runs reached the wall limit; nothing was compared", file=sys.stderr)
         return 4
     found = differences(greenlets, processes, start=os.getcwd())
     if not found:
         result = greenlets.result
         print(f"no difference: {result.ranks:,} ranks, {result.messages:,} messages, digest {result.digest}")
         return 0
-    print("the program depends on what its ranks share; the first difference is")
+    print("the program depends on state that its ranks share; first difference:")
     for difference in found:
         print(
             f"{difference.where}\n    with greenlets: {difference.sides[0]}\n    with processes: {difference.sides[1]}"
@@ -153,7 +153,7 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
     if result.ended == "interrupted":
         raise KeyboardInterrupt
     said = f"{result.ended}, virtual time {result.virtual_time()}, digest {result.digest}"
-    print(f"xsim: {isolation}: {said} ({result.wall_s:.2f} s here)", file=sys.stderr)
+    print(f"xsim: {isolation}: {said} ({result.wall_s:.2f} s wall clock)", file=sys.stderr)
     return TracedRun(result, tuple(text.getvalue() for text in printed))
 
 

@@ -41,19 +41,27 @@ def add_compare_parser(commands: Any) -> list[Action]:
     parser = commands.add_parser(
         "compare",
         usage=f"xsim compare --machines A,B,... -n N,M,... [option ...] {PROGRAM_USAGE}",
-        help="run a program on several machines; a table and a picture",
-        description="Run an mpi4py program on each machine with each number of ranks, and print one table.",
+        help="compare machines and rank counts for a program",
+        description="Run an mpi4py program on each machine with each rank count and print one table.",
     )
     parser.set_defaults(action=compare)
     add = parser.add_argument
     return [
-        add("--machines", required=True, type=names, metavar="A,B,...", help="presets or YAML files"),
-        add("-n", "-np", "--ranks", required=True, type=sizes, metavar="N,M,...", help="numbers of virtual ranks"),
+        add("--machines", required=True, type=names, metavar="A,B,...", help="run on these presets or YAML files"),
+        add(
+            "-n",
+            "-np",
+            "--ranks",
+            required=True,
+            type=sizes,
+            metavar="N,M,...",
+            help="run with these rank counts, e.g. 4,16",
+        ),
         *add_simulation_options(parser),
         add(
             "--out",
             metavar="DIR",
-            help="write comparison.csv and comparison.png into a folder, and each run's result and output",
+            help="write comparison.csv, comparison.png and all results and outputs to a directory",
         ),
         add_view_option(parser),
         add_report_option(parser, of="the comparison"),
@@ -125,7 +133,7 @@ def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result,
     finally:
         line.clear()
     said = f"{result.ended}, virtual time {result.virtual_time()}, config {result.config_hash}"
-    print(f"xsim: {label}, {ranks:,} ranks: {said} ({result.wall_s:.2f} s here)", file=sys.stderr)
+    print(f"xsim: {label}, {ranks:,} ranks: {said} ({result.wall_s:.2f} s wall clock)", file=sys.stderr)
     print_findings(result, sys.stderr)
     if result.ended == "interrupted":
         raise KeyboardInterrupt
@@ -154,6 +162,6 @@ def _write(comparison: Comparison, folder: Path, look: Look | None) -> None:
         with atomic_path(paths[1], follow=False) as path:
             comparison.draw(path, look=look)
     except ConfigError as error:
-        print(f"xsim: no picture: {error}", file=sys.stderr)
+        print(f"xsim: no figure: {error}", file=sys.stderr)
         del paths[1]
     print(f"xsim: wrote {' and '.join(map(str, paths))}", file=sys.stderr)

@@ -39,21 +39,30 @@ if TYPE_CHECKING:
     from xsim_py.study.recovery import Experiment
 
 _NOTES = """\
-schemes: ftco, collective operations that get over failures by themselves (the program need not know); ulfm, the program
-catches the error, revokes, shrinks and tries again; legio, a layer under the program does that (the program need not
-know); restart, it dies of the error and is started again. A program with an option --recovery has schemes of its own,
-the choices of that option: it is given --recovery SCHEME, runs as under ulfm, and the whole job is measured.
+schemes:
+  ftco     fault-tolerant collectives: no change to the program
+  ulfm     the program catches the error, revokes, shrinks and retries
+  legio    a layer under the program does the same: no change to the program
+  restart  the error aborts the program and the job is restarted
+A program with an option --recovery defines its own schemes, the choices of that option: it runs as under ulfm with
+--recovery SCHEME, and the whole job is measured.
 
-failures: none; 1, one rank right below the root of FTCO's tree; 2p, two of them (parallel: different subtrees); 2s, a
-parent and its child (serial: found out one after the other); 3m, 2s and another one (mixed); RANK@TIME such as
-5@1.2ms, RANK@before, and RANK@half, of the time without failures; node=1@half, of other components; laws such as
-exponential:node,mtbf=10ms; joined by + where they are several. Those without a time die right before the call.
+failures, joined by +:
+  none                       no failure
+  1                          a child of the root of FTCO's tree
+  2p                         two of them, in different subtrees (parallel)
+  2s                         a parent and its child, detected in turn (serial)
+  3m                         2s and one more child of the root (mixed)
+  5@1.2ms, 5@before, 5@half  rank 5 at a time, before the call, or at half of the failure-free time
+  node=1@half                another component
+  exponential:node,mtbf=10ms a failure law
+Ranks without a time fail right before the call.
 
-Without PROGRAM, apps/allreduce_loop.py runs. Each run takes place in an empty folder of its own; in the program's
-arguments {scheme} stands for the scheme and {folder} for the folder that you are in.
+Without PROGRAM, apps/allreduce_loop.py runs. Each run takes place in a separate empty directory; in the program's
+arguments {scheme} is replaced by the scheme and {folder} by the current directory.
 
-exit status: 0 when all programs finished with status 0, or, after failures, with status 1 and a line `lost: WHAT`; 1
-when some did not, or said `right: False`; 2 bad input; 130 interrupted.
+exit status: 0 if all programs finished with status 0, or, after failures, with status 1 and a line `lost: WHAT`; 1 if
+one did not, or printed `right: False`; 2 bad input; 130 interrupted.
 """
 
 
@@ -64,8 +73,8 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
     parser = commands.add_parser(
         "compare-recovery",
         usage=f"xsim compare-recovery -n N,M,... [option ...] [{PROGRAM_USAGE}]",
-        help="run a program under FTCO, ULFM, Legio and restart with the same failures; phases as tables and pictures",
-        description="Run a program under several ways to recover with the same failures, and measure each phase.",
+        help="compare recovery schemes (FTCO, ULFM, Legio, restart) under the same failures",
+        description="Run a program under several recovery schemes with the same failures and measure each phase.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
     )
@@ -77,13 +86,18 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
         *add_description_options(parser),
         add("--shards", type=positive, default=1, metavar="K", help="simulate each run in K shards (default: 1)"),
         add_isolation_option(parser),
-        add("--wall-limit", type=seconds, metavar="TIME", help="end a run after so long here: 60s, 5min"),
-        add("-j", "--jobs", type=positive, metavar="N", help="runs at once (default: as many as there are cores)"),
-        add("--json", metavar="FILE", help="write everything as JSON; with - to standard output, in place of tables"),
+        add(
+            "--wall-limit",
+            type=seconds,
+            metavar="TIME",
+            help="end a run after this wall-clock time, e.g. 60s (default: none)",
+        ),
+        add("-j", "--jobs", type=positive, metavar="N", help="run N simulations in parallel (default: one per core)"),
+        add("--json", metavar="FILE", help="write all results as JSON (-: standard output, no tables)"),
         add(
             "--out",
             metavar="DIR",
-            help="write recovery.csv, recovery.json, the pictures, and what the programs print, into a folder",
+            help="write recovery.csv, recovery.json, the figures and all outputs to a directory",
         ),
         add_view_option(parser),
         add_report_option(parser, of="the comparison"),
@@ -101,27 +115,35 @@ def _add_what(parser: ArgumentParser) -> list[Action]:
             type=names,
             default=["gige"],
             metavar="A,B,...",
-            help="presets or YAML files (default: gige)",
+            help="run on these presets or YAML files (default: gige)",
         ),
-        add("-n", "-np", "--ranks", required=True, type=sizes, metavar="N,M,...", help="numbers of virtual ranks"),
+        add(
+            "-n",
+            "-np",
+            "--ranks",
+            required=True,
+            type=sizes,
+            metavar="N,M,...",
+            help="run with these rank counts, e.g. 16,64",
+        ),
         add(
             "--failures",
             type=_failures,
             default=["none", "1", "2p", "2s", "3m"],
             metavar="F,G,...",
-            help="who dies: see below (default: none,1,2p,2s,3m)",
+            help="inject these failures, see below (default: none,1,2p,2s,3m)",
         ),
         add(
             "--schemes",
             type=_schemes,
             metavar="S,T,...",
-            help="ways to recover (default: the choices of the program's --recovery but for none, or"
+            help="compare these schemes (default: the choices of the program's --recovery except none, or"
             " ftco,ulfm,legio,restart)",
         ),
         add(
             "--whole",
             action="store_true",
-            help="measure the whole job in place of one call (default for programs with an option --recovery)",
+            help="measure the whole job, not one call (default for programs with --recovery)",
         ),
     ]
 
@@ -135,27 +157,27 @@ def _add_failing(parser: ArgumentParser) -> list[Action]:
             type=_positive_time,
             default=2 * PS_PER_S,
             metavar="TIME",
-            help="after how long a process that does not answer counts as dead (default: 2s, as in the FTCO paper)",
+            help="set the failure-detection timeout (default: 2s, as in the FTCO paper)",
         ),
         add(
             "--restart-delay",
             type=time_ps,
             default=10 * PS_PER_S,
             metavar="TIME",
-            help="from an abort to the new start of the job (default: 10s)",
+            help="set the time from an abort to the restart (default: 10s)",
         ),
         add(
             "--call",
             type=_call,
             metavar="'NTH NAME'",
-            help="the call that failures hit, such as '2nd Allreduce' (default: of the collective calls that the"
-            " program makes most often, the middle one; half of the time for a whole job that makes few)",
+            help="inject failures at this call, e.g. '2nd Allreduce' (default: the middle call of the program's most"
+            " frequent collective; for a whole job with few calls, half of its time)",
         ),
         add(
             "--after",
             type=time_ps,
             metavar="TIME",
-            help="die so long after that call would begin without failures, in place of right before it",
+            help="inject failures TIME after the failure-free start of the call (default: before it)",
         ),
     ]
 
@@ -191,13 +213,13 @@ def compare_recovery(args: Namespace) -> int:
         with writing():
             _report(comparison, experiment, args)
     if comparison.is_all_communication:
-        print("xsim: computation is free here: total and lost are communication and waits", file=sys.stderr)
+        print("xsim: computation costs no virtual time: total and lost cover communication and waits", file=sys.stderr)
     for run in comparison.runs:
         if run.is_clean_loss:
             print(f"xsim: data lost: {run.case}: {run.data_lost}", file=sys.stderr)
         elif not run.is_good:
             lost = f", lost: {run.data_lost}" if run.data_lost else ""
-            print(f"xsim: not good: {run.case}: {run.ended}, exit status {run.exit_status}{lost}", file=sys.stderr)
+            print(f"xsim: failed: {run.case}: {run.ended}, exit status {run.exit_status}{lost}", file=sys.stderr)
         for text in run.said.splitlines():
             print(f"    {text}", file=sys.stderr)
     if folder is not None:
@@ -258,7 +280,7 @@ def _write(comparison: RecoveryComparison, folder: Path, look: Look | None) -> N
     try:
         written += comparison.draw(folder, look=look)
     except ConfigError as error:
-        print(f"xsim: no picture: {error}", file=sys.stderr)
+        print(f"xsim: no figure: {error}", file=sys.stderr)
     print(f"xsim: wrote {', '.join(path.name for path in written)} in {folder}", file=sys.stderr)
 
 
@@ -280,7 +302,7 @@ def _failures(text: str) -> list[str]:
 def _positive_time(text: str) -> int:
     found = time_ps(text)
     if found <= 0:
-        raise ArgumentTypeError(f"{text!r} is not a positive time")
+        raise ArgumentTypeError(f"expected a positive time, got {text!r}")
     return found
 
 

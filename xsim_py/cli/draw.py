@@ -32,8 +32,9 @@ _TO_STDOUT: Final = ("timeline", "waits", *_SCALED)
 _TABLES: Final = ("waits", "pairs", *_SCALED)  # which may be written as CSV
 
 _NOTES = """\
-A SAVED is the folder that xsim run --out, xsim compare --out or xsim study wrote, or the JSON file of one result. The
-trace is in a folder of xsim run where that recorded one: --out with --report, --timeline, --waits or --trace.
+SAVED is a directory written by xsim run --out, xsim compare --out or xsim study, or the JSON file of one result. For
+--timeline, --waits and --trace the run must have recorded a trace: xsim run --out with --report, --timeline, --waits
+or --trace.
 """
 
 
@@ -43,21 +44,25 @@ def add_draw_parser(commands: Any) -> None:
 
     parser = commands.add_parser(
         "draw",
-        help="draw pictures of saved results: speed-up, matrix, waits, timeline, a page",
-        description="Draw pictures, and write tables and pages, of results that were saved. Nothing is run.",
+        help="draw saved results: speed-up, matrix, waits, timeline, HTML report",
+        description="Write figures, tables and HTML reports of saved results, without a new run.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.set_defaults(action=draw)
     add = parser.add_argument
-    add("saved", nargs="+", metavar="SAVED", help="folders or files of results")
-    ways = "(.png, .svg, .pdf), or write them as a table (.csv); with - as text to standard output"
-    add("--speedup", metavar="FILE", help=f"draw the speed-up over the numbers of ranks {ways}")
+    add("saved", nargs="+", metavar="SAVED", help="read these result directories or files")
+    ways = "(.png, .svg, .pdf, .csv; -: as text)"
+    add("--speedup", metavar="FILE", help=f"draw the speed-up against the rank count {ways}")
     add("--efficiency", metavar="FILE", help=f"draw the parallel efficiency {ways}")
-    add("--pairs", metavar="FILE", help="draw how many bytes each rank sent to which other one, or write that as .csv")
-    add("--waits", metavar="FILE", help=f"draw the parts of each rank's time {ways}")
-    add("--timeline", metavar="FILE", help="draw which rank was in which call when; with - as text to standard output")
-    add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev")
+    add(
+        "--pairs",
+        metavar="FILE",
+        help="draw the communication matrix, bytes per pair of ranks (.png, .svg, .pdf, .csv)",
+    )
+    add("--waits", metavar="FILE", help=f"draw each rank's computation, transfer and wait times {ways}")
+    add("--timeline", metavar="FILE", help="draw the calls of each rank over time (.png, .svg, .pdf; -: as text)")
+    add("--trace", metavar="FILE", help="write a trace for https://ui.perfetto.dev as JSON")
     add_report_option(parser, of="one run, or several as a comparison")
     add(
         "--only",
@@ -74,7 +79,7 @@ def draw(args: Namespace) -> int:
     asked = [name for name in (*_SCALED, *_OF_ONE, "report") if getattr(args, name) is not None]
     if not asked:
         raise ConfigError(
-            f"draw: what? Give one of {', '.join(f'--{name}' for name in (*_SCALED, *_OF_ONE))}, --report"
+            f"draw: nothing to draw; add one of {', '.join(f'--{name}' for name in (*_SCALED, *_OF_ONE))}, --report"
         )
     view = picture_view(args)
     _check_outputs(args, asked)
@@ -93,7 +98,7 @@ def draw(args: Namespace) -> int:
 def _check_outputs(args: Namespace, asked: list[str]) -> None:
     dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
     if len(dashes) > 1:
-        raise ConfigError(f"{' and '.join(dashes)}: only one of them can have the standard output")
+        raise ConfigError(f"{' and '.join(dashes)}: only one option can write to standard output")
     for name in asked:
         target = getattr(args, name)
         is_picture = name not in ("trace", "report") and target != "-"
@@ -134,7 +139,7 @@ class _Saved:
         elif path.is_dir() and not (path / "result.json").exists():
             files = sorted(path.glob("*-[0-9]*.json")) if (path / "comparison.csv").exists() else []
             if not files:
-                raise ConfigError(f"{path}: no result is here: neither result.json nor results.json nor comparison.csv")
+                raise ConfigError(f"{path}: expected result.json, results.json or comparison.csv in this directory")
             self.results += [(str(file), Result.load(file)) for file in files]
         else:
             self.results.append((str(path), Result.load(path)))
@@ -142,14 +147,14 @@ class _Saved:
     def only(self, name: str) -> Result:
         """Return the one run of which something is drawn that several do not have."""
         if len(self.results) != 1 or self._studies:
-            many = f"{len(self.results):,} runs" if self.results else "a study, which keeps no tables of its runs"
-            raise ConfigError(f"--{name}: it is drawn of one run, and this is {many}; name the folder or file of one")
+            many = f"{len(self.results):,} runs" if self.results else "a study, without tables of its runs"
+            raise ConfigError(f"--{name}: expected one run, got {many}; name the directory or file of one run")
         where, result = self.results[0]
         if name == "waits" and name not in result.tables:
-            raise ConfigError(f"--waits: {where}: where the time goes is known of runs that were traced")
+            raise ConfigError(f"--waits: {where}: this run was not traced; run it with xsim run --out DIR --waits FILE")
         if name in ("timeline", "trace") and result.trace is None:
             raise ConfigError(
-                f"--{name}: {where}: no trace is here; xsim run --out FOLDER --report FILE.html keeps one"
+                f"--{name}: {where}: no trace was saved; run it with xsim run --out DIR --report FILE.html"
             )
         return result
 
@@ -161,7 +166,7 @@ class _Saved:
         if self.results:
             lines += time_lines(self._comparison())
         if not any(len(line.x) > 1 for line in lines):
-            raise ConfigError("speed-up and efficiency need runs with different numbers of ranks; name several")
+            raise ConfigError("speed-up and efficiency need runs with different rank counts; name several")
         return [replace(line, colour=number) for number, line in enumerate(lines)]
 
     def _comparison(self) -> Comparison:
@@ -173,14 +178,16 @@ class _Saved:
             machine = result.machine.partition(":")[0]
             label = f"{machine}, {result.program}" if len(programs) > 1 else machine
             if (label, result.ranks) in found:
-                raise ConfigError(f"{name}: there is another result of {label} with {result.ranks:,} ranks")
+                raise ConfigError(f"{name}: a second result of {label} with {result.ranks:,} ranks; name one of them")
             found[label, result.ranks] = result
         return Comparison(found, title=programs.pop() if len(programs) == 1 else "")
 
     def write_page(self, args: Namespace) -> None:
         """Write the page of one run, or that of a comparison."""
         if self._studies:
-            raise ConfigError("--report: xsim study FILE --report makes the page of a study, and runs nothing again")
+            raise ConfigError(
+                "--report: expected runs, got a study; use xsim study FILE --report, which reruns nothing"
+            )
         if len(self.results) == 1:
             self.results[0][1].to_html(args.report)
         else:
@@ -192,7 +199,7 @@ def _study(path: Path) -> dict[str, Any]:
         whole: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         assert whole["tables"]["summary"]
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AssertionError) as error:
         raise ConfigError(f"{path}: not the results of a study ({type(error).__name__}: {error})") from error
     return whole
@@ -228,7 +235,7 @@ def _study_lines(whole: dict[str, Any], only: list[Condition]) -> list[Series]:
 
     table = Table.from_dict("summary", whole["tables"]["summary"])
     if "ranks" not in table or "virtual_time_s" not in table:
-        raise ConfigError(f"study {whole.get('study', '')}: it has no virtual times over numbers of ranks")
+        raise ConfigError(f"study {whole.get('study', '')}: no virtual times per rank count to draw")
     names = list(table)[: list(table).index("runs")]
     chosen = [row for row in range(len(table)) if _holds(only, {name: table[name][row] for name in names})]
     keys = [name for name in names if name != "ranks" and len({str(table[name][row]) for row in chosen}) > 1]
@@ -276,5 +283,5 @@ def _draw_one(result: Result, name: str, target: str, view: PictureView | None) 
     elif name == "pairs":
         result.draw_pairs(target, look=look)
     elif left_out := result.to_perfetto(target):
-        said = f"{left_out:,} calls, messages and marks at the end of the run are left out: they were too many"
+        said = f"{left_out:,} calls, messages and marks at the end of the run are omitted: the trace is full"
         print(f"xsim: warning: {target}: {said}", file=sys.stderr)

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 FOUND: Final = 5
 _SAID_LINES: Final = 12
 _KINDS: Final = {
-    "result": "another result",
+    "result": "a different result",
     "exception": "an exception",
     "deadlock": "a deadlock",
     "finding": "a finding",
 }
 _USUAL: Final = {"result": "a result"}
 _NOTES: Final = """\
-exit status: 0 when nothing was found, 5 when something was, 2 bad input, 130 interrupted.
+exit status: 0 if no failing run was found, 5 if one was, 2 bad input, 130 interrupted.
 """
 
 
@@ -43,8 +43,8 @@ def add_explore_parser(commands: Any) -> list[Action]:
     """Add the command, and return the options of all its ways."""
     parser = commands.add_parser(
         "explore",
-        help="run a program in all its ways: failures at every call, every legal match, noise, other inputs",
-        description="Run a program again and again, in every way that it may go on a real machine.",
+        help="explore executions of a program: failures, message matches, network jitter, inputs",
+        description="Run a program repeatedly, in all executions that a real machine may produce.",
     )
     ways = parser.add_subparsers(dest="way", metavar="WAY", required=True)
     return [*_add_failures(ways), *_add_wildcards(ways), *_add_noise(ways), *_add_inputs(ways)]
@@ -66,13 +66,17 @@ def _add_way(
     )
     add = parser.add_argument
     return parser, [
-        add("-n", "-np", "--ranks", type=ranks, required=True, metavar="N", help="number of virtual ranks"),
-        add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
+        add("-n", "-np", "--ranks", type=ranks, required=True, metavar="N", help="set the number of virtual ranks"),
+        add("--machine", default="gige", help="simulate this preset (see xsim models) or YAML file (default: gige)"),
         *add_simulation_options(parser),
-        add("-j", "--jobs", type=positive, metavar="N", help="runs at once (default: as many as there are cores)"),
-        add("--here", action="store_true", help="run in this folder, and not each in an empty one of its own"),
-        add("--json", metavar="FILE", help="write everything as JSON; with - to standard output, in place of tables"),
-        add("--quiet", action="store_true", help="print nothing but the result"),
+        add("-j", "--jobs", type=positive, metavar="N", help="run N simulations in parallel (default: one per core)"),
+        add(
+            "--here",
+            action="store_true",
+            help="run in the current directory (default: a separate empty directory per run)",
+        ),
+        add("--json", metavar="FILE", help="write all results as JSON (-: standard output, no tables)"),
+        add("--quiet", action="store_true", help="print only the result"),
     ]
 
 
@@ -80,25 +84,27 @@ def _add_failures(ways: Any) -> list[Action]:
     parser, options = _add_way(
         ways,
         "failures",
-        "let each rank die at each of its MPI calls",
-        "Let each rank die before, in (at half of its virtual duration) and after each of its MPI calls, and say what"
-        " becomes of the program: it survives, gives a wrong result, is aborted, or stalls.",
+        "inject a failure at each MPI call of each rank",
+        "Kill each rank before, in (at half of its virtual duration) and after each of its MPI calls, and report the"
+        " outcome: the program survives, gives a wrong result, is aborted, or stalls.",
     )
     parser.set_defaults(action=explore_failures)
     add = parser.add_argument
     return [
         *options,
-        add("--deaths", type=positive, default=1, metavar="K", help="up to so many deaths in a run (default: 1)"),
+        add("--deaths", type=positive, default=1, metavar="K", help="inject up to K failures per run (default: 1)"),
         add(
             "--accept",
             metavar="REGEX",
-            help="a result is right if some line of the output matches (default: if it has the lines of the run without"
-            " failures, but for those that only dead ranks would have printed, and is not empty if that was not)",
+            help="count a result as correct if an output line matches (default: if the surviving ranks print the lines"
+            " of the failure-free run)",
         ),
-        add("--budget", type=positive, metavar="N", help="so many cases of each number of deaths, drawn by --seed"),
-        add("--picture", metavar="FILE", help="draw ranks against calls, coloured (.png, .svg, .pdf)"),
+        add(
+            "--budget", type=positive, metavar="N", help="draw N cases per number of failures, by --seed (default: all)"
+        ),
+        add("--picture", metavar="FILE", help="draw the outcomes by rank and call (.png, .svg, .pdf)"),
         add_view_option(parser),
-        add("--resume", metavar="FILE", help="keep in FILE what is done, and go on from what it holds"),
+        add("--resume", metavar="FILE", help="checkpoint to FILE and resume from it"),
     ]
 
 
@@ -106,9 +112,9 @@ def _add_wildcards(ways: Any) -> list[Action]:
     parser, options = _add_way(
         ways,
         "wildcards",
-        "run each way in which wildcard receives, probes and waits can choose",
-        "Run a program in each way that MPI allows its wildcard receives and probes, and its waits for any of several"
-        " requests, to choose; and say which choice makes a difference.",
+        "explore the legal matches of wildcard receives, probes and waits",
+        "Run a program with each match that MPI allows for its wildcard receives and probes and its waits for any of"
+        " several requests, and report which match changes the outcome.",
     )
     parser.set_defaults(action=explore_wildcards)
     add = parser.add_argument
@@ -119,18 +125,18 @@ def _add_wildcards(ways: Any) -> list[Action]:
             type=positive,
             default=1000,
             metavar="N",
-            help="so many runs at most; where there are more ways, half of them by chance (default: 1000)",
+            help="make at most N runs, half of them random if not exhaustive (default: 1000)",
         ),
-        add("--accept", metavar="REGEX", help="all results are equal in which some line of the output matches"),
+        add("--accept", metavar="REGEX", help="count all results with a matching output line as equal"),
         add(
             "--failures",
             type=positive,
             default=0,
             dest="points",
             metavar="K",
-            help="again with each of K failures, drawn by --seed",
+            help="repeat the exploration with each of K failures, drawn by --seed (default: 0)",
         ),
-        add("--out", metavar="DIR", help="write the schedule of each kind of outcome into a folder"),
+        add("--out", metavar="DIR", help="write a schedule for each kind of outcome to a directory"),
     ]
 
 
@@ -140,21 +146,29 @@ def _add_noise(ways: Any) -> list[Action]:
     parser, options = _add_way(
         ways,
         "noise",
-        "repeat a run with noise on the network, by seeds",
-        "Run a program again and again, each time with other noise on the network, and say how long it takes, and"
-        " whether anything else changes.",
+        "repeat a run with network jitter, by seeds",
+        "Run a program repeatedly with different network jitter and report its run times and any other change of the"
+        " outcome.",
     )
     parser.set_defaults(action=explore_noise)
     add = parser.add_argument
-    of = "median of what is added to"
+    of = "set the median jitter of"
     return [
         *options,
-        add("--runs", type=positive, default=100, metavar="N", help="how many runs, from --seed on (default: 100)"),
-        add("--latency", type=reader(part), metavar="PART", help=f"{of} the latency of a message, as a part of it"),
-        add("--bandwidth", type=reader(part), metavar="PART", help=f"{of} the time of its bytes on the wire"),
-        add("--nodes", type=reader(part), metavar="PART", help=f"{of} both, once for each node"),
-        add("--sigma", type=reader(part), metavar="X", help="standard deviation of the logarithm of what is added"),
-        add("--accept", metavar="REGEX", help="all results are equal in which some line of the output matches"),
+        add(
+            "--runs",
+            type=positive,
+            default=100,
+            metavar="N",
+            help="make N runs with seeds from --seed on (default: 100)",
+        ),
+        add("--latency", type=reader(part), metavar="PART", help=f"{of} message latencies, as a fraction, e.g. 0.1"),
+        add("--bandwidth", type=reader(part), metavar="PART", help=f"{of} transfer times, as a fraction, e.g. 0.1"),
+        add("--nodes", type=reader(part), metavar="PART", help=f"{of} both per node, as a fraction"),
+        add(
+            "--sigma", type=reader(part), metavar="X", help="set the standard deviation of the logarithm of the jitter"
+        ),
+        add("--accept", metavar="REGEX", help="count all results with a matching output line as equal"),
     ]
 
 
@@ -162,9 +176,9 @@ def _add_inputs(ways: Any) -> list[Action]:
     parser, options = _add_way(
         ways,
         "inputs",
-        "run with other numbers of ranks and other arguments",
-        "Run a program, checked, with each number of ranks (-n 2,3,4) and each value of its arguments, and say what is"
-        " wrong with some of them only.",
+        "run with different rank counts and arguments",
+        "Run a program, with checks, for each rank count (-n 2,3,4) and each value of its arguments, and report the"
+        " faults that only some of them have.",
         reader(_numbers),
     )
     parser.set_defaults(action=explore_inputs)
@@ -173,7 +187,7 @@ def _add_inputs(ways: Any) -> list[Action]:
         parser.add_argument(
             "--same",
             metavar="REGEX",
-            help="what matches in the output, or its first group, has to be the same for all numbers of ranks",
+            help="require that the match in the output, or its first group, is the same for all rank counts",
         ),
         parser.add_argument(
             "--with",
@@ -182,7 +196,7 @@ def _add_inputs(ways: Any) -> list[Action]:
             default=[],
             dest="values",
             metavar="NAME=V,...",
-            help="the values that {NAME} stands for in the arguments of the program; may be given again",
+            help="run with each of these values for {NAME} in the program's arguments (repeatable)",
         ),
     ]
 
@@ -194,7 +208,7 @@ def _numbers(text: str) -> list[int]:
 def _values(text: str) -> tuple[str, list[str]]:
     name, sign, values = text.partition("=")
     if not (name and sign):
-        raise ValueError("has to be NAME=VALUE,VALUE,...")
+        raise ValueError("expected NAME=VALUE,VALUE,...")
     return name, values.split(",")
 
 
@@ -222,7 +236,7 @@ def explore_failures(args: Namespace) -> int:
                     progress=line.count,
                 )
         except KeyboardInterrupt:
-            advice = "--resume FILE keeps what is done" if args.resume is None else "the same command goes on from here"
+            advice = "--resume FILE keeps finished runs" if args.resume is None else "the same command resumes"
             raise KeyboardInterrupt(f"({advice})") from None
     if args.picture is not None:
         space.draw(args.picture, look=look)
@@ -238,14 +252,14 @@ def _print_failures(space: FailureSpace, args: Namespace) -> None:
 
     counts = space.counts()
     if not args.quiet:
-        never = f"; {space.never_came:,} more could not come together" if space.never_came else ""
+        never = f"; {space.never_came:,} more combinations cannot occur" if space.never_came else ""
         print(
             f"xsim: version {__version__}, seed {args.seed}: {len(space.cases):,} cases on {args.ranks:,} ranks{never}",
             file=sys.stderr,
         )
     print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
     if not space.recovers and counts["aborted"]:
-        print("the program has no recovery: each failure ends the job, unless no other rank depends on the failed one")
+        print("the program has no recovery: each failure ends the job unless no other rank depends on the failed rank")
     else:
         print(space.table().to_text(max_rows=None))
         print(space.text())
@@ -255,7 +269,7 @@ def _print_failures(space: FailureSpace, args: Namespace) -> None:
         _print_said(case.said)
         polls = args.wall_limit is None and case.said.startswith("the wall limit was reached")
         limit = ["--wall-limit", f"{runs.LEAST_LIMIT_S:g}s"] if polls else []
-        print(f"  repeat it: {_command(args, [*limit, *(word for text in case.fail for word in ('--fail', text))])}")
+        print(f"  reproduce: {_command(args, [*limit, *(word for text in case.fail for word in ('--fail', text))])}")
 
 
 def _print_said(said: str) -> None:
@@ -305,11 +319,11 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
 
     if found.fail:
         print(f"\nwith {found.fail}:")
-    all_told = f"which {'is' if found.found == 1 else 'are'} all" if found.is_complete else "and there are more"
+    all_told = "exhaustive" if found.is_complete else "not exhaustive"
     print(f"{_matchings(found.found)}, {all_told}")
     if found.polls:
-        print("a rank polls: what Test, Iprobe ... would find sooner or later is not explored; see xsim explore noise")
-    answer = {True: "yes, here", False: "no, here", None: "perhaps"}[found.is_deterministic]
+        print("a rank polls: outcomes of Test, Iprobe ... are not explored; see xsim explore noise")
+    answer = {True: "yes, for this input", False: "no, for this input", None: "unknown"}[found.is_deterministic]
     print(f"communication-deterministic: {answer}")
     usual = found.classes[0]
     print(f"as usual ({_USUAL.get(usual.outcome.kind, _KINDS[usual.outcome.kind])}): {usual.matchings:,}")
@@ -320,13 +334,13 @@ def _print_matchings(found: Matchings, args: Namespace) -> None:
         if not alike:
             continue
         first = alike[0]
-        different = f", {len(alike):,} different ones" if len(alike) > 1 else ""
-        print(f"\n{said}: {_matchings(sum(each.matchings for each in alike))}{different}; the least that leads to one:")
-        for line in explained(first.difference) or ["the schedule below"]:
+        different = f", {len(alike):,} distinct" if len(alike) > 1 else ""
+        print(f"\n{said}: {_matchings(sum(each.matchings for each in alike))}{different}; smallest schedule:")
+        for line in explained(first.difference) or ["see the schedule below"]:
             print(f"  {_from_here(line)}")
         _print_said(_difference(usual, first) if kind == "result" else first.seen.said)
         fail = [word for text in filter(None, [found.fail]) for word in ("--fail", text)]
-        print(f"  repeat it: {_command(args, ['--schedule', inline(first.least), *fail])}")
+        print(f"  reproduce: {_command(args, ['--schedule', inline(first.least), *fail])}")
 
 
 def _matchings(count: int) -> str:
@@ -339,7 +353,7 @@ def _difference(usual: OutcomeClass, other: OutcomeClass) -> str:
     lines = [f"- {line}" for line in before if line not in after] + [
         f"+ {line}" for line in after if line not in before
     ]
-    return "\n".join(lines) or "the same lines, in another order"
+    return "\n".join(lines) or "the same lines in a different order"
 
 
 def _write_schedules(found: Sequence[Matchings], folder: str) -> None:
@@ -414,9 +428,9 @@ def explore_noise(args: Namespace) -> int:
 
 def _print_noise(found: NoisyRuns, args: Namespace) -> None:
     if not args.quiet:
-        said = ", ".join(f"{name} {value:g}" for name, value in found.noise.items()) or "that of the machine"
+        said = ", ".join(f"{name} {value:g}" for name, value in found.noise.items()) or "as described by the machine"
         runs = f"{args.runs:,} runs, seeds from {args.seed}"
-        print(f"xsim: version {__version__}, {runs}, noise: {said}", file=sys.stderr)
+        print(f"xsim: version {__version__}, {runs}, network jitter: {said}", file=sys.stderr)
     print(found.table().to_text())
     entries = [f"network.noise.{name}={value:g}" for name, value in found.noise.items()]
     settings = [word for entry in entries for word in ("--set", entry)]
@@ -425,7 +439,7 @@ def _print_noise(found: NoisyRuns, args: Namespace) -> None:
         print(f"{said}: {len(each.seeds):,} run{'s' * (len(each.seeds) > 1)}")
         if number or each.outcome.kind != "result":
             _print_said(each.outcome.detail)
-            print(f"  repeat it: {_command(args, [*settings, '--seed', str(each.seeds[0])])}")
+            print(f"  reproduce: {_command(args, [*settings, '--seed', str(each.seeds[0])])}")
 
 
 # ----------------------------------------------------------------------------------------------------------- inputs
@@ -459,7 +473,7 @@ def _print_inputs(found: Inputs, args: Namespace) -> None:
     for each in found.found:
         print(_from_here(each.finding().report()))
         for case in each.smallest:
-            print(f"    repeat it: {_command(args, ['-n', str(case.ranks), '--check'], case.args)}")
+            print(f"    reproduce: {_command(args, ['-n', str(case.ranks), '--check'], case.args)}")
 
 
 # ---------------------------------------------------------------------------------------------- what all ways share

@@ -25,17 +25,19 @@ def add_failures_parser(commands: Any) -> None:
     """Add the command to the sub-parsers of the top level."""
     parser = commands.add_parser(
         "failures",
-        help="show the failures that a run will meet",
-        description="Print when each rank fails, and why, in a run with the same options; the first failure of each.",
+        help="list the failures injected into a run",
+        description="Print the time and cause of each rank's first failure in a run with the same options.",
     )
     parser.set_defaults(action=show_failures)
     add = parser.add_argument
-    add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks")
-    add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)")
+    add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="set the number of virtual ranks")
+    add("--machine", default="gige", help="simulate this preset (see xsim models) or YAML file (default: gige)")
     add_description_options(parser)
     add_fail_option(parser)
-    add("--until", type=time_ps, metavar="TIME", help="leave out what comes later in virtual time: 10ms, 24h")
-    add("--json", metavar="FILE", help="write them as JSON; with - to standard output, in place of the table")
+    add(
+        "--until", type=time_ps, metavar="TIME", help="omit failures after this virtual time, e.g. 10ms (default: none)"
+    )
+    add("--json", metavar="FILE", help="write the failures as JSON (-: standard output, no table)")
 
 
 def show_failures(args: Namespace) -> int:
@@ -75,7 +77,7 @@ def show_failures(args: Namespace) -> int:
         print(_table(timed, schedule.sites, flips))
     if len(timed) < len(schedule.timed):
         later = len(schedule.timed) - len(timed)
-        print(f"xsim: later than {format_time(args.until)}: {later:,} {_ranks(later)}", file=sys.stderr)
+        print(f"xsim: after {format_time(args.until)}: failures of {later:,} more {_ranks(later)}", file=sys.stderr)
     if args.json is not None:
         told = provenance | {"failures": _as_json(timed), "call_sites": _sites_as_json(schedule.sites)}
         told["flips"] = [_plain_flip(flip) for flip in flips]

@@ -44,28 +44,28 @@ class Told:
         """Return a finite number of at least `least`."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
-            raise self.wrong(key, f"{value!r} is not a number from {least:g} on")
+            raise self.wrong(key, f"expected a number of at least {least:g}, got {value!r}")
         return float(value)
 
     def whole(self, key: str, default: Any = _MISSING, *, least: int = 0) -> int:
         """Return a whole number of at least `least`."""
         number = self.number(key, default, least=least)
         if not number.is_integer():
-            raise self.wrong(key, f"{number!r} is not a whole number")
+            raise self.wrong(key, f"expected an integer, got {number!r}")
         return int(number)
 
     def bandwidth(self, key: str, default: Any = _MISSING) -> float:
         """Return a number above zero."""
         value = self.number(key, default)
         if not value:
-            raise self.wrong(key, "a link of no bandwidth carries nothing")
+            raise self.wrong(key, "0 is out of range: expected a positive bandwidth")
         return value
 
     def counts(self, key: str, default: Any = _MISSING) -> list[int]:
         """Return a list of whole numbers from 1 on."""
         values = self._value(key, default)
         if not isinstance(values, list) or not values:
-            raise self.wrong(key, f"{values!r} is not a list of whole numbers")
+            raise self.wrong(key, f"expected a list of integers, got {values!r}")
         each = Told(self.file, f"{self.at}{key}", {f"[{index}]": value for index, value in enumerate(values)})
         return [each.whole(index, least=1) for index in each.values]
 
@@ -73,7 +73,7 @@ class Told:
         """Return one of some words; the first, if it is not there."""
         value = self.values.get(key, words[0])
         if value not in words:
-            raise self.wrong(key, f"{value!r} is none of its values; {advice(str(value), words)}")
+            raise self.wrong(key, f"unknown value {value!r}; {advice(str(value), words)}")
         return str(value)
 
     def by_layer(self, key: str, layers: Sequence[str]) -> list[float]:
@@ -84,7 +84,7 @@ class Told:
         elif not isinstance(value, (dict, list)):
             value = dict.fromkeys(layers, value)
         if not isinstance(value, dict):
-            raise self.wrong(key, f"there are {len(layers)} layers of links, and here are {len(value)} numbers")
+            raise self.wrong(key, f"expected one number per link layer ({len(layers)}), got {len(value)}")
         each = Told(self.file, f"{self.at}{key}.", value)
         return [each.bandwidth(layer) if key.startswith("bandwidth") else each.number(layer) for layer in layers]
 
@@ -113,13 +113,13 @@ class FlowSet:
         try:
             told = json.loads(read_input(file, most_bytes=_MOST_BYTES))
         except OSError as error:
-            raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+            raise ConfigError(f"cannot read {file}: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{file}: this is no JSON: {error}") from None
+            raise ConfigError(f"{file}: not valid JSON: {error}") from None
         self._told = _section(file, "", told)
         flows = self._told.values.get("flows")
         if not isinstance(flows, list):
-            raise self._told.wrong("flows", "a list of flows is missing")
+            raise self._told.wrong("flows", "missing key; add a list of flows")
         self._flows = [_section(file, f"flows[{index}].", flow) for index, flow in enumerate(flows)]
 
     def solve(self, routes: str | None) -> dict[str, Any]:
@@ -160,42 +160,42 @@ class FlowSet:
         """Return the links of the file, and the routes of its flows."""
         told = self._told.values.get("links")
         if not isinstance(told, dict):
-            raise self._told.wrong("links", "missing: name: [bytes per second, seconds of latency]")
+            raise self._told.wrong("links", "missing key; add name: [bytes per second, seconds of latency]")
         links: Links = {}
         for name, figures in told.items():
             if not isinstance(figures, list) or len(figures) != 2:
-                raise self._told.wrong(f"links.{name}", "this is not [bytes per second, seconds of latency]")
+                raise self._told.wrong(f"links.{name}", "expected [bytes per second, seconds of latency]")
             each = Told(self._told.file, f"links.{name}", {"[0]": figures[0], "[1]": figures[1]})
             links[name] = each.bandwidth("[0]"), each.number("[1]")
         ways = []
         for flow in self._flows:
             way = flow.values.get("route")
             if not isinstance(way, list):
-                raise flow.wrong("route", "missing: the names of its links, or --routes own")
+                raise flow.wrong("route", "missing key; add the names of its links, or use --routes own")
             for name in way:
                 if not isinstance(name, str) or name not in links:
-                    raise flow.wrong("route", f"there is no link {name!r}")
+                    raise flow.wrong("route", f"unknown link {name!r}")
             ways.append(way)
         return links, ways
 
     def _topology(self) -> Told:
         told = self._told.values.get("topology")
         if told is None:
-            raise self._told.wrong("topology", "missing: own routes need one")
+            raise self._told.wrong("topology", "missing key; --routes own needs a topology")
         section = _section(self._told.file, "topology.", told)
         kind = section.values.get("type")
         if kind not in (*_KINDS, "given"):
-            raise section.wrong("type", f"{kind!r} is none of its values; {advice(str(kind), (*_KINDS, 'given'))}")
+            raise section.wrong("type", f"unknown value {kind!r}; {advice(str(kind), (*_KINDS, 'given'))}")
         return section
 
     def _own(self) -> tuple[Links, list[list[str]]]:
         """Return the links that the flows take over the topology of the file, and their routes."""
         told = self._topology()
         if told.values["type"] == "given":
-            raise told.wrong("type", "the topology is given by links only, and not all flows have routes")
+            raise told.wrong("type", "a topology of links needs a route in each flow; add the missing routes")
         topology, figures = _KINDS[told.values["type"]](told)
         if told.values["type"] != "switch" and told.word("duplex", "full", "half") == "half":
-            raise told.wrong("duplex", "only links of a switch, and ports, are for both directions together")
+            raise told.wrong("duplex", "'half' is only for links of a switch and for ports")
         per_node = told.whole("ranks_per_node", 1, least=1)
         links: Links = {}
         ways = []
@@ -204,14 +204,16 @@ class FlowSet:
             for key in ("src", "dst"):
                 rank = flow.whole(key)
                 if rank >= topology.nodes * per_node:
-                    raise flow.wrong(key, f"there are {topology.nodes * per_node} ranks, and this is {rank}")
+                    raise flow.wrong(
+                        key, f"{rank} is out of range: expected a rank from 0 to {topology.nodes * per_node - 1}"
+                    )
                 ends.append(rank // per_node)
             a, b = ends
             via = flow.values.get("via_group")
             if via is not None and hasattr(topology, "route_over"):
                 group = flow.whole("via_group")
                 if group >= topology.groups:
-                    raise flow.wrong("via_group", f"there are {topology.groups} groups")
+                    raise flow.wrong("via_group", f"out of range: expected a group from 0 to {topology.groups - 1}")
                 route = topology.route_over(a, b, group)
             else:
                 route = topology.route(a, b)
@@ -226,7 +228,7 @@ class FlowSet:
 
 def _section(file: Path, at: str, told: Any) -> Told:
     if not isinstance(told, dict):
-        raise ConfigError(f"{file}: {at.rstrip('.') or 'file'}: this is not a section of keys and values")
+        raise ConfigError(f"{file}: {at.rstrip('.') or 'file'}: expected a section of keys and values")
     return Told(file, at, told)
 
 
@@ -270,7 +272,7 @@ def _dragonfly(told: Told) -> tuple[Topology, _Figures]:
     between = told.whole("links_between_groups", 1, least=1)
     groups = told.whole("groups", routers * links // between + 1, least=1)
     if (groups - 1) * between > routers * links:
-        raise told.wrong("groups", f"a group has {routers * links} links, too few for {groups} groups")
+        raise told.wrong("groups", f"{groups} is out of range: a group has {routers * links} links")
     dragonfly = Dragonfly(
         hosts,
         routers,
@@ -288,7 +290,10 @@ def _cascade(told: Told) -> tuple[Topology, _Figures]:
 
     groups, chassis, blades = (told.whole(key, least=1) for key in ("groups", "chassis", "blades"))
     if groups > blades:
-        raise told.wrong("groups", f"blade j has the link to group j, so that {blades} blades are too few for {groups}")
+        raise told.wrong(
+            "groups",
+            f"{groups} is out of range: blade j links to group j, so {blades} blades allow at most {blades} groups",
+        )
     blue, black, green = (
         told.whole(f"links_{key}", 1, least=1) for key in ("between_groups", "between_chassis", "in_chassis")
     )
@@ -317,7 +322,7 @@ def _hyperx(told: Told) -> tuple[Topology, _Figures]:
     dims = told.counts("dims")
     parallel = told.counts("parallel", [1] * len(dims))
     if len(parallel) != len(dims):
-        raise told.wrong("parallel", f"there are {len(dims)} dimensions")
+        raise told.wrong("parallel", f"expected {len(dims)} numbers, one per dimension")
     routing = told.word("routing", "dimension_order", "ecmp", "valiant")
     hyperx = HyperX(dims, told.whole("hosts_per_router", 1, least=1), parallel, routing=routing)
     return hyperx, _figures(told, hyperx.layers)

@@ -33,10 +33,10 @@ _OPTIONS = (
     "group", "service", "timeout",
 )  # fmt: skip
 _NOTES = """\
-Most options take lists with commas, and every combination is run: --nodes 1024,2048 --inactive 1,10,100.
+Most options take comma-separated lists, and every combination is run: --nodes 1024,2048 --inactive 1,10,100.
 
-Figures are means over the runs, +- their standard errors. A run that never ends (under the reference's rules some do)
-is counted as hung, and is in no mean.
+Values are means over the runs, +- their standard errors. A run that never ends (possible under the reference rules)
+is counted as hung and excluded from the means.
 
 exit status: 0, 2 bad input, 130 interrupted.
 """
@@ -46,37 +46,36 @@ def add_ftco_parser(commands: Any) -> None:
     """Add the command to the sub-parsers of the top level."""
     parser = commands.add_parser(
         "ftco",
-        help="fault-tolerant tree collectives in the formal model of steps: many runs, means",
-        description="Run FTCO's Allreduce, Reduce or Bcast in the formal model of its authors, many times.",
+        help="run fault-tolerant tree collectives in the formal step model",
+        description="Run FTCO's Allreduce, Reduce or Bcast many times in the formal model of its authors.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.set_defaults(action=run_ftco)
     _add_configuration(parser)
     add = parser.add_argument
-    add("--runs", type=positive, default=100, metavar="N", help="runs of each configuration (default: 100)")
+    add("--runs", type=positive, default=100, metavar="N", help="run each configuration N times (default: 100)")
     add(
         "--sampling",
         choices=_SAMPLINGS,
         default="plain",
-        help="plain, or strata: by the topmost level of the tree that a fault hits, each with a share of the runs and a"
-        " weight; the same means with smaller errors (default: plain)",
+        help="draw failures at random (plain) or stratified by the topmost tree level hit, for smaller errors (strata;"
+        " default: plain)",
     )
-    add("--seed", type=seed, default=0, metavar="S", help="seed of every random draw (default: 0)")
-    add("-j", "--jobs", type=positive, metavar="N", help="processes (default: as many as there are cores)")
+    add("--seed", type=seed, default=0, metavar="S", help="seed every random draw (default: 0)")
+    add("-j", "--jobs", type=positive, metavar="N", help="use N processes (default: one per core)")
     add(
         "--json",
         metavar="FILE",
-        help="write everything as JSON, an object for each configuration; - is standard output",
+        help="write all results as JSON, one object per configuration (-: standard output)",
     )
-    add("--csv", metavar="FILE", help="write everything as CSV, a row for each configuration")
+    add("--csv", metavar="FILE", help="write all results as CSV, one row per configuration (-: standard output)")
     add(
         "--trace",
         nargs="?",
         const="-",
         metavar="FILE",
-        help="show one run (the first of the seed) step by step: who sends what to whom, and who takes it; with a FILE"
-        " (.png, .svg, .pdf) as a picture",
+        help="print the messages of one run step by step, or draw them to FILE (.png, .svg, .pdf)",
     )
     add_view_option(parser)
     add(
@@ -84,45 +83,47 @@ def add_ftco_parser(commands: Any) -> None:
         action="append",
         type=_death,
         metavar="NODE[@STEP]",
-        help="with --trace: this node is dead, or dies in that step; may be repeated",
+        help="with --trace: fail this node, initially or in that step (repeatable)",
     )
-    add("--quiet", action="store_true", help="print nothing but the table")
+    add("--quiet", action="store_true", help="print only the table")
 
 
 def _add_configuration(parser: Any) -> None:
     add = parser.add_argument
-    add("--nodes", required=True, metavar="N,...", help="how many nodes")
-    add("--tree", metavar="KIND:K,...", help="knomial or kary, and its radix or auto: the best (default: knomial:auto)")
-    add("--roots", metavar="ROOTS,...", help="single, or multi: as many as the radix, connected (default: multi)")
-    add("--L", metavar="N,...", help="latency of the network, a multiple of --o (default: 10)")
-    add("--o", metavar="N,...", help="overhead of a message, in the same unit; a step lasts o (default: 1)")
-    add("--inactive", metavar="N,...", help="nodes that are dead from the beginning (default: 0)")
-    add("--failures", metavar="N,...", help="nodes that die at run time (default: 0)")
-    add("--window", metavar="A..B", help="the steps in which they die (default: 0..L/o (1 + floor(log10 N)))")
-    add("--imbalance", metavar="KIND:S,...", help="when nodes begin: none, uniform:S or normal:S steps (default: none)")
-    add("--operation", metavar="NAME,...", help="allreduce, reduce or bcast (default: allreduce)")
+    add("--nodes", required=True, metavar="N,...", help="set the number of nodes, e.g. 1024,2048")
+    add("--tree", metavar="KIND:K,...", help="set the tree, knomial or kary, and its radix (default: knomial:auto)")
+    add("--roots", metavar="ROOTS,...", help="use a single root, or multi: one per radix, connected (default: multi)")
+    add("--L", metavar="N,...", help="set the network latency, a multiple of --o (default: 10)")
+    add("--o", metavar="N,...", help="set the message overhead, one step, in the unit of --L (default: 1)")
+    add("--inactive", metavar="N,...", help="set the number of initially failed nodes (default: 0)")
+    add("--failures", metavar="N,...", help="set the number of nodes failing at run time (default: 0)")
+    add("--window", metavar="A..B", help="set the steps of these failures (default: 0..L/o (1 + floor(log10 N)))")
+    add(
+        "--imbalance", metavar="KIND:S,...", help="delay node starts: none, uniform:S or normal:S steps (default: none)"
+    )
+    add("--operation", metavar="NAME,...", help="run allreduce, reduce or bcast (default: allreduce)")
     add(
         "--algorithm",
         metavar="NAME,...",
-        help="tree: FTCO (default); or for comparison recursive_doubling, hierarchical, gossip, rerouting,"
+        help="run tree (FTCO, the default) or a baseline: recursive_doubling, hierarchical, gossip, rerouting,"
         " lookup_avoiding, rebalancing",
     )
-    add("--group", metavar="N,...", help="neighbours that share memory, under hierarchical (default: 16)")
+    add("--group", metavar="N,...", help="set the nodes that share memory, for hierarchical (default: 16)")
     add(
         "--rules",
         action="append",
         metavar="NAME[,KEY=VALUE...]",
-        help="reference (the authors' simulator) or paper, with changes such as keepalive=not_arrived (default:"
-        " reference); may be repeated",
+        help="use the rules of the authors' simulator (reference) or paper, with changes, e.g. keepalive=not_arrived"
+        " (default: reference; repeatable)",
     )
-    add("--service", metavar="NAME", help="service distance: rsd, disd or none (default: rsd)")
-    add("--timeout", metavar="N", help="steps until who does not answer is dead (default: the paper's function)")
+    add("--service", metavar="NAME", help="set the service distance: rsd, disd or none (default: rsd)")
+    add("--timeout", metavar="N", help="set the failure-detection timeout in steps (default: the paper's function)")
     add(
         "--overhead-time",
         type=time_ps,
         default=_OVERHEAD_PS,
         metavar="TIME",
-        help="how long a step lasts, for latencies in seconds (default: 0.13us, the paper's)",
+        help="set the duration of a step, for latencies in seconds (default: 0.13us, as in the paper)",
     )
 
 
@@ -266,7 +267,7 @@ def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's runs, that the results have nowhere to go."""
     check_outputs(not_dash(args, "json", "csv", "trace"))
     if args.json == args.csv == "-":
-        raise ConfigError("--json - and --csv -: only one of them can have the standard output")
+        raise ConfigError("--json - and --csv -: only one option can write to standard output")
 
 
 def _trace(made: Sequence[Configuration], args: Namespace) -> int:
@@ -284,9 +285,9 @@ def _trace(made: Sequence[Configuration], args: Namespace) -> int:
         with writing():
             flow.draw(args.trace, look=picture_look(args))
     if not args.quiet:
-        ended = "it never ends" if outcome.hung else f"latency {outcome.latency_steps:,} steps"
+        ended = "hangs" if outcome.hung else f"latency {outcome.latency_steps:,} steps"
         kinds = f"DATA {outcome.data:,}, KEEPALIVE {outcome.keepalives:,}, ACK {outcome.acks:,}"
-        print(f"xsim: {ended}, {outcome.messages:,} messages until then: {kinds}", file=sys.stderr)
+        print(f"xsim: {ended}, {outcome.messages:,} messages: {kinds}", file=sys.stderr)
     return 0
 
 
@@ -298,13 +299,13 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
     problems = []
     if args.trace is None:
         if args.kill:
-            problems.append("--kill is for --trace; in many runs, nodes die at random: --inactive, --failures")
+            problems.append("--kill needs --trace; for random failures in many runs use --inactive or --failures")
     else:
         shown = (TREE, RECURSIVE_DOUBLING)
         others = dict.fromkeys(each.algorithm for each in made if each.algorithm not in shown)
-        problems += [f"--trace shows --algorithm {' or '.join(shown)}, and not {name}" for name in others]
+        problems += [f"--trace: cannot show --algorithm {name}; expected {' or '.join(shown)}" for name in others]
         if len(made) > 1:
-            problems.append(f"--trace shows one run, and these are {len(made):,} configurations")
+            problems.append(f"--trace: expected one configuration, got {len(made):,}")
         if args.trace != "-":
             from xsim_py.report.messageflow import MOST_NODES_DRAWN
             from xsim_py.report.style import check_picture
@@ -312,13 +313,13 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
             check_picture(args.trace)
             picture_look(args)
             if made[0].nodes > MOST_NODES_DRAWN:
-                nodes = f"a picture of {made[0].nodes:,} nodes shows nothing"
-                problems.append(f"--trace: {nodes}; {MOST_NODES_DRAWN} at most")
+                nodes = f"{made[0].nodes:,} nodes are too many for a figure"
+                problems.append(f"--trace: {nodes}; draw at most {MOST_NODES_DRAWN}")
         killed = [node for node, _ in args.kill or ()]
         twice = sorted({node for node in killed if killed.count(node) > 1})
-        problems += [f"--kill: node {node} would die twice; say when once" for node in twice]
+        problems += [f"--kill: node {node} is given more than once; drop one" for node in twice]
         if args.kill and (made[0].inactive or made[0].failures):
-            problems.append("--kill says who dies; --inactive and --failures draw others")
+            problems.append("--kill cannot be combined with --inactive or --failures; drop one")
     if problems:
         raise ConfigError(*problems)
 
@@ -327,5 +328,5 @@ def _death(text: str) -> tuple[int, int]:
     """Return node and step of ``3@12``, or of ``3``, which is dead from the beginning."""
     found = re.fullmatch(r"([0-9]{1,18})(?:@([0-9]{1,18}))?", text)
     if found is None:
-        raise ArgumentTypeError(f"{text!r} is neither a node nor NODE@STEP")
+        raise ArgumentTypeError(f"expected NODE or NODE@STEP, got {text!r}")
     return int(found[1]), int(found[2] or 0)

@@ -33,8 +33,8 @@ _PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _ASKED_S: Final = 1.0
 _TIDY_S: Final = 0.5
 _MOST_BYTES: Final = 1 << 16
-_LOST: Final = "output that was not written yet is lost"
-_KEPT: Final = " (--isolation process keeps it, and the other ranks)"
+_LOST: Final = "unwritten output is lost"
+_KEPT: Final = "; use --isolation process to keep it and the other ranks"
 
 
 def go_on_in_a_child() -> None:
@@ -161,7 +161,7 @@ class _Guard:
         who = f"rank {self._vitals.rank}" if self._vitals.running and (stack or not said) else "the simulator"
         if code >= 0:
             if self._vitals.running:  # the end of a rank is none of the process
-                _say(f"{who} has ended the process with status {code}, past Python; {_LOST}", stack)
+                _say(f"{who} exited the process with status {code}, bypassing Python; {_LOST}", stack)
                 code = code or 1
             return code
         number = -code
@@ -170,7 +170,7 @@ class _Guard:
             advice = _KEPT if who.startswith("rank") else ""
             _say(f"{who} was killed by {name}; {_LOST}{advice}", stack)
         elif number == signal.SIGKILL:
-            _say(f"killed by {name}, perhaps for want of memory", [])
+            _say(f"killed by {name}, possibly out of memory", [])
         else:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

@@ -34,9 +34,7 @@ def machine_picture(topology: Topology, *, title: str, loads: Mapping[str, float
     """
     vertices = topology.nodes + topology.switches
     if vertices > _MOST_VERTICES:
-        raise ConfigError(
-            f"a picture of {vertices:,} nodes and switches shows nothing; {_MOST_VERTICES:,} are the most"
-        )
+        raise ConfigError(f"{vertices:,} nodes and switches are too many for a figure; draw at most {_MOST_VERTICES:,}")
     from xsim_py.machine.layout import places
     from xsim_py.report.machine_picture import MachinePicture
 
@@ -61,5 +59,5 @@ def _loads_of(topology: Topology, loads: Mapping[str, float]) -> list[float]:
         found.append(max(rest.pop(name, 0.0) for name in names))
     unknown = [name for name in rest if ">" in name]
     if unknown:
-        raise ConfigError(f"the loads are those of another machine: {topology} has no link {unknown[0]}")
+        raise ConfigError(f"the loads belong to a different machine: {topology} has no link {unknown[0]}")
     return found

@@ -35,38 +35,58 @@ def add_models_parser(commands: Any) -> None:
     parser = commands.add_parser("models", help="list, show and check machine descriptions")
     parser.set_defaults(action=run_models, models="list")
     actions = parser.add_subparsers(dest="models", metavar="ACTION")
-    actions.add_parser("list", help="list the presets with their figures and sources (the default)")
-    show = actions.add_parser("show", help="print the file of a preset, as a start for your own")
+    actions.add_parser("list", help="list the presets with their parameters and sources (default)")
+    show = actions.add_parser("show", help="print the YAML file of a preset")
     show.add_argument("name", metavar="NAME")
-    check = actions.add_parser("check", help="check a machine description and print what it means")
-    check.add_argument("file", metavar="FILE", help="a YAML file, or a preset")
+    check = actions.add_parser("check", help="validate a machine description and print its properties")
+    check.add_argument("file", metavar="FILE", help="read this YAML file or preset")
     check.add_argument(
-        "-n", "--ranks", type=positive, metavar="N", help="and whether so many ranks fit, and what is to fail is there"
+        "-n", "--ranks", type=positive, metavar="N", help="also check that N ranks fit and that failing parts exist"
     )
-    check.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
-    times = actions.add_parser("times", help="print what one-way messages take between two ranks, as CSV")
-    times.add_argument("file", metavar="MACHINE", help="a YAML file, or a preset")
+    check.add_argument(
+        "--set",
+        action="append",
+        type=assignment,
+        metavar="PATH=VALUE",
+        help="override a value, e.g. network.latency=5us (repeatable)",
+    )
+    times = actions.add_parser("times", help="print one-way message times between two ranks as CSV")
+    times.add_argument("file", metavar="MACHINE", help="read this YAML file or preset")
     times.add_argument(
-        "--bytes", type=_sizes, required=True, metavar="SIZES", help="how long the messages are, such as 1,64,4KiB"
+        "--bytes", type=_sizes, required=True, metavar="SIZES", help="set the message sizes, e.g. 1,64,4KiB"
     )
-    times.add_argument("--layer", metavar="NAME", help="network (the default, if there is one) or same_node")
-    times.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
-    flows = actions.add_parser("flows", help="print when flows end that share links max-min fairly, as JSON")
-    flows.add_argument("file", metavar="FILE", help="JSON: a topology or links, and flows")
+    times.add_argument("--layer", metavar="NAME", help="use this layer: network (default if present) or same_node")
+    times.add_argument(
+        "--set",
+        action="append",
+        type=assignment,
+        metavar="PATH=VALUE",
+        help="override a value, e.g. network.latency=5us (repeatable)",
+    )
+    flows = actions.add_parser("flows", help="print the completion times of max-min fair flows as JSON")
+    flows.add_argument("file", metavar="FILE", help="read a topology or links, and flows, from this JSON file")
     flows.add_argument(
         "--routes",
         choices=("given", "own"),
-        help="those in the file (the default, if they are there), or those of the topology",
+        help="use the routes of the file (default if present) or of the topology",
     )
-    draw = actions.add_parser("draw", help="draw the nodes, switches and links of a small machine")
-    draw.add_argument("file", metavar="FILE", help="a YAML file, or a preset")
-    draw.add_argument("-n", "--ranks", type=positive, default=1, metavar="N", help="with room for that many ranks")
-    draw.add_argument("--loads", metavar="CSV", help="colour links by their load: columns link, bytes")
-    draw.add_argument("-o", "--out", metavar="PICTURE", help="its name (default: that of the machine, with .png)")
+    draw = actions.add_parser("draw", help="draw nodes, switches and links of a small machine")
+    draw.add_argument("file", metavar="FILE", help="read this YAML file or preset")
+    draw.add_argument(
+        "-n", "--ranks", type=positive, default=1, metavar="N", help="draw a machine for N ranks (default: 1)"
+    )
+    draw.add_argument("--loads", metavar="CSV", help="colour links by load, from a CSV file of xsim run --links")
+    draw.add_argument("-o", "--out", metavar="PICTURE", help="write the figure to this file (default: MACHINE.png)")
     add_view_option(draw)
-    draw.add_argument("--set", action="append", type=assignment, metavar="PATH=VALUE", help="change a value")
+    draw.add_argument(
+        "--set",
+        action="append",
+        type=assignment,
+        metavar="PATH=VALUE",
+        help="override a value, e.g. network.latency=5us (repeatable)",
+    )
     schema = actions.add_parser("schema", help="print the JSON Schema of machine descriptions, for editors")
-    schema.add_argument("--markdown", action="store_true", help="print a table for people instead")
+    schema.add_argument("--markdown", action="store_true", help="print a Markdown table instead")
 
 
 def run_models(args: Namespace) -> int:

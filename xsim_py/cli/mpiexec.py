@@ -38,25 +38,25 @@ _AT_START: Final = ("PYTHON", "LD_", "DYLD_", "MALLOC_")
 
 _NOTES: Final = """\
 options of mpiexec:
-  -n N, -np N, -c N         number of ranks of this command (default: 1)
+  -n N, -np N, -c N         set the number of ranks of this command (default: 1)
   -x NAME=VALUE, -genv NAME VALUE
-                            a variable for all ranks; -env NAME VALUE: for those of this command
-  -wdir DIR, -wd DIR        where this command starts
+                            set a variable for all ranks (-env NAME VALUE: for this command only)
+  -wdir DIR, -wd DIR        start this command in DIR
   -l, -prepend-rank, --tag-output
-                            put the rank in front of each line
-  -timeout SECONDS          end the run, with a report, after so long
-  --with-ft ulfm            the job outlives the death of a process
+                            prefix each line of output with its rank
+  -timeout SECONDS          end the run with a report after this wall-clock time
+  --with-ft ulfm            let the job survive process failures
   -configfile FILE, --app FILE
-                            read the rest from a file, with one command in each line
-  -v, --verbose             print what is needed to repeat the run, and what came of it
+                            read the remaining arguments from FILE, one command per line
+  -v, --verbose             print version, seed, configuration and outcome of the run
   -V, --version             print the version
-  --link FOLDER             make the links mpiexec and mpirun to this command in a folder
+  --link DIR                create links named mpiexec and mpirun to this command in DIR
 
-options of xsim run, each with two dashes (--machine, --fail, --seed ...), come before COMMAND, or from the file
-xsim-mpiexec.yaml in the current folder or the nearest one above it. What else Open MPI's, MPICH's and Intel's mpiexec
-take (hosts, binding, --mca ...) is left out.
+Options of xsim run, each with two dashes (--machine, --fail, --seed ...), come before COMMAND or from the file
+xsim-mpiexec.yaml in the current directory or its nearest parent. Other options of Open MPI's, MPICH's and Intel's
+mpiexec (hosts, binding, --mca ...) are ignored.
 
-exit status: as of xsim run; of a command that is not Python, the first that is not zero.
+exit status: as for xsim run; for a command that is not Python, the first status that is not zero.
 """
 
 
@@ -67,7 +67,7 @@ def add_mpiexec_parser(commands: Any) -> None:
     commands.add_parser(
         "mpiexec",
         usage="xsim mpiexec [option ...] COMMAND [ARGUMENT ...] [: [option ...] COMMAND ...]",
-        help="start commands as mpiexec does, on virtual ranks",
+        help="start commands on virtual ranks as mpiexec does",
         description="Run `python prog.py`, `python -m pytest` or a Python script on virtual ranks, as mpiexec would.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
@@ -160,7 +160,9 @@ def mpiexec(args: Namespace) -> int:
         return run(args)
     for job in jobs:
         if job.is_python:
-            raise ConfigError(f"mpiexec: {job.app.command[0]} can be simulated, and what stands beside it cannot")
+            raise ConfigError(
+                f"mpiexec: {job.app.command[0]} can be simulated, but the other programs of this job cannot"
+            )
     return _run_really(jobs, args)
 
 
@@ -182,7 +184,7 @@ class _Job(NamedTuple):
 
         start = os.path.normpath(os.path.join(os.getcwd(), app.folder or ""))
         if not os.path.isdir(start):
-            raise ConfigError(f"mpiexec: -wdir {app.folder}: there is no such directory")
+            raise ConfigError(f"mpiexec: -wdir {app.folder}: no such directory")
         _unwrap(app)
         command = app.command[0]
         if is_interpreter(command):
@@ -238,12 +240,12 @@ def _link(folder: Path) -> int:
 
     script = shutil.which("xsim", path=os.path.dirname(sys.executable)) or shutil.which("xsim")
     if script is None:
-        raise ConfigError("mpiexec: --link: there is no command xsim beside this Python or on the path")
+        raise ConfigError("mpiexec: --link: cannot find the command xsim next to this Python or on PATH")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for link in (folder / name for name in _LINKS):
             if os.path.lexists(link) and not (link.is_symlink() and os.path.realpath(link) == os.path.realpath(script)):
-                raise ConfigError(f"{link}: this is there already, and is no link to xsim; name another folder")
+                raise ConfigError(f"mpiexec: --link: {link} exists and is not a link to xsim; choose another directory")
             if not link.is_symlink():
                 link.symlink_to(os.path.abspath(script))
     except OSError as error:
@@ -257,8 +259,8 @@ def _run_really(jobs: list[_Job], args: Namespace) -> int:
     from xsim_py.mpi.dynamic.variables import launched
 
     if args.ranks > 1 and not args.silent:
-        what = f"{jobs[0].app.command[0]} is not Python: nothing is simulated, and it runs {args.ranks} times"
-        print(f"xsim: {what}, one after the other", file=sys.stderr, flush=True)
+        what = f"{jobs[0].app.command[0]} is not Python: running it {args.ranks} times without simulation"
+        print(f"xsim: {what}, in sequence", file=sys.stderr, flush=True)
     until_s = None if args.wall_limit is None else time.monotonic() + args.wall_limit
     status = number = 0
     for job in jobs:

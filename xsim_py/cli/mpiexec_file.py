@@ -52,11 +52,11 @@ def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
             action = known.get(f"--{name}")
             if action is None:
                 hint = advice(name, [option.removeprefix("--") for option in known])
-                problems.append(Problem(entry.key_place, name, f"no option of xsim run is called so; {hint}"))
+                problems.append(Problem(entry.key_place, name, f"unknown option of xsim run; {hint}"))
             else:
                 words += _words(name, entry, action, problems)
     elif not problems:
-        problems.append(Problem(root.place, "", "options are a section of the form `name: value`"))
+        problems.append(Problem(root.place, "", "expected a section of the form `name: value`"))
     raise_all(problems)
     return words
 
@@ -69,13 +69,13 @@ def _words(name: str, entry: Entry, action: Action, problems: list[Problem]) -> 
     if action.nargs == 0:
         if isinstance(said, bool):
             return [_opposite(name) if not said else f"--{name}"]
-        problems.append(Problem(entry.place, name, "this is true or false"))
+        problems.append(Problem(entry.place, name, "expected true or false"))
         return []
     words = []
     for item, text in _texts(said, entry):
         try:
             if text is None:
-                raise ArgumentTypeError("a value, or a list of some, is wanted here")
+                raise ArgumentTypeError("expected a value or a list of values")
             if callable(action.type):
                 action.type(text)
         except ArgumentTypeError as error:

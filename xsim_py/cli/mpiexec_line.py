@@ -99,7 +99,7 @@ def read_line(
             rest, reader.more = [*reader.more, *([":", *rest] if rest else [])], []
             continue
         if not app.command:
-            raise ConfigError("mpiexec: which command? As in: xsim mpiexec -n 4 python prog.py")
+            raise ConfigError("mpiexec: no command; name one, e.g. xsim mpiexec -n 4 python prog.py")
         line.apps.append(app)
         if not rest:
             return line
@@ -155,9 +155,9 @@ class _Reader:
             for _ in range(_LEFT_OUT[name]):
                 _value(said, arguments)
         elif name in _NOT_HERE.split():
-            raise ConfigError(f"mpiexec: {said} has no counterpart here; see xsim mpiexec --help")
+            raise ConfigError(f"mpiexec: {said} is not supported; see xsim mpiexec --help")
         else:
-            raise ConfigError(f"mpiexec: {said} is not known{self._advice(said)}\ntry: xsim mpiexec --help")
+            raise ConfigError(f"mpiexec: unknown option {said}{self._advice(said)}\ntry: xsim mpiexec --help")
 
     def _advice(self, said: str) -> str:
         if said in ("-m", "-c"):
@@ -189,7 +189,7 @@ class _Reader:
 
     def output(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
         if value not in ("tag", "rank"):
-            raise ConfigError(f"mpiexec: {said} {value} has no counterpart here; {said} tag puts the rank before lines")
+            raise ConfigError(f"mpiexec: {said} {value} is not supported; {said} tag prefixes lines with the rank")
         self._line.options.append("--label")
 
     def faults(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
@@ -200,7 +200,7 @@ class _Reader:
 
     def stdin(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
         if value not in ("0", "none"):
-            raise ConfigError(f"mpiexec: {said} {value}: standard input goes to rank 0, and to no other one")
+            raise ConfigError(f"mpiexec: {said} {value}: only rank 0 can read standard input; use 0 or none")
 
     def file(self, said: str, name: str, _: Iterator[str], app: AppLine) -> None:
         import shlex
@@ -208,7 +208,7 @@ class _Reader:
         apps = [words for each in self._read(name) if (words := shlex.split(each, comments=True))]
         self.more = [word for words in apps for word in (":", *words)][1:]
         if not self.more:
-            raise ConfigError(f"mpiexec: {said} {name}: there is no command in it")
+            raise ConfigError(f"mpiexec: {said} {name}: no command in this file; add one per line")
 
 
 def _value(option: str, words: Iterator[str]) -> str:
@@ -223,7 +223,7 @@ def _lines_of(name: str) -> list[str]:
         with open(name) as file:
             return file.read().splitlines()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"mpiexec: {name}: cannot be read: {getattr(error, 'strerror', error)}") from None
+        raise ConfigError(f"mpiexec: cannot read {name}: {getattr(error, 'strerror', error)}") from None
 
 
 _ASKED: Final = {"V": "version", "version": "version", "info": "version", "h": "help", "help": "help", "link": "link"}

@@ -60,7 +60,7 @@ class Parser(ArgumentParser):
         if unwanted is not None:
             option, value = unwanted.groups()
             known = [each for each in self._option_string_actions if each.partition("=")[0] == option]
-            message = f"{option}={value.strip(chr(39))} is not known; write {' or '.join(known)}"
+            message = f"unknown value {option}={value.strip(chr(39))}; write {' or '.join(known)}"
         raise ConfigError(f"{message}\ntry: {self.prog} --help")
 
 
@@ -73,7 +73,7 @@ class _Either(BooleanOptionalAction):
         before = getattr(namespace, self.dest)
         super().__call__(parser, namespace, values, option_string)
         if before not in (None, getattr(namespace, self.dest)):
-            parser.error(f"{' and '.join(self.option_strings)} contradict each other")
+            parser.error(f"{' and '.join(self.option_strings)} cannot be combined; drop one")
 
 
 class ProgramSpec(NamedTuple):
@@ -116,7 +116,7 @@ def too_late(program: ProgramSpec | None, options: Sequence[Action]) -> str:
     if program is not None:
         for word in program.args:
             if word.partition("=")[0] in needed:
-                return f"; options of xsim come before the program, and {word} comes after {program.name}"
+                return f"; move {word} before {program.name}: options after the program are passed to it"
     return ""
 
 
@@ -161,8 +161,7 @@ def add_report_option(parser: ArgumentParser, *, of: str) -> Action:
     return parser.add_argument(
         "--report",
         metavar="FILE",
-        help=f"write a page about {of} that a browser shows without a network (.html): figures to zoom into, tables to"
-        " sort, and how to repeat it",
+        help=f"write an HTML report of {of}: figures, tables and the command that reproduces it (.html)",
     )
 
 
@@ -188,7 +187,7 @@ def add_description_options(parser: ArgumentParser) -> list[Action]:
     """Add the options that say what to simulate besides the machine and the program, and return them."""
     add = parser.add_argument
     return [
-        add("--seed", type=seed, default=0, metavar="S", help="seed of every random stream (default: 0)"),
+        add("--seed", type=seed, default=0, metavar="S", help="seed every random stream (default: 0)"),
         add_set_option(parser, of="the machine"),
     ]
 
@@ -202,7 +201,7 @@ def add_set_option(parser: ArgumentParser, *, of: str, such_as: str = "network.l
         dest="overrides",
         type=assignment,
         metavar="PATH=VALUE",
-        help=f"change one entry of {of}, such as {such_as}; may be repeated",
+        help=f"override one key of {of}, e.g. {such_as} (repeatable)",
     )
 
 
@@ -214,9 +213,9 @@ def add_fail_option(parser: ArgumentParser) -> Action:
         default=[],
         dest="failures",
         metavar="SPEC",
-        help="inject a failure: rank=5@1.2ms, node=3@10ms, 'rank=3 before its 2nd Allreduce', 'rank=3 after its 7th"
-        " call', exponential:node,mtbf=6.7h, weibull:rank,mtbf=1h,shape=0.7, trace=FILE.csv; or a soft error:"
-        " flip:message,rank=3,at=1.2ms,bit=17; may be repeated",
+        help="inject a failure (repeatable), e.g. rank=5@1.2ms, node=3@10ms, 'rank=3 before its 2nd Allreduce', 'rank=3"
+        " after its 7th call', exponential:node,mtbf=6.7h, weibull:rank,mtbf=1h,shape=0.7, trace=FILE.csv, or a soft"
+        " error: flip:message,rank=3,at=1.2ms,bit=17",
     )
 
 
@@ -227,9 +226,8 @@ def add_isolation_option(parser: ArgumentParser) -> Action:
         type=reader(_way),
         default="greenlets",
         metavar="WAY",
-        help="how ranks are isolated: greenlets in one process (default), process with one process per rank,"
-        " process:8 with eight ranks in each, or spawn (spawn:8) with new interpreters, each with its own hash seed;"
-        " the result is the same, unless the program depends on what ranks share",
+        help="isolate ranks as greenlets in one process, as processes (process:8: eight ranks per process) or in new"
+        " interpreters, each with its own hash seed (spawn, spawn:8; default: greenlets)",
     )
 
 
@@ -239,14 +237,18 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
     return [
         *add_description_options(parser),
         add("--shards", type=positive, default=1, metavar="K", help="simulate in K shards in one process (default: 1)"),
-        add("--wall-limit", type=seconds, metavar="TIME", help="end the run, with a report, after so long: 60s, 5min"),
+        add(
+            "--wall-limit",
+            type=seconds,
+            metavar="TIME",
+            help="end the run with a report after this wall-clock time, e.g. 60s",
+        ),
         add(
             "--compute",
             type=reader(parameters.compute),
             metavar=_choice((*COMPUTE, f"{parameters.RECORD}FILE", "FILE")),
-            help="what computing costs in virtual time: none (default), or the CPU time measured here, which makes"
-            " the run not repeatable; record=FILE writes what was measured to a file, and FILE charges what is in it,"
-            " the same each time",
+            help="charge computation to virtual time: none, the measured CPU time (not reproducible), record=FILE to"
+            " also save it, or FILE to charge saved times (default: none)",
         ),
         add(
             "--collectives",
@@ -254,30 +256,29 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
             type=reader(one_of(*COLLECTIVES)),
             default=[],
             metavar=_choice(COLLECTIVES),
-            help="algorithms of collective operations: as Open MPI's tuned module chooses them, or FTCO, which outlives"
-            " failures (default: what the machine says); and how they are simulated, with the same result: message by"
-            " message, for all ranks at once wherever there is a formula for that, or where it is faster (auto, the"
-            " default); other algorithms go message by message in any case; may be repeated",
+            help="choose the algorithms, Open MPI's tuned or fault-tolerant FTCO (default: the machine's), and the"
+            " simulation: individual messages, batched by formula, or the faster one (default: auto; same result;"
+            " repeatable)",
         ),
         add_fail_option(parser),
         add(
             "--ft",
             action=_Either,
-            help="whether the job outlives the death of a process, as under mpirun --with-ft ulfm (default: what the"
-            " machine says; else yes if failures are injected and --restart is not given)",
+            help="let the job survive process failures, as mpirun --with-ft ulfm does (default: the machine's; else yes"
+            " with injected failures and no --restart)",
         ),
         add(
             "--resilience",
             type=reader(one_of(*RESILIENCE)),
             metavar=_choice(RESILIENCE),
-            help="run the program over a layer that lets it outlive failures as it is: legio agrees on each collective"
-            " call, and repeats it without the dead (default: what the machine says)",
+            help="add a resilience layer: legio agrees on each collective and repeats it without failed ranks (default:"
+            " the machine's)",
         ),
         add_isolation_option(parser),
         add(
             "--restart",
             metavar="POLICY",
-            help="start an aborted job again in the same virtual time: on-abort, or on-abort,max=3,delay=30s",
+            help="restart an aborted job in the same virtual time, e.g. on-abort or on-abort,max=3,delay=30s",
         ),
         *add_sharing_options(parser),
     ]
@@ -290,7 +291,7 @@ def add_check_options(parser: ArgumentParser) -> list[Action]:
         add(
             "--check",
             action="store_true",
-            help="look for mistakes in the use of MPI; what is found goes to standard error, and the status is 5",
+            help="report MPI usage errors on standard error, with exit status 5",
         ),
         # One word, as argparse sees it: what follows --check may be the program.
         add(
@@ -298,7 +299,7 @@ def add_check_options(parser: ArgumentParser) -> list[Action]:
             action="store_const",
             const=CHOSEN,
             dest="check",
-            help="report only these classes, or all but -CLASS; races: also list races of messages that change nothing",
+            help="report only these classes, or all except -CLASS (races: also races that do not change the result)",
         ),
     ]
 
@@ -310,13 +311,13 @@ def add_sharing_options(parser: ArgumentParser) -> list[Action]:
         parser.add_argument(
             "--private",
             **settings,
-            help="installed packages of which each rank has its own modules, besides those that import mpi4py;"
-            f" {ALL_IMPORTED} tries all that are pure Python",
+            help="give each rank its own modules of these packages, as for packages that import mpi4py"
+            f" ({ALL_IMPORTED}: all that are pure Python)",
         ),
         parser.add_argument(
             "--share",
             **settings,
-            help="packages that all ranks share, although they import mpi4py or belong to the program",
+            help="share these packages between ranks, even if they import mpi4py or belong to the program",
         ),
     ]
 
@@ -404,7 +405,7 @@ def names(text: str) -> list[str]:
     """Return the words between commas."""
     words = [word.strip() for word in text.split(",")]
     if not all(words):
-        raise ArgumentTypeError(f"{text!r} holds an empty name")
+        raise ArgumentTypeError(f"empty name in {text!r}")
     return words
 
 
@@ -428,7 +429,7 @@ def machine_labels(machines: Sequence[str]) -> dict[str, str]:
         label = name.replace("/", "-")
         if label in labels:
             raise ConfigError(
-                f"{labels[label]} and {machine} would both be called {label} in the names of files;"
+                f"{labels[label]} and {machine} would both be named {label} in file names;"
                 " give one of them another name, by `name:` in its description"
             )
         labels[label] = machine

@@ -89,9 +89,9 @@ def _check_file(said: str, path: Path, *, follow: bool) -> None:
 
     try:
         if not path.parent.is_dir():
-            raise ConfigError(f"{said}: there is no such folder")
+            raise ConfigError(f"{said}: no such directory; create it or choose another")
         if path.is_dir() and follow:
-            raise ConfigError(f"{said}: this is a folder; name a file")
+            raise ConfigError(f"{said}: is a directory; name a file")
         check_file(path, follow=follow)
     except (OSError, ValueError) as error:
         _refuse(said, error, there=os.path.exists(path))

@@ -90,7 +90,7 @@ class ProgressLine:
             filled = _BAR * done // max(planned, 1)
             bar = f"{'#' * filled}{'.' * (_BAR - filled)} " if self.is_live else ""
             elapsed_s = self._clock() - self._began_s
-            bad = [f"{failed:,} not good"] if failed else []
+            bad = [f"{failed:,} failed"] if failed else []
             parts = [f"{bar}{done:,} of {planned:,} runs", *bad, clock(elapsed_s)]
             if done < planned and self._left < 1:
                 parts.append(f"about {clock(elapsed_s * self._left / (1 - self._left))} left")

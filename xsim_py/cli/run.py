@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 8
 _MANY_RANKS = 4_096
 _TO_STDOUT = ("json", "timeline", "waits")
-_BESIDES = {"timeline": "; or it is -, as text", "waits": "; or with .csv, as a table; or it is -, as text"}
+_BESIDES = {"timeline": "; or -, for text", "waits": "; or .csv, for a table; or -, for text"}
 FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "links", "report")
 """The options that name what is written."""
 
 _NOTES = """\
-Everything after PROGRAM, -m MODULE or -c CODE belongs to the program, as with python itself.
+Everything after PROGRAM, -m MODULE or -c CODE is passed to the program, as with python itself.
 
-exit status: the program's own; 2 bad input; 3 the program stalled; 4 wall limit; 5 findings of --check; 74 output
-that cannot be written; 130 interrupted.
+exit status: the program's exit status; 2 bad input; 3 deadlock; 4 wall limit; 5 findings of --check; 74 output cannot
+be written; 130 interrupted.
 
 To shard a run over real MPI processes: mpiexec -n 2 xsim run ...
 """
@@ -71,25 +71,25 @@ def add_run_parser(commands: Any) -> list[Action]:
     parser.set_defaults(action=run)
     add = parser.add_argument
     return [
-        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="number of virtual ranks"),
-        add("--machine", default="gige", help="a preset (see xsim models) or a YAML file (default: gige)"),
+        add("-n", "-np", "--ranks", type=positive, required=True, metavar="N", help="set the number of virtual ranks"),
+        add("--machine", default="gige", help="simulate this preset (see xsim models) or YAML file (default: gige)"),
         *add_simulation_options(parser),
         *add_check_options(parser),
         add(
             "--schedule",
             type=reader(parameters.schedule),
             metavar="FILE",
-            help="what ranks choose where MPI leaves that open, as xsim explore wildcards writes it, or as '0:2 0:-1'",
+            help="fix the choices that MPI leaves open: a file of xsim explore wildcards, or e.g. '0:2 0:-1'",
         ),
         add(
             "--clock-from",
             metavar="RESULT",
-            help="begin in virtual time where a run before this one ended: its JSON file, or its --out folder",
+            help="start at the virtual end time of an earlier run: its JSON file or --out directory",
         ),
-        add("--label", action="store_true", help="put the rank in front of each line that the program prints"),
+        add("--label", action="store_true", help="prefix each line of the program's output with its rank"),
         *_add_outputs(parser),
-        add("--profile", action="store_true", help="say where the wall time went, for each shard"),
-        add("--quiet", action="store_true", help="print nothing but the program's output, and what went wrong"),
+        add("--profile", action="store_true", help="print each shard's wall-clock time by activity"),
+        add("--quiet", action="store_true", help="print only the program's output and errors"),
     ]
 
 
@@ -100,30 +100,29 @@ def _add_outputs(parser: ArgumentParser) -> list[Action]:
         add(
             "--json",
             metavar="FILE",
-            help="write the summary as JSON; with - to standard output, and the program's output to standard error",
+            help="write the summary as JSON (-: standard output; the program's output goes to standard error)",
         ),
-        add("--out", metavar="DIR", help="write result.json and a CSV file for each table into a folder"),
-        add("--trace", metavar="FILE", help="write every call and message to a JSON file for https://ui.perfetto.dev"),
+        add("--out", metavar="DIR", help="write result.json and a CSV file per table to a directory"),
+        add("--trace", metavar="FILE", help="write a trace for https://ui.perfetto.dev as JSON"),
         add(
             "--timeline",
             metavar="FILE",
-            help="draw which rank was in which call when (.png, .svg, .pdf); with - as text to standard output",
+            help="draw the calls of each rank over time (.png, .svg, .pdf; -: as text)",
         ),
         add(
             "--waits",
             metavar="FILE",
-            help="draw where the time of each rank went: computing, transfer, waiting for whom (.png, .svg, .pdf), or"
-            " write that as a table (.csv); with - as text to standard output",
+            help="draw each rank's computation, transfer and wait times (.png, .svg, .pdf, .csv; -: as text)",
         ),
         add(
             "--pairs",
             metavar="FILE",
-            help="draw how many bytes each rank sent to which other one (.png, .svg, .pdf); the table is in --out",
+            help="draw the communication matrix, bytes per pair of ranks (.png, .svg, .pdf; table in --out)",
         ),
         add(
             "--links",
             metavar="FILE",
-            help="write how many bytes each link has carried, as a CSV file; xsim models draw --loads draws it",
+            help="write the bytes carried by each link as CSV, for xsim models draw --loads",
         ),
         add_view_option(parser, parts=True),
         add_report_option(parser, of="the run"),
@@ -230,7 +229,7 @@ class _Reporter:
             with writing():
                 self._write(result)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("while the results were written: the files that are there are whole") from None
+            raise KeyboardInterrupt("while writing the results: existing files are complete") from None
 
     def _write(self, result: Result) -> None:
         if self._args.command == "run" and (self._args.report is not None or self._args.out is not None):
@@ -284,7 +283,7 @@ class _Reporter:
     def _write_trace(self, result: Result) -> None:
         left_out = result.to_perfetto(self._args.trace)
         if left_out:
-            said = f"{left_out:,} calls, messages and marks at the end of the run are left out: they were too many"
+            said = f"{left_out:,} calls, messages and marks at the end of the run are omitted: the trace is full"
             print(f"xsim: warning: {self._args.trace}: {said}", file=self._stderr)
 
 
@@ -356,7 +355,7 @@ def _check_outputs(args: Namespace) -> None:
     """Find out now, and not after an hour's run, that the results have nowhere to go."""
     dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
     if len(dashes) > 1:
-        raise ConfigError(f"{' and '.join(dashes)}: only one of them can have the standard output")
+        raise ConfigError(f"{' and '.join(dashes)}: only one option can write to standard output")
     drawn = {"timeline": args.timeline, "pairs": args.pairs}
     if args.waits is not None and not args.waits.lower().endswith(".csv"):
         drawn["waits"] = args.waits

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from xsim_py.study import StudyResults, StudySpec
 
 _NOTES = """\
-Results go to a folder: runs.jsonl (a line for each run as soon as it is done), runs.csv (a row for each run),
-summary.csv (means over repetitions), results.json (everything), and the pictures. The same command again runs only
-what is missing.
+Results are written to a directory: runs.jsonl (one line per run, written as it completes), runs.csv (one row per run),
+summary.csv (means over repetitions), results.json (everything) and the figures. The same command resumes an unfinished
+study.
 
-exit status: 0 when all runs are good, 1 when some are not or lack a value whose search took too long, 2 bad input,
-130 interrupted.
+exit status: 0 if all runs succeeded, 1 if some failed or lack a value whose search took too long, 2 bad input, 130
+interrupted.
 """
 
 
@@ -36,32 +36,32 @@ def add_study_parser(commands: Any) -> None:
 
     parser = commands.add_parser(
         "study",
-        help="run a study: many runs, described in a file; tables and pictures",
-        description="Run what is missing of a study, on all cores, and show its tables and draw its pictures.",
+        help="run the many simulations of a study file; tables and figures",
+        description="Run the unfinished part of a study on all cores, print its tables and draw its figures.",
         epilog=_NOTES,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.set_defaults(action=study)
     add = parser.add_argument
-    add("file", nargs="?", metavar="FILE", help="a YAML file, or a preset; without one, the presets are listed")
-    add("-j", "--jobs", type=positive, metavar="N", help="runs at once (default: as many as there are cores)")
+    add("file", nargs="?", metavar="FILE", help="run this YAML file or preset (default: list the presets)")
+    add("-j", "--jobs", type=positive, metavar="N", help="run N simulations in parallel (default: one per core)")
     add(
         "--only",
         action="append",
         default=[],
         metavar="CONDITION",
-        help="run those with for example ranks<=64, machine=gige,shmem or repetition=0; may be repeated",
+        help="select runs, e.g. ranks<=64, machine=gige,shmem or repetition=0 (repeatable)",
     )
-    every = "network.latency=5us, or one option of a study's command, such as runs=10000"
+    every = "network.latency=5us, or an option of the study's command, e.g. runs=10000"
     add_set_option(parser, of="every machine", such_as=every)
-    add("--out", metavar="DIR", help="the folder for the results (default: the study's name and -results)")
-    add("--fresh", action="store_true", help="forget the results that are there, and start over")
+    add("--out", metavar="DIR", help="write results to this directory (default: NAME-results)")
+    add("--fresh", action="store_true", help="discard existing results and start over")
     add_view_option(parser)
     add_report_option(parser, of="the study")
-    add("--list", action="store_true", help="list the runs, and which of them are done; run nothing")
-    add("--quiet", action="store_true", help="print nothing but the table, and what went wrong")
+    add("--list", action="store_true", help="list all runs and their state, without running them")
+    add("--quiet", action="store_true", help="print only the table and errors")
     add("--schema", action="store_true", help="print the JSON Schema of studies, for editors")
-    add("--markdown", action="store_true", help="print a table of the keys of a study, for people")
+    add("--markdown", action="store_true", help="print the keys of a study as a Markdown table")
 
 
 def study(args: Namespace) -> int:
@@ -119,7 +119,7 @@ def _run(spec: StudySpec, args: Namespace, look: Look | None) -> int:
     def progress(done: int, planned: int, failed: int, left: float) -> None:
         nonlocal begun
         if not begun:
-            before = f", {done:,} of them done before" if done else ""
+            before = f", {done:,} already finished" if done else ""
             text = f"xsim: version {__version__}, study {spec.name}: {planned:,} runs{before}; in {folder}"
             print(text, file=sys.stderr)
             begun = True
@@ -139,8 +139,8 @@ def _run(spec: StudySpec, args: Namespace, look: Look | None) -> int:
             )
     except StudyInterrupted as interrupt:
         planned, missing = len(interrupt.results.planned), interrupt.results.missing
-        print(f"xsim: interrupted: {planned - missing:,} of {planned:,} runs are done and kept", file=sys.stderr)
-        print("xsim: the same command goes on with the rest", file=sys.stderr)
+        print(f"xsim: interrupted: {planned - missing:,} of {planned:,} runs are saved", file=sys.stderr)
+        print("xsim: the same command resumes the study", file=sys.stderr)
         return 130
     print(results.shown().to_text(max_rows=None))
     if args.report is not None:
@@ -157,6 +157,6 @@ def _say_where(results: StudyResults, folder: Path, page: str | None) -> None:
     besides = "" if page is None else f", and {page}"
     print(f"xsim: wrote {listed([path.name for path in results.written])} in {folder}{besides}", file=sys.stderr)
     if results.not_drawn:
-        print(f"xsim: no picture: {results.not_drawn}", file=sys.stderr)
+        print(f"xsim: no figure: {results.not_drawn}", file=sys.stderr)
     for remark in results.remarks:
         print(f"xsim: {remark}", file=sys.stderr)

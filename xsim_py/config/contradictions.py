@@ -38,16 +38,16 @@ def _foreign_keys(spec: MachineSpec) -> Iterator[Contradiction]:
         path = f"topology.{key}"
         if path in spec.places and key not in TOPOLOGY_KEYS[kind]:
             owners = " or a ".join(owner for owner, keys in TOPOLOGY_KEYS.items() if key in keys)
-            yield path, f"only a {owners} has {key}, and topology.type is {kind}", ("topology.type",)
+            yield path, f"cannot be combined with topology.type {kind}: only a {owners} has {key}", ("topology.type",)
     if kind == "single" and spec.network is not None:
-        yield "network", "a single node has no network; its costs are in same_node", ("topology.type",)
+        yield "network", "a single node has no network; use same_node", ("topology.type",)
 
 
 def _nodes(spec: MachineSpec) -> Iterator[Contradiction]:
     topology, nodes = spec.topology, spec.machine.nodes
     involved = ("topology.type", "topology.dims")
     if topology.type == "single" and nodes not in (None, 1):
-        yield "machine.nodes", f"a single node is one node, not {nodes}", involved
+        yield "machine.nodes", f"expected 1 for topology.type single_node, got {nodes}", involved
     if topology.type == "torus" and topology.dims and nodes not in (None, math.prod(topology.dims)):
         shape = "x".join(map(str, topology.dims))
         yield "machine.nodes", f"a {shape} torus has {math.prod(topology.dims)} nodes, not {nodes}", involved
@@ -55,15 +55,19 @@ def _nodes(spec: MachineSpec) -> Iterator[Contradiction]:
         yield "machine.nodes", "the size of a torus is given by topology.dims", involved
     if topology.type == "graph":
         if (topology.file is None) == (topology.edges is None):
-            yield "topology", "a graph needs either a file or edges", ("topology.file", "topology.edges")
+            yield (
+                "topology",
+                "a graph needs either file or edges; give one of them",
+                ("topology.file", "topology.edges"),
+            )
         if nodes is not None:
-            yield "machine.nodes", "a graph knows its own number of nodes", ("topology.type",)
+            yield "machine.nodes", "a graph defines its number of nodes; drop machine.nodes", ("topology.type",)
         if topology.file is not None and not is_file(topology.file):
-            yield "topology.file", f"there is no file {topology.file}", ()
+            yield "topology.file", f"cannot find the file {topology.file}", ()
         for index, edge in enumerate(topology.edges or ()):
             a, b = edge if isinstance(edge, tuple) else edge.ends
             if a == b:
-                yield f"topology.edges[{index}]", f"no message takes a link from {a} to itself", ()
+                yield f"topology.edges[{index}]", f"a link cannot connect {a} to itself; drop it", ()
 
 
 def _doors(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -73,32 +77,36 @@ def _doors(spec: MachineSpec) -> Iterator[Contradiction]:
         if several is None:
             continue
         if cores is None:
-            yield f"machine.{key}", "it divides the cores of a node: say machine.cores_per_node, too", ()
+            yield f"machine.{key}", "it divides the cores of a node; add machine.cores_per_node", ()
         elif several > cores or (key == "sockets_per_node" and cores % several):
-            yield f"machine.{key}", f"{cores} cores cannot be shared out to {several}", ("machine.cores_per_node",)
+            yield (
+                f"machine.{key}",
+                f"{cores} cores cannot be divided equally among {several}",
+                ("machine.cores_per_node",),
+            )
     if spec.memory is not None and spec.same_node is None:
-        yield "memory", "missing: same_node, what a message within a node costs besides", ("same_node",)
+        yield "memory", "missing key: same_node, the other costs of a message within a node", ("same_node",)
     if spec.nic is None:
         if machine.nics_per_node is not None:
-            yield "machine.nics_per_node", "the section nic is missing, which says what one of them does", ("nic",)
+            yield "machine.nics_per_node", "missing key: nic, the properties of a network interface", ("nic",)
         return
     if spec.network is None:
-        yield "nic", "a single node needs no network interface", ("topology.type",)
+        yield "nic", "a single node has no network interface; drop it", ("topology.type",)
     elif spec.network.contention == "flows" and spec.nic.message_ps:
-        yield "nic.message_rate", "flows have no messages that could wait for each other", ("network.contention",)
+        yield "nic.message_rate", "cannot be combined with network.contention flows; drop one", ("network.contention",)
     if spec.nic.both_ways < 0.5:
-        yield "nic.both_ways", "less than 0.5 would be slower than half duplex", ()
+        yield "nic.both_ways", "out of range: below 0.5 it is slower than half duplex", ()
     if spec.nic.duplex == "half" and "nic.both_ways" in spec.places:
-        yield "nic.both_ways", "leave it out: a half-duplex NIC has half of its bandwidth then", ("nic.duplex",)
+        yield "nic.both_ways", "cannot be combined with duplex half; drop it", ("nic.duplex",)
 
 
 def _placement(spec: MachineSpec) -> Iterator[Contradiction]:
     machine = spec.machine
     if machine.rank_file is not None:
         if not is_file(machine.rank_file):
-            yield "machine.rank_file", f"there is no file {machine.rank_file}", ()
+            yield "machine.rank_file", f"cannot find the file {machine.rank_file}", ()
         if "machine.placement" in spec.places:
-            yield "machine.placement", "the file says where each rank is", ("machine.rank_file",)
+            yield "machine.placement", "cannot be combined with machine.rank_file; drop one", ("machine.rank_file",)
 
 
 def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -107,7 +115,7 @@ def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
         return
     if (nodes := math.prod(dims)) > MOST_TORUS_NODES:
         shape = "x".join(map(str, dims))
-        yield "topology.dims", f"a {shape} torus has {nodes:,} nodes; {MOST_TORUS_NODES:,} are the most", ()
+        yield "topology.dims", f"a {shape} torus has {nodes:,} nodes; the limit is {MOST_TORUS_NODES:,}", ()
     elif (ways := _ways(dims, twist)) > (most := min(_MOST_WAYS, _MOST_TRIED // nodes)):
         # Each is tried for every pair of nodes that lie differently.
         message = f"such twists make {ways:,} ways around a torus of {nodes:,} nodes, of which {most:,} can be tried"
@@ -131,19 +139,19 @@ def _fat_tree(spec: MachineSpec) -> Iterator[Contradiction]:
         if getattr(topology, key) is None:
             yield (
                 f"topology.{key}",
-                "a fat tree needs it" + ("" if first != FORMS[-1] else _OTHER_FORMS),
+                "missing key of a fat tree" + ("" if first != FORMS[-1] else _OTHER_FORMS),
                 ("topology.type",),
             )
             return
     if len(forms) > 1:
-        message = f"the tree is said twice, by {first[0]} and by {forms[1][0]}"
+        message = f"the tree is defined twice, by {first[0]} and by {forms[1][0]}; drop one"
         yield f"topology.{forms[1][0]}", message, (f"topology.{first[0]}",)
         return
     own = {"shape": (), "children": ("parents", "parallel"), "arity": ("levels", "taper"), "radix": ("levels", "taper")}
     own["nodes_per_leaf"] = ("leaves", "spines", "taper")
     for key in ("parents", "parallel", "levels", "taper", "leaves", "spines"):
         if getattr(topology, key) is not None and key not in own[first[0]]:
-            yield f"topology.{key}", f"a tree that is said by {first[0]} has no {key}", (f"topology.{first[0]}",)
+            yield f"topology.{key}", f"{key} cannot be combined with {first[0]}; drop one", (f"topology.{first[0]}",)
     if first[0] == "shape":
         yield from _shape(spec, parse_shape)
     elif first[0] == "children":
@@ -153,9 +161,13 @@ def _fat_tree(spec: MachineSpec) -> Iterator[Contradiction]:
             yield "topology.parents", message, ("topology.children", "topology.parallel")
             return
     if topology.radix is not None and topology.radix % 2:
-        yield "topology.radix", f"half of {topology.radix} ports lead up, so their number is even", ()
+        yield "topology.radix", f"expected an even number of ports, half of which lead up, got {topology.radix}", ()
     if topology.spines is not None and topology.taper is not None:
-        yield "topology.taper", "the tree is tapered by its number of spines already", ("topology.spines",)
+        yield (
+            "topology.taper",
+            "cannot be combined with a number of spines, which tapers the tree; drop one",
+            ("topology.spines",),
+        )
     if topology.shape is None or not list(_shape(spec, parse_shape)):
         children, parents, _ = tree_shape(topology, 1)
         if math.prod(map(max, children, parents)) > MOST_TREE:
@@ -178,9 +190,9 @@ def _dragonfly(spec: MachineSpec) -> Iterator[Contradiction]:
         yield "machine.nodes", f"the size of a {topology.type} is given by its topology", ("topology.type",)
     if topology.type == "hyperx":
         if topology.dims is None:
-            yield "topology.dims", "a HyperX needs it", ("topology.type",)
+            yield "topology.dims", "missing key of a HyperX", ("topology.type",)
         elif topology.parallel is not None and len(topology.parallel) != len(topology.dims):
-            yield "topology.parallel", f"there are {len(topology.dims)} dimensions", ("topology.dims",)
+            yield "topology.parallel", f"expected {len(topology.dims)} numbers, one per dimension", ("topology.dims",)
         if topology.dims and math.prod(topology.dims) * (topology.hosts_per_router or 1) > MOST_TREE:
             yield "topology.dims", f"such a HyperX has more than {MOST_TREE:,} nodes", ()
     elif topology.type == "cascade":
@@ -197,13 +209,19 @@ def _cascade(spec: MachineSpec) -> Iterator[Contradiction]:
 
         yield from _shape(spec, parse_cascade)
         if any(each is not None for each in counts):
-            yield "topology.shape", "it says the whole machine, and so do other keys", ("topology.blades",)
+            yield (
+                "topology.shape",
+                "cannot be combined with other keys of the topology: it defines the whole machine",
+                ("topology.blades",),
+            )
         return
     groups, chassis, blades, hosts = (each or 1 for each in counts)
     if topology.blades is None:
-        yield "topology.blades", "a cascade needs it, or a shape", ("topology.type",)
+        yield "topology.blades", "missing key of a cascade (or give its shape)", ("topology.type",)
     elif groups > blades:
-        message = f"blade j has the link to group j, so that {blades} blades are too few for {groups} groups"
+        message = (
+            f"{groups} groups are out of range: blade j links to group j, so {blades} blades allow at most {blades}"
+        )
         yield "topology.groups", message, ("topology.blades",)
     elif groups * chassis * blades * hosts > MOST_TREE:
         yield "topology.groups", f"such a cascade has more than {MOST_TREE:,} nodes", ()
@@ -230,14 +248,14 @@ def _routing(spec: MachineSpec) -> Iterator[Contradiction]:
     topology = spec.topology
     known = ROUTINGS.get(topology.type, ())
     if topology.routing is not None and known and topology.routing not in known:
-        message = f"messages on a {topology.type} go by {' or '.join(known)}, not by {topology.routing}"
+        message = f"expected {' or '.join(known)} on a {topology.type}, got {topology.routing}"
         yield "topology.routing", message, ("topology.type",)
     if topology.ties == "simgrid" and topology.twist != "none":
         yield "topology.ties", "SimGrid has no twisted torus", ("topology.twist",)
     links = topology.links or {}
     for layer, figures in links.items():
         if figures.ps_per_byte is None and figures.latency_ps is None and layer != "backbone":
-            yield f"topology.links.{layer}", "it has neither a bandwidth nor a latency", ()
+            yield f"topology.links.{layer}", "missing key: bandwidth or latency", ()
 
 
 def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
@@ -255,7 +273,7 @@ def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
 def _layers(spec: MachineSpec) -> Iterator[Contradiction]:
     needed = "same_node" if spec.topology.type == "single" else "network"
     if getattr(spec, needed) is None:
-        yield needed, f"missing: what a message costs on topology.type {spec.topology.type}", ("topology.type",)
+        yield needed, f"missing key: message costs, needed by topology.type {spec.topology.type}", ("topology.type",)
     # Without any latency, an answer could arrive in the instant of its question, and no two shards could ever run at
     # the same time: the smallest latency is how far a shard may look ahead.
     if spec.network is not None:
@@ -271,19 +289,19 @@ def _placed(spec: MachineSpec, layer: PlacedLayerSpec, path: str) -> Iterator[Co
     machine = spec.machine
     yield from _layer(spec, layer, path, 0 if layer.nodes is None or spec.network is None else spec.network.per_hop_ps)
     if layer.name in ("network", "same_node") or [each.name for each in spec.layers or ()].count(layer.name) > 1:
-        yield f"{path}.name", f"there is another layer {layer.name}", ()
+        yield f"{path}.name", f"a second layer named {layer.name}; rename one", ()
     if layer.nodes is not None:
         if layer.cores is not None:
-            yield f"{path}.cores", "a layer is made of cores or of nodes", (f"{path}.nodes",)
+            yield f"{path}.cores", "cores cannot be combined with nodes; drop one", (f"{path}.nodes",)
         if spec.network is None:
-            yield f"{path}.nodes", "a single node has no other nodes", ("topology.type",)
+            yield f"{path}.nodes", "a single node has no layers of nodes; drop it", ("topology.type",)
         return
     if machine.cores_per_node is None:
-        yield f"{path}.cores", "it divides the cores of a node: say machine.cores_per_node, too", ()
+        yield f"{path}.cores", "it divides the cores of a node; add machine.cores_per_node", ()
     elif layer.cores is None and (layer.name != "socket" or machine.sockets_per_node is None):
-        yield f"{path}.cores", "missing: how many cores make one, or how many nodes", ("machine.sockets_per_node",)
+        yield f"{path}.cores", "missing key: cores or nodes, the number that form one", ("machine.sockets_per_node",)
     elif layer.cores is not None and (layer.cores > machine.cores_per_node or machine.cores_per_node % layer.cores):
-        message = f"{machine.cores_per_node} cores of a node are not made of parts of {layer.cores}"
+        message = f"{machine.cores_per_node} cores of a node cannot be divided into parts of {layer.cores}"
         yield f"{path}.cores", message, ("machine.cores_per_node",)
     elif layer.cores == machine.cores_per_node and spec.same_node is not None and spec.memory is None:
         message = f"no message uses it: the layer {layer.name} holds all {layer.cores} cores of a node"
@@ -295,13 +313,17 @@ def _layer(spec: MachineSpec, layer: LayerSpec, path: str, per_hop_ps: int) -> I
     at = f"{path}.latency"
     if at in spec.places:
         if layer.latency_ps + per_hop_ps == 0:
-            zero = "latency and per_hop are both zero; a message needs some time"
-            yield at, zero if path == "network" else "a message needs some time, and this is zero", (f"{path}.per_hop",)
+            zero = "latency and per_hop are both zero; a message time must be positive"
+            yield (
+                at,
+                zero if path == "network" else "0 is out of range: a message time must be positive",
+                (f"{path}.per_hop",),
+            )
     elif layer.times is None and not (segments and segments[0].from_bytes == 0 and segments[0].latency_ps is not None):
-        message = "missing: time from the end of the injection to the arrival, before any hops."
+        message = "missing key: time from the end of the injection to the arrival, without hops."
         yield at, message, (f"{path}.segments", f"{path}.times")
     if segments and layer.times is not None:
-        yield f"{path}.times", "the times of all sizes are measured ones, or those of segments", (f"{path}.segments",)
+        yield f"{path}.times", "measured times cannot be combined with segments; drop one", (f"{path}.segments",)
     if segments and segments[0].from_bytes == 0:  # otherwise the smallest messages have the section's own values
         for name, key, *_ in options(SegmentSpec):
             if f"{path}.{key}" in spec.places and all(getattr(each, name) is not None for each in segments):
@@ -310,21 +332,21 @@ def _layer(spec: MachineSpec, layer: LayerSpec, path: str, per_hop_ps: int) -> I
     if layer.times is not None and layer.scale is not None:
         yield f"{path}.scale", "measured times have no latency and bandwidth to scale", (f"{path}.times",)
     if layer.times is not None and not is_file(layer.times):
-        yield f"{path}.times", f"there is no file {layer.times}", ()
+        yield f"{path}.times", f"cannot find the file {layer.times}", ()
     for index, each in enumerate(segments):
         if index and each.from_bytes <= segments[index - 1].from_bytes:
-            yield f"{path}.segments[{index}].from", "segments stand in ascending order", (f"{path}.segments",)
+            yield f"{path}.segments[{index}].from", "segments must be in ascending order", (f"{path}.segments",)
         latency_ps = layer.latency_ps if each.latency_ps is None else each.latency_ps
         ps_per_byte = layer.ps_per_byte if each.ps_per_byte is None else each.ps_per_byte
         if latency_ps + per_hop_ps + int(each.from_bytes * ps_per_byte) == 0:
-            yield f"{path}.segments[{index}].latency", "a message needs some time, and this is zero", (at,)
+            yield f"{path}.segments[{index}].latency", "0 is out of range: a message time must be positive", (at,)
 
 
 def _twist(spec: MachineSpec) -> Iterator[Contradiction]:
     twist, dims = spec.topology.twist, spec.topology.dims
     if isinstance(twist, str):
         if twist == "half" and dims and (len(dims) < 2 or dims[0] % 2):
-            yield "topology.twist", "half of x needs an even length in x, and a second dimension", ("topology.dims",)
+            yield "topology.twist", "half of x needs an even length in x and a second dimension", ("topology.dims",)
         return
     if dims is None:
         yield "topology.twist", "a list of twists needs topology.dims", ("topology.dims",)
@@ -333,14 +355,18 @@ def _twist(spec: MachineSpec) -> Iterator[Contradiction]:
     for index, entry in enumerate(twist):
         path = f"topology.twist[{index}]"
         if max(entry.wrap, entry.shift) >= len(dims):
-            yield path, f"this torus has {len(dims)} dimensions", ("topology.dims",)
+            yield path, f"out of range: this torus has {len(dims)} dimensions", ("topology.dims",)
         elif entry.wrap == entry.shift:
-            yield path, "a dimension cannot be shifted in itself", ()
+            yield path, "a dimension cannot be shifted along itself", ()
         elif entry.wrap in shifted:
             # Twists that chase each other in a circle would make the order of going around matter.
-            yield path, "the dimension that it wraps is shifted by another twist, which is not supported", ()
+            yield path, "not supported: another twist shifts the dimension that this one wraps", ()
         elif entry.by >= dims[entry.shift]:
-            yield f"{path}.by", f"the shift must be less than the length {dims[entry.shift]}", ("topology.dims",)
+            yield (
+                f"{path}.by",
+                f"out of range: the shift must be less than the length {dims[entry.shift]}",
+                ("topology.dims",),
+            )
 
 
 def _names(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -348,28 +374,32 @@ def _names(spec: MachineSpec) -> Iterator[Contradiction]:
     if template is not None:
         rest = template.replace("{node}", "")
         if "{" in rest or "}" in rest or not template:
-            yield "machine.processor_name", "it may hold {node} and no other braces, and must not be empty", ()
+            yield "machine.processor_name", "must not be empty, and may contain {node} but no other braces", ()
 
 
 def _polls(spec: MachineSpec) -> Iterator[Contradiction]:
     if spec.mpi.poll_time_ps == 0:
-        yield "mpi.poll_time", "looking needs some time, and this is zero: a loop around it would stop the clock", ()
+        yield "mpi.poll_time", "0 is out of range: polling at no cost would stop the clock", ()
 
 
 def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
     if not _SPEEDS[0] <= spec.compute.speed <= _SPEEDS[1]:
-        yield "compute.speed", f"{spec.compute.speed:g} is not from {_SPEEDS[0]:g} to {_SPEEDS[1]:g}", ()
+        yield "compute.speed", f"{spec.compute.speed:g} is out of range ({_SPEEDS[0]:g} to {_SPEEDS[1]:g})", ()
     if spec.compute.times is not None:
         if spec.compute.mode == "measured":
-            yield "compute.times", "computing is either measured or has these times", ("compute.mode",)
+            yield "compute.times", "compute.times cannot be combined with measured; drop one", ("compute.mode",)
         if not is_file(spec.compute.times):
-            yield "compute.times", f"there is no file {spec.compute.times}", ()
+            yield "compute.times", f"cannot find the file {spec.compute.times}", ()
     for index, each in enumerate(spec.compute.speeds or ()):
         if not _SPEEDS[0] <= each.speed <= _SPEEDS[1]:
-            yield f"compute.speeds[{index}].speed", f"{each.speed:g} is not from {_SPEEDS[0]:g} to {_SPEEDS[1]:g}", ()
+            yield (
+                f"compute.speeds[{index}].speed",
+                f"{each.speed:g} is out of range ({_SPEEDS[0]:g} to {_SPEEDS[1]:g})",
+                (),
+            )
     noise = spec.compute.noise
     if noise is not None and noise.law != "lognormal" and "compute.noise.sigma" in spec.places:
-        yield "compute.noise.sigma", "an exponential law has no sigma", ("compute.noise.law",)
+        yield "compute.noise.sigma", "cannot be combined with an exponential law; drop sigma", ("compute.noise.law",)
 
 
 def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -378,18 +408,18 @@ def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
     if detector.type != "heartbeat" and "mpi.detector.period" in spec.places:
         yield "mpi.detector.period", f"a {detector.type} detector has no period", ("mpi.detector.type",)
     elif detector.period_ps == 0:
-        yield "mpi.detector.period", "heartbeats need some time from one to the next, and this is zero", ()
+        yield "mpi.detector.period", "0 is out of range: the heartbeat period must be positive", ()
 
 
 def _ftco(spec: MachineSpec) -> Iterator[Contradiction]:
     if spec.mpi.ftco.timeout_ps == 0:
-        yield "mpi.ftco.timeout", "an answer needs some time, and this is zero", ()
+        yield "mpi.ftco.timeout", "0 is out of range: the timeout must be positive", ()
 
 
 def _trace(spec: MachineSpec) -> Iterator[Contradiction]:
     trace = spec.failures.trace
     if trace is not None and not is_file(trace):
-        yield "failures.trace", f"there is no file {trace}", ()
+        yield "failures.trace", f"cannot find the file {trace}", ()
 
 
 def _storage(spec: MachineSpec) -> Iterator[Contradiction]:
@@ -397,6 +427,6 @@ def _storage(spec: MachineSpec) -> Iterator[Contradiction]:
     if storage is None:
         return
     if storage.latency_ps == 0:  # an answer must not come in the instant of its question, as in the network
-        yield "storage.latency", "an operation needs some time, and this is zero", ()
+        yield "storage.latency", "0 is out of range: an operation must take time", ()
     if not 1 <= storage.block_bytes <= _LARGEST_BLOCK:
-        yield "storage.block", "a file's buffer holds from 1B to 1GiB", ()
+        yield "storage.block", "out of range (1B to 1GiB)", ()

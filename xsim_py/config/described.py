@@ -65,7 +65,7 @@ def read_description(
     """
     if not isinstance(root.value, dict):
         if not reading.problems:
-            reading.refuse(root, "", f"a {what} is a section of the form `key: value`")
+            reading.refuse(root, "", f"a {what} must be a section of the form `key: value`")
         raise_all(reading.problems)
     root = dataclasses.replace(root, value=dict(root.value))
     for path, value in (overrides or {}).items():

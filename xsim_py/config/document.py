@@ -60,10 +60,10 @@ def read_text(path: Path, *, what: str) -> str:
     try:
         return read_input(path, most_bytes=_MOST_BYTES).decode()
     except OSError as error:
-        raise ConfigError(f"{path}: the {what} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"cannot read the {what} {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         place = Location.in_file(path, *line_and_column(bytes(error.object), error.start))
-        raise ConfigError(Problem(place, "", "not YAML: this byte is not UTF-8 text")) from None
+        raise ConfigError(Problem(place, "", "not YAML: invalid UTF-8")) from None
 
 
 def yaml_text(values: Any) -> str:
@@ -94,7 +94,7 @@ def override(root: Entry, *, path: str, value: object, problems: list[Problem]) 
         entry = from_python(value, place=Location.in_option(f"--set {path}", path))
     place = Location.in_option(f"--set {path}={value}", path)
     if wrong or (isinstance(value, str) and not value.strip()):
-        problems.append(Problem(place, path, wrong[0].message if wrong else "there is no value after the ="))
+        problems.append(Problem(place, path, wrong[0].message if wrong else "missing value after ="))
         return
     *sections, last = path.split(".")
     if len(sections) >= MOST_LEVELS:
@@ -106,7 +106,7 @@ def override(root: Entry, *, path: str, value: object, problems: list[Problem]) 
             where.value[section] = Entry({}, place, place, Path())
         where = where.value[section]
         if not isinstance(where.value, dict):
-            problems.append(Problem(place, path, f"{section} is no section here, so there is no {last} in it to set"))
+            problems.append(Problem(place, path, f"cannot set {last}: {section} is not a section"))
             return
     where.value[last] = _moved(entry, place)
 
@@ -179,7 +179,7 @@ class _Reader:
             place = Location.in_file(self.name, *line_and_column(text, error.position))
             self.problem(place, f"not YAML: {error.reason}")
         except UnicodeEncodeError:  # half a character: an option that is not UTF-8
-            self.problem(start, "not YAML: it is not UTF-8 text")
+            self.problem(start, "not YAML: invalid UTF-8")
         return Entry(None, start, start, self.folder)
 
     def place(self, mark: Any) -> Location:
@@ -227,7 +227,7 @@ class _Reader:
         """Stop when there are too many."""
         self.values += values
         if self.values > _MOST_VALUES:
-            said = f"there are more than {_MOST_VALUES:,} values up to here, with those that aliases repeat"
+            said = f"too many values (more than {_MOST_VALUES:,}, aliases included)"
             raise _Stop(self.open[-1].place, said)
         if len(self.open) + levels > MOST_LEVELS:
             raise _Stop(self.open[-1].place, _NESTED)
@@ -258,7 +258,7 @@ class _Reader:
             return None, place
         if made.text in found:
             first = found[made.text].key_place.line
-            self.problem(place, f"this key is given twice, first in line {first}", made.text)
+            self.problem(place, f"duplicate key, first in line {first}", made.text)
             return None, place
         return made.text, place
 

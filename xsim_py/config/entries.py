@@ -104,5 +104,5 @@ def from_python(value: object, *, place: Location = _PYTHON, levels: int = MOST_
     elif isinstance(value, Real) and not isinstance(value, int | float):  # most of numpy's
         value = operator.index(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        raise ConfigError(Problem(place, "", "a number of more than a hundred digits; no value is that large"))
+        raise ConfigError(Problem(place, "", "number too large (more than 100 digits)"))
     return Entry(value, place, place, Path())

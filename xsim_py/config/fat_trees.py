@@ -32,14 +32,16 @@ def parse_shape(text: str) -> Shape:
     """
     lists = [re.fullmatch(r"\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*", part) for part in text.split(";")]
     if len(lists) not in (3, 4) or not all(lists):
-        raise ValueError(f"{text!r} is no tree; write levels; children; parents; cables: '3; 4,4,4; 1,4,4; 1,1,1'")
+        raise ValueError(
+            f"expected levels; children; parents; cables, got {text!r}; write e.g. '3; 4,4,4; 1,4,4; 1,1,1'"
+        )
     numbers = [tuple(map(int, found[0].split(","))) for found in lists if found]
     (levels, *more), children, parents = numbers[:3]
     parallel = numbers[3] if len(numbers) == 4 else (1,) * len(children)
     if more or not len(children) == len(parents) == len(parallel) == levels:
-        raise ValueError(f"{text!r} has not {levels} numbers in each of its lists, one a level")
+        raise ValueError(f"expected {levels} numbers per list, one per level, in {text!r}")
     if not all((*children, *parents, *parallel)):
-        raise ValueError(f"{text!r} holds a 0; there is one at least of everything")
+        raise ValueError(f"0 is out of range in {text!r}: each number is at least 1")
     return children, parents, parallel
 
 
@@ -57,15 +59,16 @@ def parse_cascade(text: str) -> tuple[tuple[int, int], tuple[int, int], tuple[in
     numbers = [int(part) for part in found.groups()] if found and len(text) < _LONGEST else []
     if not numbers or 0 in numbers:
         raise ValueError(
-            f"{text!r} is no cascade; write groups,links; chassis,links; blades,links; nodes: '4,1;2,1;4,1;2'"
+            f"expected groups,links; chassis,links; blades,links; nodes, got {text!r}; write e.g. '4,1;2,1;4,1;2'"
         )
     groups, blue, chassis, black, blades, green, hosts = numbers
     if groups > blades:
         raise ValueError(
-            f"{text!r}: blade j has the link to group j, so that {blades} blades are too few for {groups} groups"
+            f"{text!r}: {groups} groups are out of range: blade j links to group j, so {blades} blades allow at most"
+            f" {blades}"
         )
     if groups * chassis * blades * hosts > _MOST:
-        raise ValueError(f"{text!r} has more than {_MOST:,} nodes")
+        raise ValueError(f"{text!r} is out of range (at most {_MOST:,} nodes)")
     return (groups, blue), (chassis, black), (blades, green), hosts
 
 

@@ -59,7 +59,7 @@ def preset_path(name: str) -> Path:
     found = presets().get(name)
     if found is None:
         raise ConfigError(
-            f"there is no preset machine {name!r}: {advice(name, presets())}\n"
+            f"unknown preset machine {name!r}: {advice(name, presets())}\n"
             f"presets: {', '.join(presets())}; the name of a file ends in .yaml"
         )
     return found
@@ -135,7 +135,7 @@ def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
 
 def _path(source: object) -> Path:
     if not isinstance(source, str | Path) or not str(source):
-        raise ConfigError(f"machine: {source!r} is neither a preset nor a file nor a mapping")
+        raise ConfigError(f"machine: expected a preset, a file or a mapping, got {source!r}")
     path = Path(source)
     preset = isinstance(source, str) and path.suffix not in (".yaml", ".yml") and len(path.parts) == 1
     return preset_path(str(source)) if preset else path

@@ -79,7 +79,7 @@ class Scalar:
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if isinstance(entry.value, (dict, list)):
             form = "section" if isinstance(entry.value, dict) else "list"
-            return reading.refuse(entry, path, f"a {form} stands where {self.words} should")
+            return reading.refuse(entry, path, f"expected {self.words}, got a {form}")
         try:
             value = self.parse(entry.value)
             return entry.folder / value if self.is_file else value
@@ -92,14 +92,14 @@ class Scalar:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not text; put it in quotes")
+        raise ValueError(f"expected text, got {value!r}; put it in quotes")
     return value
 
 
 def _line(value: object) -> str:
     text = _text(value)
     if len(text) > _LONGEST_LINE or not text.isprintable():
-        raise ValueError(f"{text[:20]!r}... is not a name: one has at most {_LONGEST_LINE} characters, all on one line")
+        raise ValueError(f"expected a name of at most {_LONGEST_LINE} characters on one line, got {text[:20]!r}...")
     return text
 
 
@@ -112,19 +112,19 @@ def without_nul(text: str) -> str:
         When it holds a NUL character.
     """
     if "\0" in text:
-        raise ValueError(f"{text!r} holds a NUL character, which no file name and no argument can have")
+        raise ValueError(f"NUL character in {text!r}; remove it")
     return text
 
 
 def _name(value: object) -> str:
     if not isinstance(value, (str, int)) or isinstance(value, bool) or value == "":
-        raise ValueError(f"{value!r} is not a name")
+        raise ValueError(f"expected a name, got {value!r}")
     return str(value)
 
 
 def _boolean(value: object) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{value!r} is neither true nor false")
+        raise ValueError(f"expected true or false, got {value!r}")
     return value
 
 
@@ -132,7 +132,7 @@ def _positive(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         if isinstance(value, str) and (found := _EXPONENT.fullmatch(value)):
             raise ValueError(f"{value!r} is text in YAML 1.1; write {found[1]}.0e{found[2] or '+'}{found[3]}")
-        raise ValueError(f"{value!r} is not a number above zero")
+        raise ValueError(f"expected a number above zero, got {value!r}")
     return float(value)
 
 
@@ -141,7 +141,7 @@ def _flops(value: object) -> float:
         return _positive(value)
     found = _FLOPS.fullmatch(value)
     if found is None:
-        raise ValueError(f"{value!r} is not a rate of operations; write for example 10e9 or 10Gflop/s")
+        raise ValueError(f"expected a rate of operations, got {value!r}; write for example 10e9 or 10Gflop/s")
     return _positive(float(found[1]) * 1000.0 ** _PREFIXES.index(found[2]))
 
 
@@ -149,7 +149,9 @@ def _gap_ps(value: object) -> int:
     if isinstance(value, str):
         found = _RATE.fullmatch(value)
         if found is None:
-            raise ValueError(f"{value!r} is not a number of messages per second; write for example 150e6 or 150M/s")
+            raise ValueError(
+                f"expected a number of messages per second, got {value!r}; write for example 150e6 or 150M/s"
+            )
         value = float(found[1]) * 1000.0 ** _PREFIXES.index(found[2])
     return units.parse_cost_ps(1 / _positive(value))
 
@@ -157,10 +159,10 @@ def _gap_ps(value: object) -> int:
 def _numbers(value: object) -> tuple[tuple[int, int], ...]:
     found = _NUMBERS.fullmatch(str(value)) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
     if found is None:
-        raise ValueError(f"{value!r} is no list of numbers; write for example 3, or 0-7, 12")
+        raise ValueError(f"expected a list of numbers, got {value!r}; write for example 3, or 0-7, 12")
     parts = [[int(number) for number in part.split("-")] for part in str(value).replace(" ", "").split(",")]
     if any(part[0] > part[-1] for part in parts):
-        raise ValueError(f"{value!r} has a range that ends before it begins")
+        raise ValueError(f"empty range in {value!r}: its end is below its start")
     return tuple((part[0], part[-1]) for part in parts)
 
 
@@ -170,7 +172,7 @@ def _size_or_unlimited(value: object) -> int | None:
 
 def _dimension(value: object) -> int:
     if not isinstance(value, str) or len(value) != 1 or value not in DIMENSIONS:
-        raise ValueError(f"{value!r} is not a dimension; the dimensions are x, y, z, w, v, u")
+        raise ValueError(f"unknown dimension {value!r}; expected x, y, z, w, v or u")
     return DIMENSIONS.index(value)
 
 
@@ -224,13 +226,13 @@ DIMENSION: Final = Scalar(_dimension, {"enum": list(DIMENSIONS)}, "a dimension")
 
 def integer(minimum: int, maximum: int) -> Scalar:
     """Return the kind of a whole number from ``minimum`` to ``maximum``."""
-    words = f"a whole number from {minimum} to {maximum}"
+    words = f"an integer from {minimum} to {maximum}"
 
     def parse(value: object) -> int:
         if isinstance(value, float) and value.is_integer():  # JSON Schema counts 2.0 among the integers
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-            raise ValueError(f"{value!r} is not {words}")
+            raise ValueError(f"expected {words}, got {value!r}")
         return value
 
     return Scalar(parse, {"type": "integer", "minimum": minimum, "maximum": maximum}, words)
@@ -242,7 +244,7 @@ def up_to(maximum: int) -> Scalar:
     def convert(value: object) -> float:
         number = _positive(value)
         if number > maximum:
-            raise ValueError(f"{value!r} is more than {maximum}")
+            raise ValueError(f"{value!r} is out of range (at most {maximum})")
         return number
 
     schema = {"type": "number", "exclusiveMinimum": 0, "maximum": maximum}
@@ -254,7 +256,7 @@ def choice(*choices: str) -> Scalar:
 
     def parse(value: object) -> str:
         if value not in choices:
-            raise ValueError(f"{value!r} is not one of its values; {advice(str(value), choices)}")
+            raise ValueError(f"unknown value {value!r}; {advice(str(value), choices)}")
         return str(value)
 
     return Scalar(parse, {"enum": list(choices)}, " or ".join(choices))
@@ -287,13 +289,13 @@ class BySize:
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if not isinstance(entry.value, dict) or not entry.value:
-            return reading.refuse(entry, path, f"{_shown(entry)} is not {self.words}")
+            return reading.refuse(entry, path, f"expected {self.words}, got {_shown(entry)}")
         pairs = []
         for key, item in entry.value.items():
             reading.entries[f"{path}.{key}"] = item
             value = self.word.read(item, f"{path}.{key}", reading)
             if not _SIZE_KEY.fullmatch(key):
-                message = f"{key} is not a number of ranks; write {self.words}"
+                message = f"expected a number of ranks, got {key}; write {self.words}"
                 reading.problems.append(Problem(item.key_place, f"{path}.{key}", message))
                 value = REFUSED
             pairs.append((key, value))
@@ -317,9 +319,9 @@ class ListOf:
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if not isinstance(entry.value, list):
-            return reading.refuse(entry, path, f"{_shown(entry)} is not a list; write {self.words}")
+            return reading.refuse(entry, path, f"expected a list, got {_shown(entry)}; write {self.words}")
         if len(entry.value) < self.least or (self.most is not None and len(entry.value) > self.most):
-            return reading.refuse(entry, path, f"a list of {len(entry.value)} is not {self.words}")
+            return reading.refuse(entry, path, f"expected {self.words}, got a list of {len(entry.value)}")
         reading.entries |= {f"{path}[{index}]": item for index, item in enumerate(entry.value)}
         values = [self.items.read(item, f"{path}[{index}]", reading) for index, item in enumerate(entry.value)]
         return REFUSED if REFUSED in values else tuple(values)
@@ -338,7 +340,7 @@ class MapOf:
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if not isinstance(entry.value, dict):
-            return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
+            return reading.refuse(entry, path, f"expected a section, got {_shown(entry)}; write {self.words}")
         for key, item in entry.value.items():
             if key not in self.kinds:
                 reading.unknown(item, f"{path}.{key}", partial(advice, key, self.kinds))
@@ -376,7 +378,7 @@ class Section:
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if not isinstance(entry.value, dict):
-            return reading.refuse(entry, path, f"{_shown(entry)} stands where a section of keys and values should")
+            return reading.refuse(entry, path, f"expected a section of keys and values, got {_shown(entry)}")
         keys = {each.key: each for each in options(self.type)}
         for key, item in entry.value.items():
             if key not in keys:
@@ -427,7 +429,7 @@ class SectionsOf:
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if not isinstance(entry.value, dict):
-            return reading.refuse(entry, path, f"{_shown(entry)} is not a section; write {self.words}")
+            return reading.refuse(entry, path, f"expected a section, got {_shown(entry)}; write {self.words}")
         values = {}
         for name, item in entry.value.items():
             here = f"{path}.{name}"

@@ -27,7 +27,7 @@ def problem_of_shards(shards: int, ranks: int) -> str:
     if shards <= most:
         return ""
     noun = "rank" if ranks == 1 else "ranks"
-    return f"{shards:,} are too many for {ranks:,} {noun} in one process; give at most {most:,}"
+    return f"{shards:,} is out of range for {ranks:,} {noun} in one process (at most {most:,})"
 
 
 def processes_of(ranks: int, each: int) -> int:

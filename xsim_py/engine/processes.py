@@ -195,7 +195,7 @@ class Processes:
                 warnings.simplefilter("ignore", DeprecationWarning)  # of a caller that has threads; they stay there
                 pid = _fork()
         except OSError as error:
-            message = f"this computer starts no more processes after {len(self._links)}: {error.strerror}"
+            message = f"cannot start more than {len(self._links)} processes on this host: {error.strerror}"
             raise ConfigError(f"isolation: {message}; give each more ranks, as in process:8") from None
         if not pid:
             self._run_shard(number, theirs.detach(), (FrameSocket(ours), *self._links.values()))
@@ -394,7 +394,7 @@ class Processes:
         elif what == "refused":
             raise ConfigError(message)
         else:
-            raise InternalError(f"in the process of shard {number}:\n{message}")
+            raise InternalError(f"error in the process of shard {number}:\n{message}")
 
     def _note_death(self, number: int, words: Any = None) -> None:
         """Note that a process has ended."""

@@ -109,7 +109,7 @@ def failures(
         The input cannot be used, or the program does not finish without failures.
     """
     if unknown := set(when) - set(WHEN):
-        raise ConfigError(f"when: {unknown.pop()!r} is not one of {', '.join(WHEN)}")
+        raise ConfigError(f"when: unknown value {unknown.pop()!r}; known: {', '.join(WHEN)}")
     options = told(program, kind, {**options, "ranks": ranks})
     given = options.pop("fail")
     if options.get("ft") is None and options.get("restart") is None:
@@ -151,8 +151,8 @@ def _some(lines: Iterable[str]) -> str:
 def _refuse_bad(right: Seen, verdict: Judge) -> None:
     if right.ended != "finished" or right.exit_status or verdict(right, right) != "survived":
         how = right.ended if right.ended != "finished" else f"finished with exit status {right.exit_status}"
-        how = how if right.exit_status or right.ended != "finished" else "gave no line that is accepted"
-        raise ConfigError(f"without failures the program {how}; there is nothing to compare with\n{right.said}".strip())
+        how = how if right.exit_status or right.ended != "finished" else "printed no accepted line"
+        raise ConfigError(f"the failure-free program {how}; nothing to compare with\n{right.said}".strip())
 
 
 def _judge(accept: str | None) -> Judge:
@@ -166,7 +166,7 @@ def _judge(accept: str | None) -> Judge:
     try:
         pattern = None if accept is None else re.compile(accept)
     except re.error as error:
-        raise ConfigError(f"accept: {accept!r} is not a regular expression: {error}") from None
+        raise ConfigError(f"accept: invalid regular expression {accept!r}: {error}") from None
 
     def judge(right: Seen, seen: Seen) -> str:
         if seen.ended in ("stalled", "wall limit"):

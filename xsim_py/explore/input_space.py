@@ -69,7 +69,7 @@ class InputMistake(NamedTuple):
         """Return it as a finding: an InputHazard, or of its own class where all inputs lead to it."""
         if not self.others:
             return Finding(self.what, self.file, self.line, self.text, details=("with all inputs",))
-        text = f"{self.what} with {self.inputs[0]}, and not with {self.others[0]}"
+        text = f"{self.what} with {self.inputs[0]} but not with {self.others[0]}"
         details = [self.text, *(f"{word} {_some(which)}" for word, which in self._both())]
         return Finding(INPUT_HAZARD, self.file, self.line, text, details=tuple(details))
 
@@ -117,7 +117,7 @@ class InputDifference(NamedTuple):
         first, second = self.smallest
         details = [f"{_quoted(result)} with {_some(which)}" for result, which in cases.items()]
         return Finding(
-            INPUT_HAZARD, self.file, 0, f"{second} print another result than {first}", details=tuple(details)
+            INPUT_HAZARD, self.file, 0, f"{second} print a different result than {first}", details=tuple(details)
         )
 
 
@@ -184,7 +184,7 @@ def inputs(
     values = values or {}
     for name in values:
         if not any(f"{{{name}}}" in word for word in args):
-            raise ConfigError(f"no argument of the program has {{{name}}} in it")
+            raise ConfigError(f"no argument of the program contains {{{name}}}")
     chosen = [tuple(zip(values, map(str, each), strict=True)) for each in product(*values.values())]
     cases = [Input(number, each, _filled(args, each)) for number in ranks for each in chosen]
     arguments = {"wall_limit": None, **told(program, kind, options), "check": options.get("check") or True}
@@ -203,7 +203,7 @@ def inputs(
                 progress(len(came), len(cases), sum(map(bool, came.values())))
     mistakes = tuple(_sorted_out(cases, came))
     if pattern is not None and not (mistakes or any(results.values())):
-        raise ConfigError(f"same: {same!r} is found in no line of the output")
+        raise ConfigError(f"same: {same!r} matches no line of the output")
     return Inputs(tuple(cases), mistakes, _difference(_named(program, kind), results))
 
 
@@ -211,11 +211,11 @@ def _pattern(same: str | None, ranks: Sequence[int]) -> re.Pattern[str] | None:
     if same is None:
         return None
     if len(set(ranks)) < 2:
-        raise ConfigError("same: results of several numbers of ranks are compared; give at least two")
+        raise ConfigError("same: needs at least two rank counts to compare")
     try:
         return re.compile(same)
     except re.error as error:
-        raise ConfigError(f"same: {same!r} is not a regular expression: {error}") from None
+        raise ConfigError(f"same: invalid regular expression {same!r}: {error}") from None
 
 
 def _matched(pattern: re.Pattern[str], seen: Seen) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def _mistakes(seen: Seen) -> Iterator[_Mistake]:
         yield (
             *_at(place),
             "deadlock",
-            "ranks wait for ever" if seen.ended == "stalled" else "the wall limit is reached",
+            "ranks deadlock" if seen.ended == "stalled" else "the wall limit is reached",
         )
     elif seen.ended != "finished" or seen.exit_status:
         error = _ERROR.search(seen.said)

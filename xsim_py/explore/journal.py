@@ -52,7 +52,7 @@ class ExplorationJournal:
             if lines == [""]:
                 file.write(json.dumps(first) + "\n")
             elif _parsed(lines[0]) != first:
-                raise ConfigError(f"{path}: this is about another program, machine or option; name another file")
+                raise ConfigError(f"{path}: belongs to a different program, machine or option; name another file")
             elif lines[-1]:
                 file.write("\n")  # what a crash has torn
             records = [record for line in lines[1:] if isinstance(record := _parsed(line), list) and len(record) == 2]

@@ -112,9 +112,9 @@ def wildcards(
     try:
         outcome = outcome_of(accept)
     except re.error as error:
-        raise ConfigError(f"accept: {accept!r} is not a regular expression: {error}") from None
+        raise ConfigError(f"accept: invalid regular expression {accept!r}: {error}") from None
     if int(options.get("shards") or 1) != 1:
-        raise ConfigError("shards: runs that find out what else they could have chosen have one; leave out shards")
+        raise ConfigError("shards: cannot be combined with the exploration of matchings; drop shards")
     arguments = told(program, kind, {**options, "ranks": ranks})
     with Runner(program, jobs) as runner:
         exploration = _Exploration(runner, arguments, folder, outcome, progress)
@@ -311,10 +311,10 @@ def _explained(choice: MadeChoice, taken: int) -> str:
     where = f"rank {choice.rank}, choice {choice.number} ({choice.place})"
     if choice.kind in ("receive", "probe"):
         verb = "receives from" if choice.kind == "receive" else "finds the message of"
-        return f"{where}: {verb} rank {taken} in place of rank {choice.taken}"
+        return f"{where}: {verb} rank {taken} instead of rank {choice.taken}"
     if choice.kind == "any":
-        return f"{where}: gets request {taken} in place of request {choice.taken}"
-    return f"{where}: gets requests {_places(taken)} in place of {_places(choice.taken)}"
+        return f"{where}: gets request {taken} instead of request {choice.taken}"
+    return f"{where}: gets requests {_places(taken)} instead of {_places(choice.taken)}"
 
 
 def _places(bits: int) -> str:

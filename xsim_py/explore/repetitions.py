@@ -96,7 +96,7 @@ def noise(
     try:
         outcome = outcome_of(accept)
     except re.error as error:
-        raise ConfigError(f"accept: {accept!r} is not a regular expression: {error}") from None
+        raise ConfigError(f"accept: invalid regular expression {accept!r}: {error}") from None
     given = {"latency": latency, "bandwidth": bandwidth, "nodes": nodes, "sigma": sigma}
     wanted = {name: value for name, value in given.items() if value is not None}
     arguments = told(program, kind, {**options, "ranks": ranks})

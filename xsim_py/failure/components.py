@@ -48,16 +48,16 @@ def component_problems(components: Sequence[ComponentSpec]) -> Iterator[tuple[in
     seen: set[str] = set()
     for index, spec in enumerate(components):
         if spec.name in _TAKEN:
-            advice = "say rank, which is one" if spec.name == "core" else "choose another"
-            yield index, f"the name {spec.name} is taken; {advice}"
+            advice = "write rank, which means one" if spec.name == "core" else "choose another"
+            yield index, f"the name {spec.name} is reserved; {advice}"
         elif not spec.name.replace("_", "").replace("-", "").isalnum():
-            yield index, f"the name {spec.name!r} is not made of letters, digits, - and _"
+            yield index, f"expected a name of letters, digits, - and _, got {spec.name!r}"
         elif not spec.name[0].isalpha():
-            yield index, f"the name {spec.name!r} does not begin with a letter"
+            yield index, f"expected a name that starts with a letter, got {spec.name!r}"
         elif spec.name in seen:
-            yield index, f"there is another {spec.name} before this one"
+            yield index, f"duplicate component {spec.name}; rename one"
         if (spec.nodes is None) == (spec.cores is None):
-            yield index, f"say how many nodes, or how many cores of a node, make a {spec.name}: one of the two"
+            yield index, f"expected either nodes or cores, the number that form a {spec.name}"
         seen.add(spec.name)
     yield from _uneven(components, "nodes")
     yield from _uneven(components, "cores")
@@ -106,7 +106,7 @@ class Components:
         """Return what is wrong with drawing a failure for each component of that level, or nothing."""
         if (count := self.count(name)) <= _MOST_DRAWN:
             return ""
-        return f"there are {count:,} components of level {name}, with or without ranks; {_MOST_DRAWN:,} are the most"
+        return f"too many components of level {name}: {count:,} (at most {_MOST_DRAWN:,}, with or without ranks)"
 
     def of_later(self, name: str, number: int, node: int) -> int | None:
         """Return the number of the component of that level which holds a rank that was started later, on that node.

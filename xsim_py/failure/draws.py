@@ -28,13 +28,17 @@ _MOST_RENEWALS = 10**6
 def draw_problem(draw: DrawSpec) -> tuple[str, str] | None:
     """Return the key that makes a law meaningless and why, or None."""
     if draw.mtbf_ps == 0:
-        return "mtbf", "a mean time between failures of zero; nothing would ever run"
+        return "mtbf", "0 is out of range: the mean time between failures must be positive"
     if draw.law != "weibull":
-        return None if draw.shape is None else ("shape", f"the {draw.law} law has no shape; weibull has one")
+        return (
+            None
+            if draw.shape is None
+            else ("shape", f"cannot be combined with the {draw.law} law; use weibull or drop shape")
+        )
     if draw.shape is None:
-        return "shape", "missing: the shape of a Weibull distribution, such as 0.7"
+        return "shape", "missing key: the shape of a Weibull distribution, e.g. 0.7"
     if not _SHAPES[0] <= draw.shape <= _SHAPES[1]:
-        return "shape", f"{draw.shape:g} is not from {_SHAPES[0]:g} to {_SHAPES[1]:g}"
+        return "shape", f"{draw.shape:g} is out of range ({_SHAPES[0]:g} to {_SHAPES[1]:g})"
     return None
 
 
@@ -88,9 +92,7 @@ class Renewals:
         if after_ps * self._count > _MOST_RENEWALS * self.draw.mtbf_ps:
             each = f" of {self._count:,}" if self._count > 1 else ""
             law = f"one failure of a {self.draw.per}{each} every {format_time(self.draw.mtbf_ps)}"
-            raise ConfigError(
-                f"failures: {law} are more than a million up to {format_time(after_ps)}; give a longer mtbf"
-            )
+            raise ConfigError(f"failures: {law}: more than a million up to {format_time(after_ps)}; use a longer mtbf")
         return [self._next_ps(component, after_ps) for component in range(self._count)]
 
     def next_of_ps(self, component: int, after_ps: int) -> int:

@@ -117,7 +117,7 @@ class FailureModel:
 
     def check_for_ftco(self) -> None:
         """Refuse processes that hang in a run with collectives by FTCO, whose timeouts would run out."""
-        said = "FTCO's own timeouts for processes that hang are not simulated; drop the hang, or these collectives"
+        said = "FTCO's timeouts are not simulated for hanging processes; drop the hang or these collectives"
         raise_all([Problem(place, "", said) for place in self._hangs_at])
 
     def never_came(self, came: Collection[str], begin_ps: int) -> list[str]:

@@ -30,10 +30,10 @@ class RestartPolicy(NamedTuple):
             It is something else; every fault is named.
         """
         event, *options = (part.strip() for part in text.split(","))
-        problems = [] if event == "on-abort" else [f"{event!r} is not on-abort"]
+        problems = [] if event == "on-abort" else [f"expected on-abort, got {event!r}"]
         found = cls()._asdict()
         names = [option.partition("=")[0] for option in options]
-        problems += [f"{name} is given twice" for name in sorted(set(names)) if names.count(name) > 1]
+        problems += [f"{name} is given more than once" for name in sorted(set(names)) if names.count(name) > 1]
         for option in options:
             name, _, value = option.partition("=")
             try:
@@ -42,11 +42,11 @@ class RestartPolicy(NamedTuple):
                 elif name == "delay":
                     found["delay_ps"] = parse_time_ps(value)
                 else:
-                    problems.append(f"{option!r} is neither max=N nor delay=TIME")
+                    problems.append(f"expected max=N or delay=TIME, got {option!r}")
             except ValueError as error:
                 problems.append(f"{name}: {error}")
         if found["delay_ps"] < 0:
-            problems.append(f"delay: {value} is negative")
+            problems.append(f"delay: {value} is out of range: it cannot be negative")
         if problems:
             told = f"{text}: " if options else ""
             raise ConfigError(*(OptionProblem("restart", f"{told}{problem}; write {_FORM}") for problem in problems))

@@ -40,7 +40,7 @@ class FailureSources(NamedTuple):
         """Add a law."""
         wrong = draw_problem(draw)
         if draw.per not in self.levels:
-            wrong = "per", f"nothing is called {draw.per!r}; {advice(draw.per, self.levels)}"
+            wrong = "per", f"unknown component {draw.per!r}; {advice(draw.per, self.levels)}"
         if wrong is None:
             self.draws.append((place, draw))
         else:
@@ -51,7 +51,9 @@ class FailureSources(NamedTuple):
         """Add a bit that changes."""
         if flip.array is not None and flip.target != "array":
             key = f"{path}.array" if path else "array"
-            self.problems.append(Problem(place, key, f"a {flip.target} is no array; write target: array"))
+            self.problems.append(
+                Problem(place, key, f"only an array has a name, not a {flip.target}; write target: array")
+            )
         else:
             self.flips.append((place, flip))
 
@@ -59,7 +61,7 @@ class FailureSources(NamedTuple):
         """Add a process that stands still for a while."""
         if hang.for_ps == 0:
             key = f"{path}.for" if path else "for"
-            self.problems.append(Problem(place, key, "a process that stands still for no time; write such as 2ms"))
+            self.problems.append(Problem(place, key, "0 is out of range: a hang needs a duration, e.g. 2ms"))
         else:
             self.hangs.append((place, hang))
 
@@ -67,7 +69,7 @@ class FailureSources(NamedTuple):
         """Add a failure that is written down."""
         wrong = ""
         if isinstance(what, Timed) and what.level not in self.levels:
-            wrong = f"nothing is called {what.level!r}; {advice(what.level, self.levels)}"
+            wrong = f"unknown component {what.level!r}; {advice(what.level, self.levels)}"
         elif isinstance(what, CallSite) and known_calls is not None:
             wrong = unknown_call(what.name, known_calls)
         if wrong:
@@ -139,7 +141,7 @@ def _strangers(said: FailureSources, components: Components) -> Iterator[Problem
         if not components.members(level, number):
             count = components.count(level)
             wrong = "does not exist" if level == "rank" or number < 0 else "has no ranks"
-            there = f"{level} 0 is all there is" if count == 1 else f"there are {count:,}, 0 to {count - 1}"
+            there = f"only {level} 0 exists" if count == 1 else f"expected 0 to {count - 1}"
             yield Problem(place, "", f"{level} {number} {wrong}; {there}")
 
 
@@ -162,7 +164,7 @@ def _dead_already(explicit: Sequence[tuple[Location, Timed | CallSite]], compone
         alive = [rank for rank in ranks if rank not in killers]
         if not alive:
             yield Problem(
-                place, "", f"{what.level} {what.number} fails twice: it is dead by then, by {killers[ranks[0]]}"
+                place, "", f"{what.level} {what.number} fails twice: it has failed by then, by {killers[ranks[0]]}"
             )
         killers |= dict.fromkeys(alive, what)
         if what.level == "rank":
@@ -170,5 +172,5 @@ def _dead_already(explicit: Sequence[tuple[Location, Timed | CallSite]], compone
     for place, site in explicit:
         if isinstance(site, CallSite):
             if site.rank in named:
-                yield Problem(place, "", f"rank {site.rank} fails twice: there is also {named[site.rank]}")
+                yield Problem(place, "", f"rank {site.rank} fails twice: also by {named[site.rank]}")
             named[site.rank] = site

@@ -95,7 +95,7 @@ def parse_statement(text: str, place: Location, *, path: str = "") -> Statement 
             return _keyed(match[1], match[2], match[3], place)
     except ValueError as error:
         return [Problem(place, path, str(error))]
-    return [Problem(place, path, f"{text!r} is no failure; write {_EXPLICIT if explicit else _ANY}")]
+    return [Problem(place, path, f"expected a failure, got {text!r}; write {_EXPLICIT if explicit else _ANY}")]
 
 
 def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> CallSite:
@@ -104,7 +104,7 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
     match = _NUMERAL.fullmatch(ordinal)
     count = int(match[1]) if match else _WORDS.index(ordinal) + 1 if ordinal in _WORDS else 0
     if count < 1:
-        raise ValueError(f"{ordinal!r} is not which call it is; write first, 2nd, 3rd, ...")
+        raise ValueError(f"expected the number of a call, got {ordinal!r}; write first, 2nd, 3rd, ...")
     into_ps = None if when in ("before", "after") else parse_time_ps(when.split()[0])
     return CallSite(int(number), when != "after", count, name, into_ps)
 
@@ -122,7 +122,7 @@ def _keyed(word: str, first: str, rest: str, place: Location) -> Drawn | Flippin
     for each in rest.split(",")[1:] if key_of_first else [first, *rest.split(",")[1:]]:
         key, equals, value = each.partition("=")
         if not equals or not value.strip() or key.strip() in keys:
-            raise ValueError(f"{each.strip()!r} is not a key and its value, each key once; write {such}")
+            raise ValueError(f"expected key=value, each key once, got {each.strip()!r}; write {such}")
         keys[key.strip()] = _number(value.strip())
     reading = Reading()
     read = Section(spec).read(from_python(keys, place=place), "", reading)
@@ -138,6 +138,6 @@ def unknown_call(name: str, known: Collection[str]) -> str:
     if name in known:
         return ""
     if name in OWN_CALLS:
-        return f"{name} is no call of mpi4py; those of xsim_py.legio cannot be named here: say when, as in rank=5@1.2ms"
+        return f"expected an mpi4py call, got {name} of xsim_py.legio; give a time instead, e.g. rank=5@1.2ms"
     close = close_match(name, sorted(known))
-    return f"there is no call {name} in mpi4py" + (f"; did you mean {close}?" if close else "")
+    return f"unknown mpi4py call {name}" + (f"; did you mean {close}?" if close else "")

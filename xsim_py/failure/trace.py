@@ -48,9 +48,9 @@ def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) 
         lines = StringIO(read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig"), newline="")
         return list(_events(file, csv.reader(lines, skipinitialspace=True), levels, problems))
     except OSError as error:
-        problems.append(Problem(Location.in_file(file), "", f"the trace cannot be read: {error.strerror}"))
+        problems.append(Problem(Location.in_file(file), "", f"cannot read the trace: {error.strerror}"))
     except (UnicodeDecodeError, csv.Error) as error:
-        problems.append(Problem(Location.in_file(file), "", f"the trace is no CSV: {error}"))
+        problems.append(Problem(Location.in_file(file), "", f"the trace is not valid CSV: {error}"))
     return []
 
 
@@ -79,17 +79,19 @@ def _header(names: list[str], levels: Collection[str]) -> _Columns:
     times = [name for name in names if name in ("time", "time_s")]
     things = [name for name in names if name in levels]
     if len(times) != 1 or len(things) != 1 or names.count("cause") > 1:
-        raise ValueError(f"the header {','.join(names)!r} needs time, one of {', '.join(levels)}, and perhaps cause")
+        raise ValueError(
+            f"expected the columns time, one of {', '.join(levels)}, and optionally cause, got {','.join(names)!r}"
+        )
     cause = names.index("cause") if "cause" in names else None
     return _Columns(len(names), names.index(times[0]), names.index(things[0]), things[0], cause)
 
 
 def _event(cells: list[str], columns: _Columns, line: int, file: Path) -> Event:
     if len(cells) != columns.width:
-        raise ValueError(f"{len(cells)} cells where the header has {columns.width}")
+        raise ValueError(f"expected {columns.width} cells, as in the header, got {len(cells)}")
     number = cells[columns.what]
     if not _NUMBER.fullmatch(number):
-        raise ValueError(f"{number!r} is not the number of a {columns.level}")
+        raise ValueError(f"expected the number of a {columns.level}, got {number!r}")
     told = cells[columns.cause] if columns.cause is not None else ""
     time_ps = parse_time_ps(cells[columns.time])
     return Event(time_ps, line, columns.level, int(number), told or f"trace: {file.name}:{line}")

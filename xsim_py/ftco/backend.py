@@ -63,8 +63,8 @@ def about(configurations: Sequence[Configuration], runs: int) -> list[str]:
     if not is_worth_it(configurations, runs):
         return []
     if not compiled.COMPILED and any(map(compiled.supports, configurations)):
-        return ["runs are not compiled and take fifty times as long: pip install 'xsim-py[fast]'"]
+        return ["runs are not compiled and take fifty times as long; to compile them: pip install 'xsim-py[fast]'"]
     if not all(map(is_compiled, configurations)):
         which = "runs with the paper's traversal, or of another algorithm, are not compiled"
-        return [f"{which}, and take much longer than the others"]
+        return [f"{which} and take much longer"]
     return []

@@ -87,11 +87,11 @@ def run_ensemble(
     """
     for name, number, most in (("runs", runs, MOST_RUNS), ("jobs", 1 if jobs is None else jobs, _MOST_JOBS)):
         if number < 1:
-            raise ConfigError(f"{name}: {number} is less than 1")
+            raise ConfigError(f"{name}: {number} is out of range (at least 1)")
         if number > most:
-            raise ConfigError(f"{name}: {number:,} are more than {most:,}")
+            raise ConfigError(f"{name}: {number:,} is out of range (at most {most:,})")
     if sampling not in SAMPLINGS:
-        raise ConfigError(f"sampling: {sampling!r} is not one of {', '.join(SAMPLINGS)}")
+        raise ConfigError(f"sampling: expected {' or '.join(SAMPLINGS)}, got {sampling!r}")
     made = [with_radix(configuration) for configuration in configurations]
     divided = [_divide(each, runs, sampling) for each in made]
     summaries = iter(_measure([part for parts in divided for part in parts], seed, jobs, overhead_s, progress))

@@ -85,14 +85,15 @@ class Rules:
         """Return the invalid choices and combinations."""
         problems = [
             OptionProblem(
-                "rules", f"{each.name}={getattr(self, each.name)} is not one of {', '.join(each.metadata['choices'])}"
+                "rules",
+                f"{each.name}: expected {' or '.join(each.metadata['choices'])}, got {getattr(self, each.name)}",
             )
             for each in fields(self)
             if getattr(self, each.name) not in each.metadata["choices"]
         ]
         if self.traversal == "paper":
             problems += [
-                OptionProblem("rules", f"{name}={choice} goes with traversal=reference only")
+                OptionProblem("rules", f"{name}={choice} needs traversal=reference")
                 for name, choice in (("keepalive", "all"), ("eta", "reset"))
                 if getattr(self, name) == choice
             ]
@@ -132,7 +133,7 @@ def parse_rules(text: str) -> Rules:
         For unknown names, rules or choices; all of them at once.
     """
     name, *changes = (part.strip() for part in text.split(","))
-    problems = [] if name in RULES else [OptionProblem("rules", f"{name!r} is not one of {', '.join(RULES)}")]
+    problems = [] if name in RULES else [OptionProblem("rules", f"expected {' or '.join(RULES)}, got {name!r}")]
     rules = RULES.get(name, RULES["reference"])
     known = [each.name for each in fields(Rules)]
     for change in changes:
@@ -140,7 +141,7 @@ def parse_rules(text: str) -> Rules:
         if key in known:
             rules = replace(rules, **{key: value})
         else:
-            problems.append(OptionProblem("rules", f"{key!r} is not one of {', '.join(known)}"))
+            problems.append(OptionProblem("rules", f"unknown key {key!r}; known: {', '.join(known)}"))
     problems += rules.problems()
     if problems:
         raise ConfigError(*problems)
@@ -212,15 +213,17 @@ class Configuration:
     def __post_init__(self) -> None:
         problems = self.rules.problems() + self._problems_of_the_tree() + self._problems_of_time()
         if self.inactive < 0:
-            problems.append(OptionProblem("inactive", f"{self.inactive} is negative"))
+            problems.append(OptionProblem("inactive", f"{self.inactive} is out of range (at least 0)"))
         if self.failures < 0:
-            problems.append(OptionProblem("failures", f"{self.failures} is negative"))
+            problems.append(OptionProblem("failures", f"{self.failures} is out of range (at least 0)"))
         faults = max(0, self.inactive) + max(0, self.failures)
         if 1 <= self.nodes <= faults:
             asked = "failures" if self.failures else "inactive"
-            problems.append(OptionProblem(asked, f"{faults} faults of {self.nodes} nodes; one at least must live"))
+            problems.append(
+                OptionProblem(asked, f"{faults} faults of {self.nodes} nodes; at least one node must survive")
+            )
         if self.operation not in OPERATIONS:
-            problems.append(OptionProblem("operation", f"{self.operation!r} is not one of {', '.join(OPERATIONS)}"))
+            problems.append(OptionProblem("operation", f"expected {' or '.join(OPERATIONS)}, got {self.operation!r}"))
         problems += self._problems_of_the_algorithm()
         if self.topmost is not None:
             problems += self._problems_of_the_topmost(*self.topmost)
@@ -230,18 +233,18 @@ class Configuration:
     def _problems_of_the_tree(self) -> list[OptionProblem]:
         problems = []
         if self.nodes < 1:
-            problems.append(OptionProblem("nodes", f"{self.nodes} is less than 1"))
+            problems.append(OptionProblem("nodes", f"{self.nodes} is out of range (at least 1)"))
         if self.nodes > MOST_NODES:
-            problems.append(OptionProblem("nodes", f"{self.nodes:,} are more than {MOST_NODES:,}"))
+            problems.append(OptionProblem("nodes", f"{self.nodes:,} is out of range (at most {MOST_NODES:,})"))
         if self.tree not in KINDS:
-            problems.append(OptionProblem("tree", f"{self.tree!r} is not one of {', '.join(KINDS)}"))
+            problems.append(OptionProblem("tree", f"expected {' or '.join(KINDS)}, got {self.tree!r}"))
         if self.roots not in ROOTS:
-            problems.append(OptionProblem("roots", f"{self.roots!r} is not one of {', '.join(ROOTS)}"))
+            problems.append(OptionProblem("roots", f"expected {' or '.join(ROOTS)}, got {self.roots!r}"))
         if isinstance(self.radix, str):
             if self.radix != "auto":
-                problems.append(OptionProblem("radix", f"{self.radix!r} is neither a number nor auto"))
+                problems.append(OptionProblem("radix", f"expected a number or auto, got {self.radix!r}"))
         elif self.radix < 2:
-            problems.append(OptionProblem("radix", f"{self.radix} is less than 2"))
+            problems.append(OptionProblem("radix", f"{self.radix} is out of range (at least 2)"))
         elif self.roots == "multi" and self.radix > self.nodes > 1:
             problems.append(OptionProblem("radix", f"a tree with {self.radix} roots does not fit {self.nodes} nodes"))
         return problems
@@ -249,46 +252,52 @@ class Configuration:
     def _problems_of_the_algorithm(self) -> list[OptionProblem]:
         name = self.algorithm
         if name not in ALGORITHMS:
-            return [OptionProblem("algorithm", f"{name!r} is not one of {', '.join(ALGORITHMS)}")]
-        problems = [] if self.group > 0 else [OptionProblem("group", f"{self.group} is less than 1")]
+            return [OptionProblem("algorithm", f"unknown algorithm {name!r}; known: {', '.join(ALGORITHMS)}")]
+        problems = [] if self.group > 0 else [OptionProblem("group", f"{self.group} is out of range (at least 1)")]
         only = {RECURSIVE_DOUBLING: "allreduce", "hierarchical": "allreduce", "gossip": "bcast"}.get(name)
         if only not in (None, self.operation):
-            problems.append(OptionProblem("algorithm", f"{name} is for --operation {only}, and not {self.operation}"))
+            problems.append(OptionProblem("algorithm", f"{name} needs --operation {only}, got {self.operation}"))
         if self.failures > 0 and name not in (TREE, RECURSIVE_DOUBLING, "gossip"):
-            problems.append(OptionProblem("algorithm", f"{name} knows who is dead before it begins: no --failures"))
+            problems.append(
+                OptionProblem(
+                    "algorithm", f"{name} cannot be combined with --failures: it knows all failed nodes in advance"
+                )
+            )
         return problems
 
     def _problems_of_the_topmost(self, first: int, end: int) -> list[OptionProblem]:
         faults = self.inactive + self.failures
         distinct = self.rules.draw == "distinct"
         if not self.first_mortal <= first < end <= self.nodes:
-            return [OptionProblem("topmost", f"no node that can fail has a place from {first} to before {end}")]
+            return [OptionProblem("topmost", f"no node that can fail has an index from {first} to {end - 1}")]
         if faults < 1 or (distinct and self.nodes - first < faults):
-            return [OptionProblem("topmost", f"{faults} faults cannot be drawn from place {first} on")]
+            return [OptionProblem("topmost", f"{faults} faults cannot be drawn from index {first} on")]
         return []
 
     def _problems_of_time(self) -> list[OptionProblem]:
         problems = []
         if self.o < 1:
-            problems.append(OptionProblem("o", f"{self.o} is not positive"))
+            problems.append(OptionProblem("o", f"{self.o} is out of range: it must be positive"))
         elif self.L < 1 or self.L % self.o:
-            problems.append(OptionProblem("L", f"{self.L} is not a positive multiple of o = {self.o}"))
+            problems.append(OptionProblem("L", f"expected a positive multiple of o = {self.o}, got {self.L}"))
         if self.timeout is not None and self.timeout < 1:
-            problems.append(OptionProblem("timeout", f"{self.timeout} steps are not positive"))
+            problems.append(OptionProblem("timeout", f"{self.timeout} steps is out of range: it must be positive"))
         if self.window is not None and not 0 <= self.window[0] < self.window[1]:
-            problems.append(OptionProblem("window", f"no step is from {self.window[0]} to before {self.window[1]}"))
+            problems.append(
+                OptionProblem("window", f"empty window: no step from {self.window[0]} to before {self.window[1]}")
+            )
         kind, _, spread = self.imbalance.partition(":")
         if kind not in IMBALANCES or (kind == "none") != (not spread):
-            problems.append(OptionProblem("imbalance", f"{self.imbalance!r} is not none, uniform:S or normal:S"))
+            problems.append(OptionProblem("imbalance", f"expected none, uniform:S or normal:S, got {self.imbalance!r}"))
         elif spread and not re.fullmatch("[0-9]{1,18}", spread):
-            problems.append(OptionProblem("imbalance", f"{spread!r} is not a whole number of steps"))
+            problems.append(OptionProblem("imbalance", f"expected a whole number of steps, got {spread!r}"))
         return problems or self._too_long(int(spread or 0))
 
     def _too_long(self, spread: int) -> list[OptionProblem]:
         window = self.window[1] if self.window is not None else 0
         lengths = {"L": self.latency, "timeout": self.timeout or 0, "window": window, "imbalance": spread}
         return [
-            OptionProblem(name, f"{steps:,} steps are more than {MOST_STEPS:,}")
+            OptionProblem(name, f"{steps:,} steps is out of range (at most {MOST_STEPS:,})")
             for name, steps in lengths.items()
             if steps > MOST_STEPS
         ]

@@ -64,14 +64,14 @@ def configurations(given: Mapping[str, str], *, rules: Sequence[str] = ()) -> li
     options = {"nodes": "", **DEFAULTS, **given}
     problems: list[OptionProblem] = []
     if not options["nodes"]:
-        problems.append(OptionProblem("nodes", "missing; how many nodes are there?"))
+        problems.append(OptionProblem("nodes", "missing option; give the number of nodes, e.g. 1024"))
         options["nodes"] = "1"
     sets = [_rules(text, options["service"], problems) for text in rules or [options["rules"]]]
     timeout = _value("timeout", options["timeout"], problems) if options["timeout"] else None
     lists = {name: [_value(name, word.strip(), problems) for word in options[name].split(",")] for name in _LISTED}
     count = math.prod(map(len, lists.values())) * len(sets)
     if count > _MOST_CONFIGURATIONS:
-        said = f"with all lists {count:,} configurations; {_MOST_CONFIGURATIONS:,} are the most"
+        said = f"{count:,} configurations with all lists; the limit is {_MOST_CONFIGURATIONS:,}"
         problems.append(OptionProblem("nodes", said))
     if problems:
         raise ConfigError(*problems)
@@ -117,7 +117,7 @@ def _value(name: str, text: str, problems: list[OptionProblem]) -> Any:
         return text
     if not _NUMBER.fullmatch(text):
         few = " of 18 digits or fewer" if text.isdigit() else ""
-        problems.append(OptionProblem(name, f"{text!r} is not a whole number{few}"))
+        problems.append(OptionProblem(name, f"expected an integer{few}, got {text!r}"))
         return 0
     return int(text)
 
@@ -128,7 +128,7 @@ def _tree(text: str, problems: list[OptionProblem]) -> tuple[str, int | str]:
     if radix in ("", "auto"):
         return kind, "auto"
     if not _NUMBER.fullmatch(radix):
-        said = f"{radix!r} is neither a whole number nor auto; write for example knomial:9"
+        said = f"expected an integer or auto, got {radix!r}; write for example knomial:9"
         problems.append(OptionProblem("tree", said))
         return kind, "auto"
     return kind, int(radix)
@@ -139,7 +139,7 @@ def _window(text: str, problems: list[OptionProblem]) -> tuple[int, int] | None:
         return None
     found = _WINDOW.fullmatch(text)
     if found is None:
-        problems.append(OptionProblem("window", f"{text!r} is neither auto nor steps such as 0..40"))
+        problems.append(OptionProblem("window", f"expected auto or steps such as 0..40, got {text!r}"))
         return None
     return int(found[1]), int(found[2])
 
@@ -155,5 +155,5 @@ def _rules(text: str, service: str, problems: list[OptionProblem]) -> Rules:
     changed = replace(rules, service=service)
     if changed.problems():
         (choices,) = (each.metadata["choices"] for each in fields(Rules) if each.name == "service")
-        problems.append(OptionProblem("service", f"{service!r} is not one of {', '.join(choices)}"))
+        problems.append(OptionProblem("service", f"expected {' or '.join(choices)}, got {service!r}"))
     return changed

@@ -87,7 +87,7 @@ def _state(comm: Any, name: str) -> Any:
 
     if current.here() is None or not hasattr(comm, "_comm"):
         raise XsimError(
-            f"xsim_py.ftco.{name}: this needs a simulated communicator, and there is none here; "
+            f"xsim_py.ftco.{name}: needs a simulated communicator; "
             "run the program by: xsim run -n N --collectives ftco PROGRAM"
         )
     return comm._comm()

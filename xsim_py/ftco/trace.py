@@ -55,11 +55,13 @@ def trace_run(
 
 def _check(configuration: Configuration, deaths: Mapping[int, int]) -> None:
     nodes = configuration.nodes
-    problems = [f"{node}: there is no node {node} among {nodes:,}" for node in deaths if not 0 <= node < nodes]
+    problems = [
+        f"{node} is out of range: expected a node from 0 to {nodes - 1:,}" for node in deaths if not 0 <= node < nodes
+    ]
     if 0 in deaths and configuration.rules.traversal == "reference":
-        problems.append("0: node 0 never dies under these rules; --rules paper lets it")
+        problems.append("0: node 0 never fails under these rules; use --rules paper")
     if len(deaths) >= nodes:
-        problems.append(f"{max(deaths)}: all {nodes:,} nodes would die; one node at least must live")
+        problems.append(f"{max(deaths)}: all {nodes:,} nodes would fail; at least one must survive")
     if problems:
         raise ConfigError(*problems)
 

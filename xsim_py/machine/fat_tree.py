@@ -89,7 +89,7 @@ class FatTree(Topology):
         for below, hops in self._reach:
             if a // below == b // below:
                 return hops
-        raise IndexError(f"there are {self.nodes} nodes, and these are {a} and {b}")
+        raise IndexError(f"nodes {a} and {b} are out of range: there are {self.nodes}")
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return two links for each level that a message comes to."""

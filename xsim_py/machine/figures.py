@@ -23,7 +23,7 @@ def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
     network, given = spec.network, spec.topology.links or {}
     for name in given:
         if name not in ("every", *topology.layers):
-            said = f"this topology has no such layer of links: {advice(name, ('every', *topology.layers))}"
+            said = f"unknown layer of links: {advice(name, ('every', *topology.layers))}"
             raise spec.error(f"topology.links.{name}", said)
     widths, edges = topology.widths, topology.edge_figures
     own = given or (widths and set(widths) != {1}) or set(edges) - {(None, None)}
@@ -55,7 +55,10 @@ def _between_nodes(spec: MachineSpec, topology: Topology) -> Figures:
         found.append((ps_per_byte / (widths[layer] if widths else 1), latency_ps))
     hops = [latency_ps for name, (_, latency_ps) in zip(topology.layers, found, strict=False) if name != "backbone"]
     if network.latency_ps == 0 and not network.segments and network.times is None and min(hops, default=0) == 0:
-        raise spec.error("network.latency", "it is zero, and so is that of some links; a message needs some time")
+        raise spec.error(
+            "network.latency",
+            "0 is out of range: some links have no latency either, and a message time must be positive",
+        )
     return tuple(found)
 
 

@@ -115,10 +115,10 @@ class GraphTopology(Topology):
         ways = {"cables": topology.cables or "destination", "routing": topology.routing or "minimal"}
         graph = cls(edges, hosts=topology.hosts, isolated=vertices, **ways)
         if not graph.nodes:
-            raise spec.error("topology.hosts", f"none of the {len(graph.names)} vertices is called {topology.hosts}")
+            raise spec.error("topology.hosts", f"no vertex matches {topology.hosts}, of {len(graph.names)}")
         lost = graph.unreachable()
         if lost is not None:
-            raise spec.error(key, f"the graph is not connected: no way leads from {lost[0]} to {lost[1]}")
+            raise spec.error(key, f"the graph is not connected: no path from {lost[0]} to {lost[1]}")
         return graph
 
     def _closest_pair(self) -> int:
@@ -272,5 +272,5 @@ def _read(spec: MachineSpec, file: Path) -> tuple[list[GraphEdge], list[str]]:
     try:
         graph = read_graph(file)
     except OSError as error:
-        raise spec.error("topology.file", f"{file} cannot be read as a graph: {error.strerror}") from None
+        raise spec.error("topology.file", f"cannot read the graph {file}: {error.strerror}") from None
     return graph.edges, list(graph.vertices)

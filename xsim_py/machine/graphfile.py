@@ -23,8 +23,8 @@ from xsim_py.units import parse_bandwidth, parse_cost_ps
 
 _MOST_BYTES: Final = 16 * MIB  # half a million links
 _MOST_PARALLEL: Final = 2**16
-_NO_GRAPH: Final = "this cannot be read as a graph"
-_LOOP: Final = "no message takes a link from {} to itself"
+_NO_GRAPH: Final = "not a valid graph"
+_LOOP: Final = "a link cannot connect {} to itself; drop it"
 
 
 class GraphEdge(NamedTuple):
@@ -56,7 +56,7 @@ class GraphFile:
             figures = edge_figures(told)
             many = int(str(told.get("parallel", 1)))
             if not 0 < many <= _MOST_PARALLEL:
-                raise ValueError(f"{many} is not a number of links side by side, from 1 to {_MOST_PARALLEL}")
+                raise ValueError(f"expected a number of parallel links from 1 to {_MOST_PARALLEL}, got {many}")
         except ValueError as error:
             self.refuse(line, column, f"the link of {a} and {b}: {error}")
         else:
@@ -103,7 +103,7 @@ def _read_edges(graph: GraphFile, content: bytes) -> None:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        graph.refuse(*line_and_column(content, error.start), f"{_NO_GRAPH}: this byte is not UTF-8 text")
+        graph.refuse(*line_and_column(content, error.start), f"{_NO_GRAPH}: invalid UTF-8")
         return
     for number, line in enumerate(text.split("\n"), 1):
         words = line.partition("#")[0].split(maxsplit=2)
@@ -111,9 +111,9 @@ def _read_edges(graph: GraphFile, content: bytes) -> None:
             continue
         rest = words[2].strip() if len(words) > 2 else "{}"
         if len(words) < 2:
-            graph.refuse(number, 1, f"{_NO_GRAPH}: an edge has two names, and here is only {words[0]}")
+            graph.refuse(number, 1, f"{_NO_GRAPH}: expected two names, got only {words[0]}")
         elif not (rest.startswith("{") and rest.endswith("}")):
-            graph.refuse(number, 1, f"{_NO_GRAPH}: an edge has two names, and after these comes {rest}")
+            graph.refuse(number, 1, f"{_NO_GRAPH}: expected the end of the line after two names, got {rest}")
         elif words[0] == words[1]:
             graph.refuse(number, 1, _LOOP.format(words[0]))
         else:
@@ -160,7 +160,7 @@ class _GraphML:
             self.graph.refuse(1, 1, f"{_NO_GRAPH}: {error}")
             return
         if not self.graphs:
-            self.graph.refuse(1, 1, f"{_NO_GRAPH}: there is no <graph> in it")
+            self.graph.refuse(1, 1, f"{_NO_GRAPH}: it has no <graph>")
         for edge in self.edges:
             self.connect(edge)
         if not self.graph.problems:
@@ -173,7 +173,7 @@ class _GraphML:
         try:
             drawn = networkx.read_graphml(BytesIO(content))
         except (LookupError, TypeError, ValueError, SyntaxError, networkx.NetworkXException) as error:
-            self.graph.refuse(1, 1, f"{_NO_GRAPH}: networkx stops at {error} ({type(error).__name__})")
+            self.graph.refuse(1, 1, f"{_NO_GRAPH}: networkx cannot read {error} ({type(error).__name__})")
             return
         ways: dict[tuple[str, str], list[dict[str, object]]] = {}
         for a, b, told in drawn.edges(data=True):
@@ -188,14 +188,14 @@ class _GraphML:
         """Declarations may come after the edges that need them, so this is the last step."""
         for name, end in ((edge.source, "source"), (edge.target, "target")):
             if name is None:
-                self.graph.refuse(edge.line, edge.column, f"an edge without a {end}")
+                self.graph.refuse(edge.line, edge.column, f"missing attribute {end} of an edge")
             elif name not in self.graph.vertices:
-                self.graph.refuse(edge.line, edge.column, f"the {end} of this edge, {name}, is not among the nodes")
+                self.graph.refuse(edge.line, edge.column, f"the {end} of this edge, {name}, is not a node of the graph")
         if edge.source is not None and edge.source == edge.target:
             self.graph.refuse(edge.line, edge.column, _LOOP.format(edge.source))
 
     def entity(self, *_: object) -> None:
-        self.refuse("entities are not read")
+        self.refuse("XML entities are not supported")
 
     def refuse(self, message: str) -> None:
         self.graph.refuse(self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1, message)
@@ -205,20 +205,20 @@ class _GraphML:
         if name == "graph":
             self.graphs += 1
             if self.graphs > 1:
-                self.refuse("there is another <graph> before this one; a machine is one graph")
+                self.refuse("a second <graph>; a machine is one graph")
         elif name == "node":
             self.node(told.get("id", ""))
         elif name == "edge":
             line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
             self.edges.append(_Edge(told.get("source"), told.get("target"), line, column))
         elif name == "hyperedge":
-            self.refuse("a link joins two vertices, and a <hyperedge> more")
+            self.refuse("<hyperedge> is not supported: a link joins two vertices")
 
     def node(self, name: str) -> None:
         vertices = self.graph.vertices
         if not name:
-            self.refuse("a node without an id")
+            self.refuse("missing attribute id of a node")
         elif name in vertices:
-            self.refuse(f"the node {name} is there already, in line {vertices[name]}")
+            self.refuse(f"duplicate node {name}, first in line {vertices[name]}")
         else:
             vertices[intern(name)] = self.parser.CurrentLineNumber

@@ -177,4 +177,4 @@ class HyperX(Topology):
     def __str__(self) -> str:
         lanes = "" if set(self.parallel) == {1} else f", {'x'.join(map(str, self.parallel))} links"
         way = "" if self.routing == "dimension_order" else f", {self.routing}"
-        return f"{'x'.join(map(str, self.dims))} HyperX with {self.hosts} nodes a router{lanes}{way}"
+        return f"{'x'.join(map(str, self.dims))} HyperX with {self.hosts} nodes per router{lanes}{way}"

@@ -48,12 +48,12 @@ class Machine:
 
     def __init__(self, spec: MachineSpec, *, ranks: int, seed: int = 0) -> None:
         if ranks > MOST_RANKS:
-            raise ConfigError(f"ranks: {ranks:,} are more than the {MOST_RANKS:,} that can be simulated")
+            raise ConfigError(f"ranks: {ranks:,} is out of range (at most {MOST_RANKS:,})")
         self.spec = spec
         self.ranks = ranks
         wanted = spec.spawn.universe
         if wanted is not None and wanted < ranks:
-            raise spec.error("spawn.universe", f"{wanted} places are too few for {ranks} ranks")
+            raise spec.error("spawn.universe", f"{wanted} slots are too few for {ranks} ranks")
         places = wanted or ranks
         kind = topology_class(spec.topology.type)
         self.cores_per_node = spec.machine.cores_per_node or (places if kind.grows == "cores" else 1)
@@ -73,7 +73,7 @@ class Machine:
             raise spec.error(
                 "machine" if wanted is None else "spawn.universe",
                 f"machine {spec.name} has {cores} core{'s' * (cores > 1)} ({self.topology.nodes} {of_each}), "
-                f"too few for {places} ranks; with machine.oversubscribe ranks share cores",
+                f"too few for {places} ranks; add nodes, or set machine.oversubscribe to share cores",
             )
         self.universe = wanted or max(cores, ranks)
         sizes = {"cores": spec.machine.cores_per_node, "nodes": spec.machine.nodes}
@@ -96,7 +96,7 @@ class Machine:
                 last = max((end for _, end in ranges or ()), default=0)
                 if last >= most:
                     raise self.spec.error(
-                        f"compute.speeds[{index}].{key}", f"there is no {key[:-1]} {last}: they are 0 to {most - 1}"
+                        f"compute.speeds[{index}].{key}", f"{key[:-1]} {last} is out of range (0 to {most - 1})"
                     )
 
     def add_ranks(self, first: int, nodes: Sequence[int]) -> None:

@@ -37,31 +37,34 @@ def read_rank_file(spec: MachineSpec, ranks: int, nodes: int, cores_per_node: in
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, skipinitialspace=True)
             if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
-                raise ConfigError(
-                    f"{path}: the first line names the columns rank, node and core; missing: {missing[0]}"
-                )
+                raise ConfigError(f"{path}: missing column {missing[0]}; the header needs rank, node and core")
             for row in rows:
                 rank, node, core = (_whole(row[name], f"{path}:{rows.line_num}: {name}") for name in _COLUMNS)
                 if rank >= ranks:
                     continue
                 where = f"{path}:{rows.line_num}"
                 if node_of[rank] >= 0:
-                    raise ConfigError(f"{where}: rank {rank} has a line before this one")
+                    raise ConfigError(f"{where}: duplicate line of rank {rank}")
                 if node >= nodes or core >= cores_per_node:
-                    raise ConfigError(f"{where}: there are {nodes} nodes of {cores_per_node} cores, numbered from 0")
+                    raise ConfigError(
+                        f"{where}: out of range: expected a node from 0 to {nodes - 1} and a core from 0 to"
+                        f" {cores_per_node - 1}"
+                    )
                 if (node, core) in taken and not spec.machine.oversubscribe:
                     other = taken[node, core]
-                    raise ConfigError(f"{where}: rank {other} is on that core; machine.oversubscribe lets ranks share")
+                    raise ConfigError(
+                        f"{where}: rank {other} is on the same core; set machine.oversubscribe to share cores"
+                    )
                 taken[node, core] = rank
                 node_of[rank], core_of[rank] = node, core
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+        raise ConfigError(f"cannot read {path}: {error}") from None
     if -1 in node_of:
-        raise ConfigError(f"{path}: it has no line for rank {node_of.index(-1)}")
+        raise ConfigError(f"{path}: missing line for rank {node_of.index(-1)}")
     return node_of, core_of
 
 
 def _whole(text: str | None, where: str) -> int:
     if text is None or not text.strip().isdecimal():
-        raise ConfigError(f"{where}: {text!r} is no number of a node or core, 0, 1, 2, ...")
+        raise ConfigError(f"{where}: expected the number of a node or core, got {text!r}")
     return int(text)

@@ -104,7 +104,7 @@ class Torus(Topology):
         """Make the torus that a description asks for, or the smallest one that fits; see `Topology.of`."""
         dims, twist = spec.topology.dims, spec.topology.twist
         if dims is None and nodes > MOST_TORUS_NODES:
-            said = f"a torus of {nodes:,} nodes is wanted; {MOST_TORUS_NODES:,} are the most"
+            said = f"a torus of {nodes:,} nodes is too large (at most {MOST_TORUS_NODES:,})"
             raise spec.error("machine.cores_per_node", said)
         dims = dims or fitting_dims(nodes, half=twist == "half")
         if isinstance(twist, str):

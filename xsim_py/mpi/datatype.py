@@ -267,7 +267,7 @@ class Type:
         fail(
             c.ERR_BUFFER,
             f"{what} touches bytes {offset + low} to {offset + high} of a buffer of {len(memory)} bytes; "
-            "a real MPI would read or write foreign memory here",
+            "a real MPI would access memory beyond it",
         )
 
     def unknown(self, nbytes: int) -> bytes:

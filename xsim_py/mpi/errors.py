@@ -138,7 +138,7 @@ def add_error_code(errorclass: int) -> int:
     """Make a new error code of a predefined or an added class (MPI_Add_error_code)."""
     added = table()
     if errorclass not in STRINGS and added.classes.get(errorclass) != errorclass:
-        fail(c.ERR_ARG, f"there is no error class {errorclass}")
+        fail(c.ERR_ARG, f"unknown error class {errorclass}")
     return added.new_code(errorclass)
 
 

@@ -57,7 +57,7 @@ class SessionState:
         if name.lower() == PROCESS_SETS[1].lower():
             number = self.box.rank.number
             return range(number, number + 1)
-        return self.fail(c.ERR_ARG, f"there is no process set {name!r}")
+        return self.fail(c.ERR_ARG, f"unknown process set {name!r}")
 
     def fail(self, code: int, detail: str) -> NoReturn:
         """Report an error to the error handler, and raise it."""

@@ -75,4 +75,4 @@ def profile(name: str, *, path: _Path | Iterable[_Path] | None = None) -> None:
     places = [Path(os.fsdecode(folder), form) for folder in folders for form in (f"lib{plain}.so", plain)]
     if not any(place.is_file() for place in [*places, Path(plain)]):
         raise ValueError(f"profiler {name!r} not found")
-    warnings.warn(f"profiler {name!r} is not used: a simulated MPI takes none", stacklevel=2)
+    warnings.warn(f"profiler {name!r} is ignored: the simulated MPI supports none", stacklevel=2)

@@ -173,7 +173,7 @@ def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
     else:
         return
     if same:
-        errors.fail(c.ERR_BUFFER, "the send buffer is where the result goes: give MPI.IN_PLACE instead")
+        errors.fail(c.ERR_BUFFER, "the send buffer is also the receive buffer; use MPI.IN_PLACE")
 
 
 def operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, UserBuffer]:

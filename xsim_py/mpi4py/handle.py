@@ -131,7 +131,7 @@ class Handle:
     def fromhandle(cls, handle: int) -> Any:
         impl = handles.object_of(operator.index(handle))
         if impl is None:
-            fail(cls._error, f"there is no handle {handle}")
+            fail(cls._error, f"unknown handle {handle}")
         return cls._make(impl)
 
     @property

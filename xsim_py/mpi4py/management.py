@@ -201,7 +201,7 @@ class Management(Erring, Attributed, CommHandle):
             if info and not same:
                 info.Set("mpi_hw_resource_type", "mpi_shared_memory")
         else:
-            comm.fail(c.ERR_ARG, f"split type {split_type} is not known")
+            comm.fail(c.ERR_ARG, f"unknown split type {split_type}")
         name = "Comm.Split_type"
         return self._new(self._made(name, manage.split, color, key, name), self._plain())
 

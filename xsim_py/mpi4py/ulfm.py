@@ -55,7 +55,7 @@ class FaultTolerance(CommHandle):
     def Ack_failed(self, num_to_ack: int | None = None) -> int:
         comm = self._comm()
         if num_to_ack is not None and (num_to_ack := integer(num_to_ack)) < 0:
-            comm.fail(c.ERR_ARG, f"{num_to_ack} failures can not be acknowledged")
+            comm.fail(c.ERR_ARG, f"{num_to_ack} failures cannot be acknowledged")
         return comm.acknowledge(num_to_ack)
 
     def Agree(self, flag: int) -> int:

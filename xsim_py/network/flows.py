@@ -69,7 +69,7 @@ class FairFlows:
     def add_link(self, capacity: float) -> int:
         """Add a link, and return its number; one without a limit (`math.inf`) slows nobody down."""
         if not capacity > 0:
-            raise ValueError(f"a link with a capacity of {capacity} carries nothing")
+            raise ValueError(f"a link capacity of {capacity} is out of range: it must be positive")
         number = self._links
         if number == len(self._capacities):
             self._capacities = np.concatenate([self._capacities, np.full(number, np.inf)])

@@ -64,14 +64,14 @@ def measured_times(path: Path) -> MeasuredTimes:
         times_ps: dict[int, int] = {}
         for line, size_bytes, time_ps in _rows(path, text):
             if size_bytes in times_ps:
-                raise ConfigError(f"{path}:{line}: {size_bytes} bytes stand here for the second time")
+                raise ConfigError(f"{path}:{line}: duplicate line for {size_bytes} bytes")
             times_ps[size_bytes] = time_ps
     except OSError as error:
-        raise ConfigError(f"{path}: the times cannot be read: {error.strerror}") from None
+        raise ConfigError(f"cannot read the times {path}: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path}: the times are no CSV: {error}") from None
+        raise ConfigError(f"{path}: not valid CSV: {error}") from None
     if not times_ps:
-        missing = "there are no times in it; it needs a header `bytes,seconds` and a line for each size"
+        missing = "no times; expected a header `bytes,seconds` and one line per size"
         raise ConfigError(f"{path}: {missing}")
     return MeasuredTimes(times_ps)
 
@@ -90,14 +90,16 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, int, int]]:
             columns = {name: index for index, name in enumerate(cells)}
             seconds = next((columns[name] for name in _SECONDS if name in columns), -1)
             if "bytes" not in columns or seconds < 0:
-                raise ConfigError(f"{place}: the header needs the columns bytes and seconds (or median_s)")
+                raise ConfigError(f"{place}: missing column; the header needs bytes and seconds (or median_s)")
             continue
         try:
             if "op" in columns and cells[columns["op"]] != "pingpong":
                 continue
             size_bytes, time_ps = int(cells[columns["bytes"]]), round(float(cells[seconds]) * _PS)
         except (ValueError, OverflowError, IndexError):
-            raise ConfigError(f"{place}: {','.join(row)!r} is no size in bytes with a time in seconds") from None
+            raise ConfigError(
+                f"{place}: expected a size in bytes and a time in seconds, got {','.join(row)!r}"
+            ) from None
         if size_bytes < 0 or time_ps <= 0:
-            raise ConfigError(f"{place}: a message has 0 bytes or more, and takes some time")
+            raise ConfigError(f"{place}: out of range: sizes cannot be negative, and times must be positive")
         yield rows.line_num, size_bytes, time_ps

@@ -52,7 +52,7 @@ class Comparison:
 
     def __init__(self, results: Mapping[tuple[str, int], Result], *, title: str = "") -> None:
         if not results:
-            raise ConfigError("there is nothing to compare: name at least one machine and one number of ranks")
+            raise ConfigError("nothing to compare; name at least one machine and one rank count")
         self.results = dict(results)
         self.title = title
         self.machines = list(dict.fromkeys(machine for machine, _ in results))

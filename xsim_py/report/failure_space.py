@@ -180,7 +180,7 @@ class FailureSpace:
         most = max(map(len, rows), default=1) or 1
         axes.set_xlim(0, most)
         axes.set_ylim(len(rows) - 0.5, -0.5)
-        look.describe(axes, x="MPI call of the rank: before, in, after", y="rank that dies")
+        look.describe(axes, x="MPI call of the rank: before, in, after", y="failed rank")
         axes.set_yticks(range(0, len(rows), 1 + len(rows) // _MOST_TICKS))
         axes.set_xticks(range(most + 1), minor=True)
         axes.grid(axis="x", which="minor", color="white", linewidth=0.8)

@@ -59,13 +59,13 @@ def read_loads(file: Path) -> dict[str, float]:
     try:
         text = read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{file}: this is not UTF-8 text") from None
+        raise ConfigError(f"{file}: invalid UTF-8") from None
     reader = csv.DictReader(io.StringIO(text, newline=""))
     for column in ("link", "bytes"):
         if column not in (reader.fieldnames or ()):
-            raise ConfigError(f"{file}:1: there is no column {column}; {advice(column, reader.fieldnames or ())}")
+            raise ConfigError(f"{file}:1: missing column {column}; {advice(column, reader.fieldnames or ())}")
     loads: dict[str, float] = {}
     for row in reader:
         try:
@@ -73,7 +73,7 @@ def read_loads(file: Path) -> dict[str, float]:
         except (TypeError, ValueError):
             load = math.nan
         if not 0 <= load < math.inf:
-            raise ConfigError(f"{file}:{reader.line_num}: {row['bytes']!r} is no number of bytes")
+            raise ConfigError(f"{file}:{reader.line_num}: expected a number of bytes, got {row['bytes']!r}")
         loads[row["link"]] = loads.get(row["link"], 0.0) + load
     return loads
 

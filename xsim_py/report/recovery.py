@@ -138,7 +138,7 @@ class RecoveryComparison:
 
     def __init__(self, runs: Sequence[RecoveryRun], *, title: str = "") -> None:
         if not runs:
-            raise ConfigError("there is nothing to compare: name at least one scheme and one failure")
+            raise ConfigError("nothing to compare; name at least one scheme and one failure")
         self.runs = list(runs)
         self.title = title
         self.schemes = list(dict.fromkeys(run.case.scheme for run in runs))

@@ -242,7 +242,7 @@ class Result:
             "virtual time": self.times(),
             "ended": f"{self.ended}, exit status {self.exit_status}",
             "simulated": f"{simulated}, {format_size(self.bytes)}",
-            "cost here": f"{self.cpu_s:.3g} s CPU, {self.wall_s:.3g} s wall, {format_size(self.peak_rss_bytes)} memory",
+            "host cost": f"{self.cpu_s:.3g} s CPU, {self.wall_s:.3g} s wall, {format_size(self.peak_rss_bytes)} memory",
             "made by": f"xsim_py {self.version}, seed {self.seed}, config {self.config_hash}, {apart}",
             "digest": self.digest,
         }
@@ -346,7 +346,7 @@ class Result:
         from xsim_py.report.waits import draw_waits
 
         if "waits" not in self.tables:
-            raise ConfigError("there is no table waits, because the run was not traced: simulate(..., trace=True)")
+            raise ConfigError("no table waits: the run was not traced; use simulate(..., trace=True)")
         if target is not None and Path(target).suffix.lower() == ".csv":
             self.tables["waits"].to_csv(target)
             return None
@@ -432,7 +432,7 @@ class Result:
 
     def _traced(self) -> Trace:
         if self.trace is None:
-            raise ConfigError("the run was not traced: simulate(..., trace=True) records what this needs")
+            raise ConfigError("the run was not traced; use simulate(..., trace=True)")
         return self.trace
 
     def _load_findings(self, listed: Iterable[Mapping[str, Any]]) -> None:
@@ -476,7 +476,7 @@ class Result:
                 result._load_trace(Path(path).parent)
             return result
         except OSError as error:
-            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+            raise ConfigError(f"cannot read {path}: {error.strerror}") from error
         except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"{path}: not a result that xsim_py wrote ({type(error).__name__}: {error})") from error
 

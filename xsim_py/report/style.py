@@ -121,7 +121,7 @@ class Look:
             try:
                 findfont(FontProperties(family=[self.font]), fallback_to_default=False)  # a bare name is a pattern
             except ValueError as error:
-                raise ConfigError(f"font {self.font!r}: matplotlib finds no such font on this computer") from error
+                raise ConfigError(f"font {self.font!r}: matplotlib cannot find this font") from error
             settings["font.family"] = self.font
         return rc_context(settings)
 
@@ -214,7 +214,7 @@ def check_picture(target: str | Path, *, besides: str = "") -> None:
     """
     if Path(target).suffix.lower() not in PICTURES:
         endings = f"{', '.join(PICTURES[:-1])} or {PICTURES[-1]}"
-        raise ConfigError(f"{target}: the name of a picture ends with {endings}{besides}")
+        raise ConfigError(f"{target}: the name of a figure ends with {endings}{besides}")
     new_figure(1, 1)  # now, and not after an hour's run
 
 
@@ -229,7 +229,7 @@ def new_figure(width: float, height: float) -> Picture:
     try:
         from xsim_py.report.figure import Picture
     except ImportError as error:
-        raise ConfigError("a picture needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
+        raise ConfigError("a figure needs matplotlib; install it with: pip install 'xsim-py[plot]'") from error
     return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 

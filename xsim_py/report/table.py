@@ -51,7 +51,7 @@ class Table(dict[str, list[Any]]):
         *,
         exact: Collection[str] = (),
     ) -> None:
-        assert not (exact and callable(columns)), "columns that are made later cannot be exact"
+        assert not (exact and callable(columns)), "added columns cannot be exact"
         super().__init__()  # it stays empty: the methods below look at `columns`, which may be made later
         self.name = name
         self.units = {**(units or {}), **dict.fromkeys(exact, "s")}
@@ -194,7 +194,7 @@ class Table(dict[str, list[Any]]):
         for column, cells in columns.items():
             kinds = {_KIND_OF_CELL.get(type(cell), type(cell).__name__) for cell in cells} - {""}
             if len(kinds) > 1 or not kinds <= {"number", "str"}:
-                raise ValueError(f"column {column!r} of table {name!r} holds {' and '.join(sorted(kinds))}")
+                raise ValueError(f"column {column!r} of table {name!r} contains {' and '.join(sorted(kinds))}")
         if problem := _problem(columns, plain["units"]):
             raise ValueError(f"table {name!r}: {problem}")
         return cls(name, columns, plain["units"], exact=exact)

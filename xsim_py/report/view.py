@@ -17,7 +17,7 @@ _KEYS: Final = ("time", "ranks", *LOOKS)
 _PLACES: Final = ("below", "right", "none")
 _MOST_RANKS: Final = 1 << 24
 _FORMS: Final = {
-    "time": "FROM:TO with units, as in 1ms:2.5ms; what is left out is the beginning or the end",
+    "time": "FROM:TO with units, e.g. 1ms:2.5ms; by default from the beginning and to the end",
     "ranks": "numbers and ranges, as in 0-7,12",
     "size": "inches, as in 7x3.5, from 1x1 to 60x60",
     "font_size": "points, from 1 to 100",
@@ -61,7 +61,7 @@ class PictureView:
         for setting in settings:
             key, equals, value = setting.partition("=")
             if not equals or key not in _KEYS or not (value or key == "title"):
-                raise ConfigError(f"{setting!r} is not a setting of a figure; write KEY=VALUE with {', '.join(_KEYS)}")
+                raise ConfigError(f"unknown figure setting {setting!r}; write KEY=VALUE with {', '.join(_KEYS)}")
             given[key] = value
         since_ps, until_ps = _time(given.pop("time")) if "time" in given else (0, None)
         ranks = _ranks(given.pop("ranks")) if "ranks" in given else None

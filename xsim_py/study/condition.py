@@ -62,7 +62,7 @@ class Condition:
         known = list(columns)
         for test in self._tests:
             if test.name not in known:
-                raise ValueError(f"{self.text!r}: there is no {test.name} here; {advice(test.name, known)}")
+                raise ValueError(f"{self.text!r}: unknown name {test.name}; {advice(test.name, known)}")
 
     def holds(self, row: Mapping[str, Scalar]) -> bool:
         """Return whether it holds for a run with these columns."""
@@ -72,12 +72,12 @@ class Condition:
 def _test(part: str, whole: str) -> _Test:
     match = _FORM.fullmatch(part)
     if match is None:
-        raise ValueError(f"{whole!r} is not a condition; write for example ranks<=64 or machine=gige,shmem")
+        raise ValueError(f"expected a condition, got {whole!r}; write for example ranks<=64 or machine=gige,shmem")
     sign = "=" if match["sign"] == "==" else match["sign"]
     values = tuple(value.strip() for value in match["value"].split(","))
     if sign in _COMPARISONS and (len(values) != 1 or _number(values[0]) is None):
         given = match["value"].strip()
-        raise ValueError(f"{whole!r}: {match['name']} {sign} compares numbers, and {given!r} is none")
+        raise ValueError(f"{whole!r}: {match['name']} {sign} compares numbers, got {given!r}")
     return _Test(match["name"], sign, values)
 
 

@@ -75,7 +75,7 @@ def run_study(
     """
     spec = study if isinstance(study, StudySpec) else load_study(study)
     if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs: {jobs} is less than 1")
+        raise ConfigError(f"jobs: {jobs} is out of range (at least 1)")
     planned = plan_runs(spec, only=conditions(only), overrides=overrides)
     folder = results_folder(spec, out)
     refuse_clashes(_outputs(spec, folder), lambda: _inputs(spec, planned))

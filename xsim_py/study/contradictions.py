@@ -32,9 +32,9 @@ def contradictions(spec: StudySpec) -> Iterator[Contradiction]:
 def _all(spec: StudySpec) -> Iterator[Contradiction]:
     yield from _options(spec)
     if "/" in spec.name:
-        yield "name", f"{spec.name!r} cannot be part of the name of a folder, which that of the results is made of", ()
+        yield "name", f"{spec.name!r} cannot be part of a directory name, as the results need; choose another name", ()
     if spec.command is None and spec.command_options:
-        yield "options", f"whose? name a command: {', '.join(COMMANDS)}", ("command",)
+        yield "options", f"missing key: command, one of {', '.join(COMMANDS)}", ("command",)
     yield from _published(spec)
     yield from _variables(spec)
     yield from _templates(spec)
@@ -49,13 +49,13 @@ def _options(spec: StudySpec) -> Iterator[Contradiction]:
         yield from _command(spec)
     for key in ("program", "ranks") if spec.command is None else ():
         if spec.given(key) is None and key not in spec.sweep:
-            yield key, f"missing: give it here, or in sweep; {OPTIONS[key].help}", ("sweep",)
+            yield key, f"missing key; give it here or in sweep; {OPTIONS[key].help}", ("sweep",)
     for name in spec.sweep:
         fixed = name if name in OPTIONS and spec.given(name) is not None else f"set.{name}"
         if fixed == name or name in spec.overrides:
-            yield f"sweep.{name}", f"{fixed} gives this one value, and sweep others", (fixed,)
+            yield f"sweep.{name}", f"cannot be combined with {fixed}; drop one", (fixed,)
     if "seed" in spec.sweep and spec.repetitions > 1:
-        yield "repetitions", "repetitions have seeds of their own, and sweep has others: use one of the two", ("sweep",)
+        yield "repetitions", "cannot be combined with a sweep over seeds; drop one", ("sweep",)
 
 
 def _command(spec: StudySpec) -> Iterator[Contradiction]:
@@ -66,13 +66,13 @@ def _command(spec: StudySpec) -> Iterator[Contradiction]:
     others = {"set": spec.overrides, "capture": spec.capture}
     for key in (*given, *(key for key, value in others.items() if value)):
         path = f"sweep.{key}" if key in spec.sweep else key
-        yield path, f"this is about a program on a machine, and {spec.command} is none", ("command",)
+        yield path, f"cannot be combined with command {spec.command}: it needs a program on a machine", ("command",)
     for name in spec.command_options:
         if name not in _choices(spec):
             known = advice(name, _choices(spec))
-            yield f"options.{name}", f"{spec.command} has no such option; {known}", ("command",)
+            yield f"options.{name}", f"unknown option of {spec.command}; {known}", ("command",)
         if name in spec.sweep:
-            yield f"sweep.{name}", f"options.{name} gives this one value, and sweep others", ("options",)
+            yield f"sweep.{name}", f"cannot be combined with options.{name}; drop one", ("options",)
 
 
 def _choices(spec: StudySpec) -> tuple[str, ...]:
@@ -97,14 +97,14 @@ def _variables(spec: StudySpec) -> Iterator[Contradiction]:
         if name in RESERVED or (spec.command is not None and name in COMMANDS[spec.command].metrics):
             yield path, "the results have a column of this name; choose another", ()
         elif "." in name and name not in every_path():
-            yield path, f"no entry of a machine; {advice(name, every_path())}", ()
+            yield path, f"unknown key of a machine; {advice(name, every_path())}", ()
         elif "." not in name and name not in _choices(spec) and name not in used:
             known = advice(name, _choices(spec))
             of = "a run" if spec.command is None else spec.command
-            yield path, f"this is neither an option of {of} nor used in a template; {known}", tuple(OPTIONS)
+            yield path, f"neither an option of {of} nor used in a template; {known}", tuple(OPTIONS)
     for name in spec.overrides:
         if name not in every_path():
-            yield f"set.{name}", f"no entry of a machine; {advice(name, every_path())}", ()
+            yield f"set.{name}", f"unknown key of a machine; {advice(name, every_path())}", ()
 
 
 def _templates(spec: StudySpec) -> Iterator[Contradiction]:
@@ -117,7 +117,7 @@ def _templates(spec: StudySpec) -> Iterator[Contradiction]:
     for path, given in _all_given(spec):
         for where, name in given.names():
             if name not in known:
-                yield path + where, f"no variable {name}; {advice(name, sorted(known))}", ("sweep",)
+                yield path + where, f"unknown variable {name}; {advice(name, sorted(known))}", ("sweep",)
 
 
 def _all_given(spec: StudySpec) -> Iterator[tuple[str, Given]]:
@@ -152,7 +152,7 @@ def _conditions(path: str, conditions: Iterable[Condition], columns: list[str]) 
 def _columns(spec: StudySpec) -> Iterator[Contradiction]:
     for name in spec.table or ():
         if name not in metric_names(spec):
-            yield "table", f"there are no means of {name}; {advice(name, metric_names(spec))}", ("capture",)
+            yield "table", f"unknown mean {name}; {advice(name, metric_names(spec))}", ("capture",)
 
 
 def plot_contradictions(spec: StudySpec) -> Iterator[Contradiction]:
@@ -161,11 +161,11 @@ def plot_contradictions(spec: StudySpec) -> Iterator[Contradiction]:
     for index, plot in enumerate(spec.plots):
         path = f"plots[{index}]"
         if PurePath(plot.file).name != plot.file or PurePath(plot.file).suffix not in PICTURES:
-            yield f"{path}.file", f"{plot.file!r} is not the name of a {' or '.join(PICTURES)} file", ()
+            yield f"{path}.file", f"expected the name of a {' or '.join(PICTURES)} file, got {plot.file!r}", ()
         if len(plot.file.encode()) > _LONGEST_NAME:
-            yield f"{path}.file", f"this name is longer than {_LONGEST_NAME} bytes", ()
+            yield f"{path}.file", f"the name is too long (at most {_LONGEST_NAME} bytes)", ()
         if plot.file in files:
-            yield f"{path}.file", "another plot has the same file", ()
+            yield f"{path}.file", "a second plot with the same file; rename one", ()
         files.append(plot.file)
         yield from _plot_columns(spec, index)
         yield from _conditions(f"{path}.only", plot.only, key_columns(spec))
@@ -174,9 +174,9 @@ def plot_contradictions(spec: StudySpec) -> Iterator[Contradiction]:
 def _plot_columns(spec: StudySpec, index: int) -> Iterator[Contradiction]:
     plot, path = spec.plots[index], f"plots[{index}]"
     if plot.x in metric_names(spec) and plot.series is None:
-        yield f"{path}.series", f"{plot.x} is measured: name the columns whose values tell the lines apart", ("sweep",)
+        yield f"{path}.series", f"{plot.x} is measured; add series, the columns that distinguish the lines", ("sweep",)
     if plot.show != "value" and plot.x != "ranks":
-        yield f"{path}.show", f"{plot.show} is over numbers of ranks: x is 'ranks', not {plot.x!r}", ()
+        yield f"{path}.show", f"{plot.show} needs x: ranks, got {plot.x!r}", ()
     if plot.panels is not None and plot.panels in (plot.x, *(plot.series or ())):
         yield f"{path}.panels", f"{plot.panels} is in x or series already; name another variable", ()
     choices = {
@@ -188,5 +188,5 @@ def _plot_columns(spec: StudySpec, index: int) -> Iterator[Contradiction]:
     for key, (names, known) in choices.items():
         for name in names:
             if name not in known:
-                there = "is no number" if name in column_names(spec) else "does not exist"
+                there = "is not numeric" if name in column_names(spec) else "does not exist"
                 yield f"{path}.{key}", f"the column {name!r} {there}; {advice(name, known)}", ("sweep", "capture")

@@ -46,18 +46,18 @@ _SCALES: Final = choice("linear", "log", "log2")
 
 def _pattern(value: object) -> re.Pattern[str]:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a regular expression; put it in quotes")
+        raise ValueError(f"expected a regular expression, got {value!r}; put it in quotes")
     if len(value) > _LONGEST_PATTERN:
-        raise ValueError(f"{value!r} is longer than {_LONGEST_PATTERN:,} characters")
+        raise ValueError(f"{value!r} is too long (at most {_LONGEST_PATTERN:,} characters)")
     try:
         with warnings.catch_warnings():  # [[a] may mean something else one day
             warnings.simplefilter("ignore")
             pattern = re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:  # a{10**9}, and ( 10,000 times
-        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
+        raise ValueError(f"invalid regular expression {value!r}: {error}") from None
     if pattern.groups != 1:
         groups = f"{value!r} has {pattern.groups} groups"
-        raise ValueError(f"{groups}; put what is to be captured, and only that, in ( )")
+        raise ValueError(f"{groups}; put only the captured value in ( )")
     return pattern
 
 

@@ -64,7 +64,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     if sampling is not None:
         settings["sampling"] = sampling
         if sampling not in SAMPLINGS:
-            problems.append(OptionProblem("sampling", f"{sampling!r} is not one of {', '.join(SAMPLINGS)}"))
+            problems.append(OptionProblem("sampling", f"expected {' or '.join(SAMPLINGS)}, got {sampling!r}"))
     try:
         made = configurations(words)
         if len(made) > 1:

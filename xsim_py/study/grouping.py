@@ -56,6 +56,6 @@ def scale_problem(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, A
     ruler = ruler_of(spec, plot.x, values)
     if ruler is None:
         shown = ", ".join(map(text_of, values[:3])) + ("" if len(values) <= 3 else ", ...")
-        return f"the values of {plot.x} ({shown}) are not numbers with units of one kind: leave x_scale out"
+        return f"the values of {plot.x} ({shown}) are not numbers with units of one kind; drop x_scale"
     low = next((text_of(value) for value in values if ruler.place(value) <= 0), "")
-    return low and f"{low} of {plot.x} has no place on a logarithmic axis: leave x_scale out, or that value with only"
+    return low and f"a logarithmic axis cannot show {low} of {plot.x}; drop x_scale, or exclude the value with only"

@@ -77,7 +77,7 @@ def _preset(name: str) -> Path:
     short = name.removeprefix("studies/").removesuffix(".yaml")
     found = presets().get(short)
     if found is None:
-        said = f"there is neither a file nor a preset study {name!r}: {advice(short, presets())}"
+        said = f"unknown file or preset study {name!r}: {advice(short, presets())}"
         raise ConfigError(f"{said}\npresets: {', '.join(presets())}")
     return found
 

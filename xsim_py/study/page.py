@@ -64,11 +64,11 @@ def write_study_page(results: StudyResults, target: str | Path, *, command: str 
     described = [] if spec.told is None else [folded("the description of the study", verbatim(yaml_text(spec.told)))]
     machines = {run.arguments["machine"]: None for run in results.planned} if spec.command is None else {}
     for machine in machines:
-        what = f"the description of {portable_name(machine)}, without what the study changes"
+        what = f"the description of {portable_name(machine)}, without the changes by the study"
         described.append(folded(what, verbatim(description_text(machine))))
     facts = {"command": command, "source": spec.source, "version": f"xsim_py {__version__}"}
     page.add(
-        "To repeat the study",
+        "Reproduce the study",
         facts_table(facts),
         *described,
         note(
@@ -82,7 +82,7 @@ def _summary(results: StudyResults) -> Iterator[str]:
     facts = {
         "runs": f"{len(results.planned):,}",
         "done": f"{len(results.runs):,}",
-        "not good": f"{len(results.failed):,}",
+        "failed": f"{len(results.failed):,}",
     }
     yield cards(facts)
     for text, details in results.problems():

@@ -79,7 +79,7 @@ def plan_runs(
     total = math.prod(map(len, spec.sweep.values()), start=spec.repetitions)
     if total > _MOST_RUNS:
         count = f"{total:,}" if total < 10**30 else "more than 10^30"
-        raise ConfigError(spec.problem("sweep", f"{count} runs are more than {_MOST_RUNS:,}"))
+        raise ConfigError(spec.problem("sweep", f"{count} runs are too many (at most {_MOST_RUNS:,})"))
     for condition in only:
         try:
             condition.check(dict.fromkeys((*key_columns(spec), *_OF_EACH_RUN)))
@@ -94,12 +94,12 @@ def _with_options(spec: StudySpec, changes: Mapping[str, Any]) -> StudySpec:
     """Return a study with other options of its command."""
     known = COMMANDS[str(spec.command)].options
     problems = [
-        OptionProblem(f"--set {name}", f"{spec.command} has no such option; {advice(name, known)}")
+        OptionProblem(f"--set {name}", f"unknown option of {spec.command}; {advice(name, known)}")
         for name in changes
         if name not in known
     ]
     problems += [
-        OptionProblem(f"--set {name}", "the study sweeps over it; choose of its values with --only")
+        OptionProblem(f"--set {name}", "the study sweeps over it; select values with --only")
         for name in changes
         if name in spec.sweep
     ]
@@ -178,7 +178,7 @@ class _Planner:
             hidden = hidden_by(self.spec, plot, rows)
             if hidden:
                 names = " and ".join(hidden)
-                message = f"points with different {names} would lie on top of each other; add it to series, or use only"
+                message = f"points with different {names} would overlap; add it to series, or use only"
                 self.reading.problems.append(self.spec.problem(f"plots[{index}].series", message))
         raise_all(self.reading.problems)
         if not runs:
@@ -263,7 +263,9 @@ class _Planner:
             return None
         times = self._times(options["compute"])
         if times is not None and not is_file(times):
-            self._refuse("compute", f"there is no file {times}; write {', '.join(COMPUTE)}, or a file beside the study")
+            self._refuse(
+                "compute", f"cannot find the file {times}; write {', '.join(COMPUTE)} or a file next to the study"
+            )
             return None
         limit_ps = options.pop("wall_limit")
         settings = {
@@ -326,10 +328,10 @@ class _Planner:
             found = self.programs[name] = next((place for place in places if os.path.exists(place)), None)
             if found is not None and not is_file(found / "__main__.py" if os.path.isdir(found) else found):
                 self.programs[name] = None
-                self._refuse("program", f"{found} is neither a file nor a folder with a __main__.py in it")
+                self._refuse("program", f"expected a file or a directory with a __main__.py, got {found}")
             elif found is None:
                 known = sorted(f"apps/{path.name}" for path in bundled_apps().glob("*.py"))
-                missing = f"there is no {name} in {self.spec.folder} or with xsim_py; {advice(name, known)}"
+                missing = f"cannot find {name} in {self.spec.folder} or in xsim_py; {advice(name, known)}"
                 self._refuse("program", missing)
         found = self.programs[name]
         return None if found is None else str(found)
@@ -339,9 +341,9 @@ class _Planner:
         before = len(self.reading.problems)
         ranks, shards, way = options["ranks"], options["shards"] or 1, options["isolation"] or "greenlets"
         if ranks > MOST_RANKS:
-            self._refuse("ranks", f"{ranks:,} are more than the {MOST_RANKS:,} that can be simulated")
+            self._refuse("ranks", f"{ranks:,} is out of range (at most {MOST_RANKS:,})")
         if shards > (most := most_shards(ranks)):
-            self._refuse("shards", f"{shards:,} are too many for {ranks:,} ranks in one process; give at most {most:,}")
+            self._refuse("shards", f"{shards:,} is out of range for {ranks:,} ranks in one process (at most {most:,})")
         if (problem := problem_of_processes(ranks, isolation(way))) and ranks <= MOST_RANKS:
             self._refuse("isolation", problem)
         return len(self.reading.problems) == before

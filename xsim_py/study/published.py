@@ -57,7 +57,7 @@ def read_published(spec: StudySpec) -> Published:
     known = [*key_columns(spec), *metric_names(spec), *_REMARKS]
     for name in names:
         if name not in known:
-            raise ValueError(f"{path}: the column {name!r} is none of the study's; {advice(name, known)}")
+            raise ValueError(f"{path}: unknown column {name!r}; {advice(name, known)}")
     metrics = tuple(name for name in names if name in metric_names(spec))
     for number, row in enumerate(rows, 1):
         for metric in metrics:
@@ -73,4 +73,4 @@ def _check_number(where: str, text: str | None) -> None:
     except ValueError:
         good = False
     if not good:
-        raise ValueError(f"{where}: {text!r} is not a number")
+        raise ValueError(f"{where}: expected a number, got {text!r}")

@@ -185,7 +185,7 @@ def plan_recovery(experiment: Experiment) -> dict[Case, tuple[Victim, ...]]:
     """
     known = experiment.own_schemes or SCHEMES
     problems: dict[object, None] = {
-        OptionProblem("schemes", f"{scheme!r} is none of {', '.join(known)}"): None
+        OptionProblem("schemes", f"unknown scheme {scheme!r}; known: {', '.join(known)}"): None
         for scheme in experiment.wanted
         if scheme not in known
     }
@@ -452,7 +452,7 @@ def parse_call(text: str) -> tuple[str, int]:
 
     found = parse_statement(f"rank=0 before its {text}", Location.in_option("--call"))
     if not isinstance(found, CallSite):
-        raise ValueError(f"{text!r} is not which call it is; write for example 2nd Allreduce")
+        raise ValueError(f"expected a call, got {text!r}; write for example 2nd Allreduce")
     if problem := unknown_call(found.name, known_calls()):
         raise ValueError(problem)
     return found.name, found.ordinal

@@ -96,7 +96,7 @@ def check(given: Mapping[str, Value]) -> dict[str, Any]:
     }
     file = Path(settings["program"] or bundled_apps() / LOOP)
     if not file.is_file():
-        problems.append(OptionProblem("program", f"there is no file {file}"))
+        problems.append(OptionProblem("program", f"cannot find the file {file}"))
     if problems:
         raise ConfigError(*problems)
     plan_recovery(_experiment(settings))

@@ -197,12 +197,12 @@ class StudyResults:
             which = ", ".join(f"{name}={text_of(run.columns[name])}" for name in names)
             most = 3 if outcome["ended"] == "crashed" else 2  # the worker, the rank and its line
             lines = [line for line in outcome["said"].splitlines() if line.strip()][:most] or outcome["last_lines"][-2:]
-            said = f"not good: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
+            said = f"failed: {which}: {outcome['ended']}, exit status {outcome['exit_status']}"
             yield said, [f"    {line[:_SHOWN_CHARACTERS]}" for line in lines]
         if len(failed) > _SHOWN_FAILURES:
-            yield f"not good: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results", []
+            yield f"failed: and {len(failed) - _SHOWN_FAILURES:,} more; all are in the results", []
         for name, lines in self.given_up.items():
-            where = f"given up in {len(lines):,} of {len(self._rows):,} runs, which have no value"
+            where = f"abandoned in {len(lines):,} of {len(self._rows):,} runs, which have no value"
             why = f"its regular expression takes more than {MOST_SEARCHED_S:g} s, or all memory"
             yield f"capture.{name}: {where}: {why}, such as on the line {lines[0]!r}", []
         if self.missing:
@@ -477,4 +477,4 @@ def _remarks(file: str, points: int) -> list[str]:
     if not points:
         return []
     said = "a point that is" if points == 1 else f"{points:,} points that are"
-    return [f"{file}: without {said} not above zero: a logarithmic axis has no place for it; draw that axis linear"]
+    return [f"{file}: without {said} not above zero: a logarithmic axis cannot show it; use a linear axis"]

@@ -51,7 +51,9 @@ class Store:
             self._read()
         except BlockingIOError:
             self._file.close()
-            raise ConfigError(f"{self.path}: another study is at work in this folder; name one with --out") from None
+            raise ConfigError(
+                f"{self.path}: this directory is in use by another study; choose one with --out"
+            ) from None
         except BaseException:
             self._file.close()
             raise
@@ -101,7 +103,7 @@ def read_outcomes(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _itself(path: str, flags: int) -> int:
     """Open a regular file that is in its folder, and not elsewhere: a folder may come from somebody else."""
-    wrong = "a link or a pipe, which results do not follow; use another folder"
+    wrong = "results cannot be written through a link or a pipe; use another directory"
     try:
         number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
@@ -124,7 +126,7 @@ def _outcomes(path: Path, data: bytes) -> dict[str, dict[str, Any]]:
             outcomes[record["key"]] = record["outcome"]
         except (ValueError, KeyError, TypeError, RecursionError):
             if not _START.startswith(line[: len(_START)]):  # else a crash tore it, and what follows is whole again
-                raise ConfigError(f"{path}:{number}: not a result of a study; use another folder") from None
+                raise ConfigError(f"{path}:{number}: not a result of a study; use another directory") from None
     return outcomes
 
 

@@ -89,7 +89,7 @@ class Template:
             return self._pieces[0].value(value_of)
         filled = "".join(self._text(piece, value_of) for piece in self._pieces)
         if len(filled) > _MOST_CHARACTERS:
-            raise ValueError(f"{self.text!r} becomes longer than {_MOST_CHARACTERS:,} characters")
+            raise ValueError(f"{self.text!r} is too long when filled in (at most {_MOST_CHARACTERS:,} characters)")
         return filled
 
     def _text(self, piece: str | _Expression, value_of: Callable[[str], Value]) -> str:
@@ -97,7 +97,7 @@ class Template:
             return piece
         value = piece.value(value_of)
         if isinstance(value, list):
-            raise ValueError(f"{{{piece.text}}} is a list, which cannot stand in the middle of {self.text!r}")
+            raise ValueError(f"{{{piece.text}}} is a list, which cannot be part of {self.text!r}")
         return text_of(value)
 
 
@@ -120,7 +120,7 @@ class _Expression:
     def __init__(self, text: str, whole: str) -> None:
         self.text = text
         if not text:
-            raise ValueError(f"{whole!r}: nothing stands between {{ and }}; name a variable")
+            raise ValueError(f"{whole!r}: empty braces; name a variable")
         try:
             if len(text) > _LONGEST_EXPRESSION:
                 raise ValueError(text)

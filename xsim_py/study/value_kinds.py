@@ -30,13 +30,13 @@ _TEMPLATE_SCHEMA: Final = {"type": "string", "pattern": r"\{.+\}"}
 
 def _scalar(value: object) -> PlainScalar:
     if not isinstance(value, str | int | float | bool):
-        raise ValueError("a value is missing here")
+        raise ValueError("missing value")
     return without_nul(value) if isinstance(value, str) else value
 
 
 def _condition(value: object) -> Condition:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a condition; write for example ranks<=64")
+        raise ValueError(f"expected a condition, got {value!r}; write for example ranks<=64")
     return Condition(value)
 
 
@@ -60,7 +60,7 @@ def _isolation(value: object) -> str:
 def _compute(value: object) -> str:
     text = without_nul(kinds.TEXT.parse(value))
     if text.startswith(RECORD):
-        raise ValueError("no run of a study records: give a file that `xsim run --compute record=FILE` has written")
+        raise ValueError("a study cannot record; give a file written by `xsim run --compute record=FILE`")
     return text
 
 
@@ -76,7 +76,7 @@ COMPUTE: Final = Scalar(
     {"type": "string", "not": {"pattern": f"^{RECORD}"}},
     "none, measured, or a file of recorded times next to the study",
 )
-PLAIN: Final = OneOf(ANY, ListOf(ANY, "a list of values", least=0), "a value, or a list of some")
+PLAIN: Final = OneOf(ANY, ListOf(ANY, "a list of values", least=0), "a value, or a list of values")
 CONDITION: Final = Scalar(_condition, {"type": "string"}, "a condition such as ranks<=64")
 
 
@@ -99,7 +99,7 @@ class Given:
         if isinstance(value, list):
             words = [word for item in value for word in _words(item.value, value_of)]
             if len(words) > _MOST_WORDS:
-                raise ValueError(f"it becomes {len(words):,} words; {_MOST_WORDS:,} are allowed")
+                raise ValueError(f"too many words: {len(words):,} (at most {_MOST_WORDS:,})")
             return words
         return _filled(value, value_of)
 
@@ -154,7 +154,7 @@ class Templated:
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if isinstance(entry.value, list) and path.isidentifier():  # an option of the run
-            said = f"a list stands where {self.words} should; to vary it, put it under sweep"
+            said = f"expected {self.words}, got a list; to vary it, put it under sweep"
             checked = reading.refuse(entry, path, said)
         elif not is_template(entry.value):
             checked = self.kind.read(entry, path, reading)
@@ -193,7 +193,7 @@ class TemplatedList:
             return self._given(entry) if _well_formed(entry, path, reading) is not REFUSED else REFUSED
         if not isinstance(entry.value, list):
             given = "a section" if isinstance(entry.value, dict) else repr(entry.value)
-            return reading.refuse(entry, path, f"{given} is not a list; write {self.words}")
+            return reading.refuse(entry, path, f"expected a list, got {given}; write {self.words}")
         item = Templated(self.items)
         inside = {f"{path}[{index}]": each for index, each in enumerate(entry.value)}
         reading.entries.update(inside)
@@ -230,7 +230,7 @@ class Named:
             here = f"{path}.{name}"
             reading.entries[here] = item
             if not NAME.fullmatch(name):
-                advice = "a name has letters, digits and _, and may have dots between"
+                advice = "expected a name of letters, digits, _ and inner dots"
                 reading.refuse(Entry(name, item.key_place, item.key_place, item.folder), here, advice)
             elif (value := self.kind.read(item, here, reading)) is not REFUSED:
                 found[name] = value
@@ -265,7 +265,7 @@ class Values:
             except ValueError as error:
                 return reading.refuse(entry, path, str(error))
         if not items:
-            return reading.refuse(entry, path, f"there is no value to take; write {self.words}")
+            return reading.refuse(entry, path, f"no values; write {self.words}")
         before = len(reading.problems)
         read = tuple(self._value(label, item, path, reading) for label, item in items)
         if len(reading.problems) > before:
@@ -273,7 +273,7 @@ class Values:
         seen: set[PlainScalar] = set()
         for label, item in items:
             if seen & (same := {label, text_of(label)}):  # 1 and "1" look alike in every table
-                reading.refuse(item, path, f"the value {label!r} is there twice")
+                reading.refuse(item, path, f"duplicate value {label!r}")
             seen |= same
         return REFUSED if len(reading.problems) > before else read
 
@@ -285,7 +285,7 @@ class Values:
         parts = item.value if isinstance(item.value, list) else [item]
         for part in parts:
             if isinstance(part.value, dict | list) or (part.value is None and part is not item):
-                reading.refuse(part, path, "a value is text, a number, true or false, or a list of these")
+                reading.refuse(part, path, "expected text, a number, true or false, or a list of these")
             elif is_template(part.value):
                 _well_formed(part, path, reading)
             elif part.value is not None:
@@ -307,15 +307,15 @@ class Values:
 def _range(value: Any) -> list[int]:
     match = _RANGE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{value!r} is neither a list nor a range; write {Values.words}")
+        raise ValueError(f"expected a list or a range, got {value!r}; write {Values.words}")
     if max(map(len, filter(None, match.groups()))) > _MOST_DIGITS:
-        raise ValueError(f"{value!r} has a number of more than {_MOST_DIGITS} digits")
+        raise ValueError(f"number too large in {value!r} (more than {_MOST_DIGITS} digits)")
     number, last, by = int(match[1]), int(match[2]), int(match[4] or 1)
     multiply = match[3] == "*"
     if last < number or by < (2 if multiply else 1) or (multiply and number < 1):
-        raise ValueError(f"{value!r} does not grow; write for example 4..1024 *2, or 0..100 +10")
+        raise ValueError(f"expected a growing range, got {value!r}; write for example 4..1024 *2, or 0..100 +10")
     if (last - number) // by >= _MOST_VALUES and not multiply:
-        raise ValueError(f"{value!r} has more than {_MOST_VALUES:,} values")
+        raise ValueError(f"too many values in {value!r} (at most {_MOST_VALUES:,})")
     numbers = []
     while number <= last:
         numbers.append(number)

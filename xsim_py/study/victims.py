@@ -82,9 +82,9 @@ def victims_of(code: str, tree: Shape, ranks: int) -> tuple[Victim, ...]:
     found = [_own(word.strip(), ranks, code) for word in code.split("+")]
     named = [(victim.level, victim.rank) for victim in found if not victim.law]
     if len(set(named)) < len(named):
-        raise ValueError(f"{code!r} names a {found[0].level} twice, and it dies once")
+        raise ValueError(f"{code!r} names a {found[0].level} twice; drop one")
     if sum(level == "rank" for level, _ in named) == ranks:
-        raise ValueError(f"{code!r} names all {ranks} ranks; somebody has to be left")
+        raise ValueError(f"{code!r} names all {ranks} ranks; at least one must survive")
     return tuple(sorted(found, key=lambda victim: (victim.level, victim.rank)))
 
 
@@ -94,10 +94,10 @@ def _own(word: str, ranks: int, code: str) -> Victim:
     match = _OWN.fullmatch(word)
     if match is None:
         forms = f"RANK@TIME such as 5@1.2ms, RANK@{_BEFORE}, RANK@{_HALF}, node=1@{_HALF}, exponential:node,mtbf=1ms"
-        raise ValueError(f"{code!r} is none of {', '.join(CODES)}, {forms}")
+        raise ValueError(f"unknown failure {code!r}; write {', '.join(CODES)}, {forms}")
     level, number, when = match[1] or "rank", int(match[2]), match[3]
     if level == "rank" and number >= ranks:
-        raise ValueError(f"{code!r}: there is no rank {number} among {ranks}")
+        raise ValueError(f"{code!r}: rank {number} is out of range (0 to {ranks - 1})")
     if when in (_BEFORE, _HALF):
         return Victim(number, before=when == _BEFORE, half=when == _HALF, level=level)
     return Victim(number, parse_time_ps(when), level=level)
@@ -123,5 +123,5 @@ def _placed(code: str, tree: Shape) -> set[int]:
 
 def _pick(code: str, ranks: Sequence[int], count: int) -> Sequence[int]:
     if len(ranks) < count:
-        raise ValueError(f"{code!r}: the tree has not enough ranks right below its root")
+        raise ValueError(f"{code!r}: the root of the tree has too few children")
     return ranks[:count]

@@ -98,7 +98,7 @@ def _begin() -> None:
                 while self.waiting is not None:
                     if (next_ps := kernel.next_ps()) == INFINITY_PS:
                         self.waiting = None
-                        raise XsimError(f"there is one rank, which would wait for ever: {reason.describe()}")
+                        raise XsimError(f"deadlock: the only rank would wait forever: {reason.describe()}")
                     kernel.run_window(next_ps + 1)
             finally:
                 current.fiber = self

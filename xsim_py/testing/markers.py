@@ -104,9 +104,9 @@ def _options(mark: pytest.Mark) -> dict[str, Any]:
         known = [name for name in inspect.signature(simulate).parameters if name not in _NOT_OF_TESTS]
         for name in mark.kwargs:
             if name in _NOT_OF_TESTS:
-                raise pytest.UsageError(f"the mark ranks takes no {name}: {_NOT_OF_TESTS[name]}; drop it")
+                raise pytest.UsageError(f"the mark ranks does not support {name}: {_NOT_OF_TESTS[name]}; drop it")
             if name not in known:
-                raise pytest.UsageError(f"the mark ranks takes no {name}; {advice(name, known)}")
+                raise pytest.UsageError(f"unknown option {name} of the mark ranks; {advice(name, known)}")
     return dict(mark.kwargs)
 
 

@@ -30,7 +30,7 @@ class _Holding(Parked):
 
     def describe(self) -> str:
         """Return one line for the deadlock report."""
-        return "it has failed there, and waits for the others"
+        return "it has failed there and waits for the others"
 
 
 class _Terminal:

@@ -122,7 +122,7 @@ def _shared_warnings(item: Any, shared: Sequence[str]) -> list[str]:
     known = item.session.stash.setdefault(_SHARED, set())
     new = [each for each in shared if each not in known]
     known.update(new)
-    said = "cannot be copied, so all ranks share one object: {}; a fixture that asks for comm is made in each rank"
+    said = "cannot be copied, so all ranks share one object: {}; a fixture that uses comm is set up on each rank"
     return [said.format(", ".join(new))] if new else []
 
 

@@ -46,7 +46,7 @@ def _problems(options: Mapping[str, Any]) -> Iterator[str]:
         except ValueError as error:
             yield f"--xsim-{name}: {error}"
     if options.get("check") and options.get("shards", "1") != "1":
-        yield "--xsim-check: one process follows the calls of all ranks; leave out --xsim-shards"
+        yield "--xsim-check: cannot be combined with --xsim-shards; drop one"
     if options.keys() & {"machine", "fail"}:
         yield from _problems_of_the_machine(options.get("machine", "gige"), options.get("fail", ()))
 

@@ -38,17 +38,17 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         sys.meta_path.insert(0, StandIn())
     group = parser.getgroup("xsim", "MPI code on virtual ranks (xsim_py)")
     add = group.addoption
-    add("--xsim", action="store_true", help="run tests with the marks of other plugins for MPI on virtual ranks, too")
-    add("--xsim-session", metavar="N", type=int, help="run the whole session on each of N ranks, with one report")
-    add("--xsim-ranks", metavar="N[,N...]", help="numbers of ranks for tests that do not say how many (default: 2)")
-    add("--xsim-machine", metavar="MACHINE", help="the simulated machine: a preset or a YAML file (default: gige)")
-    add("--xsim-seed", metavar="S", help="seed of every random stream")
-    add("--xsim-shards", metavar="K", help="in how many parts to simulate; the results are the same")
-    add("--xsim-fail", metavar="SPEC", action="append", help="a process that dies: 'rank=1 before its 2nd Allreduce'")
+    add("--xsim", action="store_true", help="also run tests with marks of other MPI plugins on virtual ranks")
+    add("--xsim-session", metavar="N", type=int, help="run the session on each of N ranks, with one report")
+    add("--xsim-ranks", metavar="N[,N...]", help="set the rank counts of tests without their own (default: 2)")
+    add("--xsim-machine", metavar="MACHINE", help="simulate this preset or YAML file (default: gige)")
+    add("--xsim-seed", metavar="S", help="seed every random stream (default: 0)")
+    add("--xsim-shards", metavar="K", help="simulate in K shards, with the same results (default: 1)")
+    add("--xsim-fail", metavar="SPEC", action="append", help="inject a failure, e.g. 'rank=1 before its 2nd Allreduce'")
     add_check_options(add, pluginmanager.getplugin("pytestconfig"))
     if not _has_pytest_mpi():
         add("--with-mpi", action="store_true", help="run tests that are marked mpi, as pytest-mpi does")
-        add("--only-mpi", action="store_true", help="run nothing but tests that are marked mpi, as pytest-mpi does")
+        add("--only-mpi", action="store_true", help="run only tests that are marked mpi, as pytest-mpi does")
 
 
 def _has_pytest_mpi() -> bool:
@@ -93,7 +93,7 @@ class _State:
             if any(number < 1 for number in self.usual):
                 raise ValueError
         except ValueError:
-            raise pytest.UsageError(f"--xsim-ranks: {get('xsim_ranks')!r} are no numbers of ranks") from None
+            raise pytest.UsageError(f"--xsim-ranks: expected rank counts, got {get('xsim_ranks')!r}") from None
         named = {"machine": "xsim_machine", "seed": "xsim_seed", "shards": "xsim_shards", "fail": "xsim_fail"}
         self.options = {name: get(option) for name, option in named.items() if get(option)}
         if get("xsim_check"):
@@ -137,7 +137,7 @@ def pytest_configure(config: pytest.Config) -> None:
     others = config.stash[_STATE].others
     config.addinivalue_line("markers", "ranks(n, ..., **options): run the test's body on n virtual ranks (xsim_py)")
     if "parallel" not in others:
-        config.addinivalue_line("markers", "parallel(nprocs): run on so many ranks, as mpi-pytest does (default: 3)")
+        config.addinivalue_line("markers", "parallel(nprocs): run on nprocs ranks, as mpi-pytest does (default: 3)")
     if not others & {"mpi", "mpi(ranks)"}:
         config.addinivalue_line("markers", "mpi(ranks=, timeout=, min_size=): run on ranks, as other plugins do")
     if "mpi" not in others:
@@ -155,9 +155,9 @@ def pytest_configure(config: pytest.Config) -> None:
     ranks = config.getoption("xsim_session")
     if ranks is not None and not is_in_rank():
         if ranks < 1:
-            raise pytest.UsageError(f"--xsim-session: {ranks} is no number of ranks")
+            raise pytest.UsageError(f"--xsim-session: expected a number of ranks, got {ranks}")
         if getattr(config.option, "numprocesses", None):
-            raise pytest.UsageError("--xsim-session: all ranks live in one process; leave out -n")
+            raise pytest.UsageError("--xsim-session: cannot be combined with -n; drop one")
         from .session import Controller
 
         register(Controller(config, ranks, config.stash[_STATE].options), "xsim_session")
@@ -199,7 +199,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             state.on_ranks.append((item, wish))
         elif wish.least is None and size not in wish.numbers(item):
             said = " or ".join(map(str, wish.numbers(item)))
-            item.add_marker(pytest.mark.skip(reason=f"for {said} ranks, and there are {size}"))
+            item.add_marker(pytest.mark.skip(reason=f"for {said} ranks, but the session has {size}"))
 
 
 def _mark_as_pytest_mpi_does(item: pytest.Item, state: _State) -> None:

@@ -184,7 +184,7 @@ class SessionJob:
         if report == "":
             self._say_of_all(whole=False)
         elif culprit is None:
-            text = f"{report}\n(no test was under way)"
+            text = f"{report}\n(no test was running)"
             made = pytest.CollectReport(_AFTER_ALL.format(self.ranks), "failed", text, [])
             self.controller.tell_collected([made])
         return culprit

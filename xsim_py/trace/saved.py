@@ -84,7 +84,7 @@ def _unpacked(source: Path) -> bytes:
         while piece := file.read(1 << 20):
             size += len(piece)
             if size > _MOST_BYTES:
-                raise ValueError(f"it unpacks to more than {_MOST_BYTES >> 20:,} MiB")
+                raise ValueError(f"too large (more than {_MOST_BYTES >> 20:,} MiB unpacked)")
         file.seek(0)
         return file.read()
 
@@ -94,7 +94,7 @@ def _records(kind: Any, columns: dict[str, list[Any]], ranks: int) -> list[Any]:
     for name, hint in get_type_hints(kind).items():
         allowed = set(get_args(hint) or (hint,))
         if strange := {type(cell) for cell in columns[name]} - allowed:
-            raise ValueError(f"{name} holds {min(each.__name__ for each in strange)}")
+            raise ValueError(f"{name} contains {min(each.__name__ for each in strange)}")
         if name in _RANKS and any(cell is not None and not 0 <= cell < ranks for cell in columns[name]):
-            raise ValueError(f"{name} holds a rank that the run did not have")
+            raise ValueError(f"{name} contains a rank that is not in the run")
     return [kind(*row) for row in zip(*(columns[field] for field in kind._fields), strict=True)]

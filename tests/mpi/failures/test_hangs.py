@@ -164,9 +164,9 @@ def test_who_hangs_for_less_than_the_timeout_is_late_and_nothing_else(
     [
         (["hang:rank=9,at=1ms,for=1ms"], "rank 9 does not exist"),
         (["hang:rank=1,at=1ms"], "for: missing"),
-        (["hang:rank=1,at=1ms,for=0s"], "for=0s: for: a process that stands still for no time"),
+        (["hang:rank=1,at=1ms,for=0s"], "for=0s: for: 0 is out of range: a hang needs a duration, e.g. 2ms"),
         (["hang:rank=1,at=1ms,for=1ms", "hang:rank=1,at=1.5ms,for=1ms"], "rank 1 hangs already until 2 ms"),
-        (["hang:"], "'' is not a key and its value, each key once; write for=2ms"),
+        (["hang:"], "expected key=value, each key once, got ''; write for=2ms"),
     ],
 )
 def test_what_is_wrong_is_said(fail: list[str], said: str) -> None:
@@ -178,7 +178,7 @@ def test_what_is_wrong_is_said(fail: list[str], said: str) -> None:
 def test_collectives_by_ftco_and_hangs_do_not_go_together() -> None:
     with pytest.raises(ConfigError) as caught:
         run("hang:rank=1,at=1ms,for=1ms", collectives="ftco")
-    assert str(caught.value).startswith("--fail hang:rank=1,at=1ms,for=1ms: FTCO's own timeouts")
+    assert str(caught.value).startswith("--fail hang:rank=1,at=1ms,for=1ms: FTCO's timeouts")
     failures = {"hangs": [{"rank": 1, "at": "1ms", "for": "1ms"}]}
     with pytest.raises(ConfigError, match=r"failures|drop the hang"):
         simulate(steps, ranks=7, machine={**MACHINE, "failures": failures}, collectives="ftco")

@@ -440,12 +440,12 @@ def test_outside_of_a_simulation_there_is_nothing_to_ask() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"radix": 1}, "mpi.ftco.radix: 1 is not a whole number from 2"),
-        ({"tree": "binary"}, "mpi.ftco.tree: 'binary' is not one of its values"),
-        ({"timeout": "0s"}, "mpi.ftco.timeout: an answer needs some time, and this is zero"),
+        ({"radix": 1}, "mpi.ftco.radix: expected an integer from 2 to 2147483647, got 1"),
+        ({"tree": "binary"}, "mpi.ftco.tree: unknown value 'binary'; did you mean kary?"),
+        ({"timeout": "0s"}, "mpi.ftco.timeout: 0 is out of range: the timeout must be positive"),
         ({"timeout": "-1s"}, "mpi.ftco.timeout: "),
-        ({"timeout": "19us"}, "mpi.ftco.timeout: 19 us is less than the way to the farthest rank and back, 20 us"),
-        ({"missing": "one"}, "mpi.ftco.missing: 'one' is not one of its values"),
+        ({"timeout": "19us"}, "mpi.ftco.timeout: 19 us is out of range: below the longest round trip (20 us)"),
+        ({"missing": "one"}, "mpi.ftco.missing: unknown value 'one'; did you mean none?"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:

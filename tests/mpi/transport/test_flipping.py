@@ -83,7 +83,8 @@ def test_the_result_is_the_same_however_it_is_simulated(large: bool) -> None:
         assert found == told == results[0][0]
         assert len(found) == 3
         assert result.digest == results[0][2].digest
-        assert result.warnings == ["never came, for the ranks had ended or made no such call: flip:array,rank=0,at=1s"]
+        never = "never injected, because the ranks had ended or made no such call: "
+        assert result.warnings == [f"{never}flip:array,rank=0,at=1s"]
     assert {mark.kind for mark in results[-1][2].trace.marks} == {"flipped"}
     assert results[0][2].digest != found_and_told(args=[large])[2].digest
 
@@ -126,12 +127,12 @@ def test_flips_alone_do_not_make_a_run_outlive_failures() -> None:
     ("text", "said"),
     [
         ("flip:message,rank=9,at=1ms", "rank 9 does not exist"),
-        ("flip:message,rank=0,at=1ms,array=x", "a message is no array; write target: array"),
-        ("flip:packet,rank=0,at=1ms", "'packet' is not one of its values"),
+        ("flip:message,rank=0,at=1ms,array=x", "only an array has a name, not a message; write target: array"),
+        ("flip:packet,rank=0,at=1ms", "--fail flip:packet,rank=0,at=1ms: target: unknown value 'packet'"),
         ("flip:message,rank=0", "at: missing"),
         ("flip:message,at=1ms", "rank: missing"),
-        ("flip:message,rank=0,at=1ms,bit=-1", "'-1' is not a whole number"),
-        ("flip:message,rank=0,at=1ms,bit", "'bit' is not a key and its value, each key once; write bit=17"),
+        ("flip:message,rank=0,at=1ms,bit=-1", "--fail flip:message,rank=0,at=1ms,bit=-1: bit: expected an integer"),
+        ("flip:message,rank=0,at=1ms,bit", "expected key=value, each key once, got 'bit'; write bit=17"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, said: str) -> None:

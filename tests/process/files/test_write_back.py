@@ -129,7 +129,7 @@ def test_ctrl_c_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "fsync", press)
-    with pytest.raises(KeyboardInterrupt, match="those that were there are whole"):
+    with pytest.raises(KeyboardInterrupt, match="existing files are complete"):
         write(tmp_path, ck=file("new"), other=file("new"))
     assert there(tmp_path) == {"ck": "old"}
 

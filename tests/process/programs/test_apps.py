@@ -61,10 +61,10 @@ def test_only_the_first_rank_has_the_program_on_standard_input(tmp_path: Path):
     ("apps", "complaint"),
     [
         ([App("pass", 1, kind="code")], "ranks: the programs have 1, not 2"),
-        ([App("pass", "1", kind="code")], "ranks: '1' of an App is not a whole number above zero"),
-        ([App(5, 2)], "program: 5 is neither a path nor a function"),
-        ([], r"program: \[\] is neither a path nor a function, nor a list of App"),
-        (["a.py"], r"program: \['a.py'\] is neither"),
+        ([App("pass", "1", kind="code")], "ranks: expected a positive integer for an App, got '1'"),
+        ([App(5, 2)], "program: expected a path, a function or a list of App, got 5"),
+        ([], r"program: expected a path, a function or a list of App, got \[\]"),
+        (["a.py"], r"program: expected a path, a function or a list of App, got \['a\.py'\]"),
         ([App("gone.py", 2)], "gone.py: cannot read the program"),
     ],
 )

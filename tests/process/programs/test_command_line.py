@@ -40,11 +40,11 @@ def test_a_file_that_names_python_in_its_first_line_is_a_program(tmp_path: Path)
     ("line", "complaint"),
     [
         (["nothing"], "nothing: no such program"),
-        (["binary"], "binary: not a Python program, so it cannot be simulated"),
-        (["python"], "an interpreter without a program would wait for input"),
-        (["python", "-i"], "an interpreter without a program would wait for input"),
+        (["binary"], "binary: cannot be simulated: not a Python program"),
+        (["python"], "no program: the interpreter would wait for input"),
+        (["python", "-i"], "no program: the interpreter would wait for input"),
         (["python", "gone.py"], "gone.py: cannot read the program: No such file or directory"),
-        (["python", "-m", "no.such"], "-m no.such: no module of this name"),
+        (["python", "-m", "no.such"], "-m no.such: cannot find this module"),
     ],
 )
 def test_what_cannot_be_run_says_why(tmp_path: Path, line: list[str], complaint: str) -> None:

@@ -149,22 +149,22 @@ def test_extensions_make_a_package_one_that_is_not_pure(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"private": "a,b", "share": ["b"]}, "private: b is to be shared, too, and can only be one of both"),
+        ({"private": "a,b", "share": ["b"]}, "private: b is also given as shared; drop one"),
         ({"private": "json"}, "private: json is part of Python's standard library"),
-        ({"private": ["numpy"]}, "private: numpy is what the simulator itself uses"),
-        ({"private": "a.b"}, "private: 'a.b' is part of a package; give the whole, a"),
-        ({"share": "a-b"}, "share: 'a-b' is not the name of a package"),
+        ({"private": ["numpy"]}, "private: numpy is used by the simulator itself"),
+        ({"private": "a.b"}, "private: expected a whole package, got its part 'a.b'; write a"),
+        ({"share": "a-b"}, "share: expected the import name of a package, got 'a-b'"),
         ({"set": {"process.private": "[json]"}}, "process.private[0]: json is part of Python's standard library"),
         (
             {"private": "numpi"},
-            "private: there is no package numpi, neither installed nor beside the program; did you me",
+            "private: cannot find the package numpi, installed or next to the program; did you me",
         ),
         (
             {"share": "qqqqqqqq"},
-            "beside the program; if the program itself says where it is, say so in PYTHONPATH, too",
+            "share: cannot find the package qqqqqqqq, installed or next to the program",
         ),
-        ({"set": {"process.share": "[yaml, numqy]"}}, "process.share[1]: there is no package numqy, "),
-        ({"set": {"process.private": "[1x]"}}, "process.private[0]: '1x' is not the name of a package"),
+        ({"set": {"process.share": "[yaml, numqy]"}}, "process.share[1]: cannot find the package numqy, "),
+        ({"set": {"process.private": "[1x]"}}, "process.private[0]: expected the import name of a package, got '1x'"),
     ],
 )
 def test_what_cannot_be_private_is_refused(told, message: str):

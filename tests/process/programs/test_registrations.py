@@ -106,7 +106,7 @@ def last(launched: Launched) -> str:
 PRIVATE = "from mpi4py import MPI\nimport registry\nrank = MPI.COMM_WORLD.rank\n"
 WHY = "and one is private because one.py imports mpi4py; use"
 SHARED = f"registry is shared by ranks, {WHY} --private registry,user or --share one or --isolation process"
-COMPILED = f"what is compiled is there once for all ranks, {WHY} --share one or --isolation process"
+COMPILED = f"compiled code exists once for all ranks, {WHY} --share one or --isolation process"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_package_that_cannot_be_private_is_named(tmp_path: Path, monkeypatch):
     files = {"inner": inner, "middle": "import inner", "outer": "import middle"}
     done = run(tmp_path, "import outer  # and middle, inner\n", ranks=2, files=files, private="inner,middle,outer")
     assert last(done) == (
-        "xsim: rank 0 has done this already at inner.py:2: what is compiled is there once for all ranks; "
+        "xsim: rank 0 has done this already at inner.py:2: compiled code exists once for all ranks; "
         "use no --private inner or --isolation process"
     )
     assert done.err.count("has done this already") == 1

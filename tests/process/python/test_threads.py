@@ -376,7 +376,7 @@ def test_threads_that_wait_for_each_other_are_in_the_deadlock_report(tmp_path: P
     )
     assert (done.result.ended, done.result.exit_status) == ("stalled", 3)
     report = done.result.report.replace(str(tmp_path) + "/", "")
-    assert report.startswith("stalled at 1 s: nothing can happen any more\n0 of 2 ranks have ended; the others:\n")
+    assert report.startswith("deadlock at 1 s: no rank can make progress\n0 of 2 ranks have ended; the others:\n")
     for said in (
         "  ranks 0-1, prog.py:15 in <module>: threading.Event().wait()\n",
         "      ranks 0-1 at 0 s: another thread to notify or set what it waits for\n",

@@ -69,9 +69,9 @@ def test_only_arrays_of_numbers_that_can_be_written_are_exposed() -> None:
 
     assert simulate(program, ranks=1).values == [
         [
-            "ValueError: xsim_py.expose: x cannot be written",
-            "TypeError: xsim_py.expose: x is no array of numbers",
-            "TypeError: xsim_py.expose: x is no array of numbers",
+            "ValueError: xsim_py.expose: x is read-only",
+            "TypeError: xsim_py.expose: expected an array of numbers, got x",
+            "TypeError: xsim_py.expose: expected an array of numbers, got x",
         ]
     ]
 

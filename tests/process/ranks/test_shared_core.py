@@ -124,8 +124,8 @@ def test_ranks_and_nodes_have_speeds_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"nodes": "1, 3-4"}, r"compute.speeds\[1\].nodes: there is no node 4: they are 0 to 2"),
-        ({"ranks": 6}, r"compute.speeds\[1\].ranks: there is no rank 6: they are 0 to 5"),
+        ({"nodes": "1, 3-4"}, r"compute\.speeds\[1\]\.nodes: node 4 is out of range \(0 to 2\)"),
+        ({"ranks": 6}, r"compute\.speeds\[1\]\.ranks: rank 6 is out of range \(0 to 5\)"),
     ],
 )
 def test_speeds_of_what_is_not_there_are_refused(entry: dict[str, object], message: str) -> None:
@@ -139,10 +139,8 @@ def test_speeds_that_no_rank_has_are_told(shards: int) -> None:
     speeds = [{"nodes": 1, "speed": 2}, {"nodes": 7, "speed": 2}, {"ranks": 1, "nodes": 0, "speed": 2}]
     described = {"network": {"latency": "1us"}, "compute": {"speeds": speeds}}  # with as many nodes as ranks
     result = run([[(0, 1)]] * 2, described, shards=shards)
-    assert result.warnings == [f"compute.speeds[{index}]: it is about none of the ranks" for index in (1, 2)]
-    assert run([[(0, 1)]] * 8, described, shards=shards).warnings == [
-        "compute.speeds[2]: it is about none of the ranks"
-    ]
+    assert result.warnings == [f"compute.speeds[{index}]: matches no rank" for index in (1, 2)]
+    assert run([[(0, 1)]] * 8, described, shards=shards).warnings == ["compute.speeds[2]: matches no rank"]
 
 
 def test_a_file_says_where_ranks_are(tmp_path: Path) -> None:
@@ -157,14 +155,14 @@ def test_a_file_says_where_ranks_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rank,node\n", "missing: core"),
-        ("rank,node,core\n0,0,0\n", "no line for rank 1"),
-        ("rank,node,core\n0,0,0\n1,2,0\n", ":3: there are 2 nodes of 2 cores"),
-        ("rank,node,core\n0,0,0\n1,0,2\n", ":3: there are 2 nodes of 2 cores"),
-        ("rank,node,core\n0,0,0\n0,0,1\n", ":3: rank 0 has a line before"),
-        ("rank,node,core\n0,0,0\n1,0,0\n", ":3: rank 0 is on that core; machine.oversubscribe"),
-        ("rank,node,core\n0,zero,0\n", ":2: node: 'zero' is no number of a node or core"),
-        (None, "there is no file"),
+        ("rank,node\n", "missing column core; the header needs rank, node and core"),
+        ("rank,node,core\n0,0,0\n", "missing line for rank 1"),
+        ("rank,node,core\n0,0,0\n1,2,0\n", "out of range: expected a node from 0 to 1 and a core from 0 to 1"),
+        ("rank,node,core\n0,0,0\n1,0,2\n", "out of range: expected a node from 0 to 1 and a core from 0 to 1"),
+        ("rank,node,core\n0,0,0\n0,0,1\n", "duplicate line of rank 0"),
+        ("rank,node,core\n0,0,0\n1,0,0\n", ":3: rank 0 is on the same core; set machine.oversubscribe to share cores"),
+        ("rank,node,core\n0,zero,0\n", ":2: node: expected the number of a node or core, got 'zero'"),
+        (None, "cannot find the file"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str | None, message: str) -> None:

@@ -86,7 +86,7 @@ def test_a_stretch_that_the_file_does_not_know_is_told_once(there: Path) -> None
     times(BARRIERS.replace("start", "begin"))
     result = run(2, compute=Path("times.yaml"))
     assert result.virtual_time_s == pytest.approx(run(2).virtual_time_s + 0.061, abs=1e-4)
-    assert result.warnings == ["computing that the file of times does not know took no time: start to prog.py:5"]
+    assert result.warnings == ["computation missing from the file of times took no time: start to prog.py:5"]
 
 
 def test_other_numbers_of_ranks_are_told_and_go_by_place(there: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_study_charges_from_a_file_beside_it_and_records_none(there: Path) -> 
     assert first.arguments["compute"] == str(there / "times.yaml")
     times(BARRIERS.replace("10ms", "11ms"))
     assert plan_runs(load_study(study))[0].key != first.key != others[0].key
-    for compute, said in (("record=x.yaml", "no run of a study records"), ("lost.yaml", "there is no file")):
+    for compute, said in (("record=x.yaml", "a study cannot record"), ("lost.yaml", "cannot find the file")):
         with pytest.raises(ConfigError, match=said):
             plan_runs(load_study({**study, "compute": compute}))
 
@@ -154,10 +154,10 @@ def test_a_study_charges_from_a_file_beside_it_and_records_none(there: Path) -> 
     ("words", "said"),
     [
         ("--compute record=prog.py", "--compute prog.py: this is the program, which would be overwritten"),
-        ("--compute record=lost/x.yaml", "lost/x.yaml: there is no such folder"),
+        ("--compute record=lost/x.yaml", "lost/x.yaml: no such directory; create it or choose another"),
         ("--compute times.yaml --json times.yaml", "this is what computing costs, which would be overwritten"),
-        ("--compute record=", "names no file to write"),
-        ("--compute lost.yaml", "'lost.yaml' is not one of none and measured, nor record=FILE, nor the name of a file"),
+        ("--compute record=", "missing file name in 'record='"),
+        ("--compute lost.yaml", "expected none, measured, record=FILE or the name of a file, got 'lost.yaml'"),
     ],
 )
 def test_files_that_cannot_be_are_refused_before_the_run(

@@ -49,5 +49,5 @@ def test_bars_of_phases_are_as_long_as_they_last_or_hatched(tmp_path, long_ps):
         assert widths["detection"][1] == ["/"]
         assert widths["detection"][0][0] < 1
         assert next(bar["customdata"] for bar in figure["data"] if bar["name"] == "detection") == ["10 s"]
-    for words in ("not good: gige, 4 ranks, 1, restart: stalled", "waits <for> ever", "name: gige", "seed"):
+    for words in ("failed: gige, 4 ranks, 1, restart: stalled", "waits <for> ever", "name: gige", "seed"):
         assert words in shown(text)

@@ -48,7 +48,7 @@ class SpawnCommand(NamedTuple):
                 low, high, step = [*map(int, part.split(":")), 1][:3] if ":" in part else (int(part), int(part), 1)
                 allowed.update(range(low, high + (1 if step > 0 else -1), step))
         except ValueError:
-            raise Refused(f"soft={said} is no list of numbers and ranges low:high:step") from None
+            raise Refused(f"soft: expected numbers and ranges low:high:step, got {said}") from None
         return {count for count in allowed if 0 <= count <= self.processes}
 
 
@@ -58,7 +58,7 @@ def program_for(command: SpawnCommand, start: str) -> Program:
 
     folder = os.path.join(start, command.info.get("wdir", ""))
     if not os.path.isdir(folder):
-        raise Refused(f"{folder}: there is no such directory")
+        raise Refused(f"{folder}: no such directory")
     path = command.info.get("path", "").split(":") if "path" in command.info else ()
     try:
         return program_of(command.command, command.args, start=os.path.normpath(folder), path=path)

@@ -333,7 +333,7 @@ class Launcher(LibraryPart):
             if shard.control.stop_reason:
                 return
             if shard.takes_over:
-                kill((rank, "what should have been its process has ended before", 1))
+                kill((rank, "its process has ended before the start", 1))
                 continue
             which = birth.commands[rank.number - world.first]
             if which not in programs:

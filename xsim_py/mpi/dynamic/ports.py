@@ -85,7 +85,7 @@ def check_port(port: str) -> None:
     """Raise ERR_PORT for what never was the name of a port."""
     kind, _, number = port.partition(":")
     if kind != _PORT or not number.replace(":", "").isdecimal():
-        errors.fail(c.ERR_PORT, f"{port!r} is no port")
+        errors.fail(c.ERR_PORT, f"unknown port {port!r}")
 
 
 def meet(comm: Communicator, port: str | None, root: int, *, accepts: bool) -> Communicator:

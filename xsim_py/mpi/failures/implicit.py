@@ -38,7 +38,7 @@ def take_hints(comm: Communicator, hints: Mapping[str, str]) -> None:
     for key, words in KEYS.items():
         value = hints.get(key, words[0])
         if value not in words:
-            errors.fail(c.ERR_INFO_VALUE, f"{key}={value} is none of {', '.join(words)}")
+            errors.fail(c.ERR_INFO_VALUE, f"{key}: expected {' or '.join(words)}, got {value}")
         values.append(value)
     comm.implicit = ImplicitActions(*values)
 

@@ -84,7 +84,7 @@ def create_of_living(
     if call.decision.error:
         dead = sorted(call.members.ranks[place] for place in call.decision.missing)
         who = f"rank{'s' * (len(dead) > 1)} {', '.join(map(str, dead))} of {comm.fabric.shard.everyone}"
-        comm.fail(c.ERR_PROC_FAILED, f"{who} did not take part; not all had known that")
+        comm.fail(c.ERR_PROC_FAILED, f"{who} did not take part, and some ranks had not detected it")
     return create_from_members(comm, _living(call), tag, comm.cid)
 
 

@@ -32,5 +32,8 @@ def detector_settings(spec: Any, network: Network) -> DetectorSettings:
     settings, least_ps, why = DETECTORS[wanted.type].settings(wanted, network.longest().latency_ps)
     if settings.timeout_ps < least_ps:
         shown, least = format_time(settings.timeout_ps, digits=None), format_time(least_ps, digits=None)
-        raise spec.error("mpi.detector.timeout", f"{shown} is less than {why}, {least}: the living would seem dead")
+        raise spec.error(
+            "mpi.detector.timeout",
+            f"{shown} is out of range: below {why} ({least}), surviving ranks would be suspected",
+        )
     return settings

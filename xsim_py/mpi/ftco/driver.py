@@ -97,7 +97,7 @@ class FtcoCall(Operation):
 
     def describe(self) -> str:
         """One line for the deadlock report."""
-        return f"{self.note} on {self.comm.shown.label()}, until all have come or are known to be dead"
+        return f"{self.note} on {self.comm.shown.label()}, until all ranks have arrived or are known to have failed"
 
     def finish(self, error: Exception | None = None) -> None:
         """End it now, with an error or a result."""
@@ -224,7 +224,7 @@ class Ftco(LibraryPart):
             comm.box.rank, (comm.cid | 1, ch.tag, step), comm.context, operation, root, ch.note
         )
         if session.note != ch.note:
-            stop_mismatch(session.mismatch(ch.note, "another one"), ch)
+            stop_mismatch(session.mismatch(ch.note, "another rank"), ch)
         return session
 
     def forget(self, rank: Rank, cid: int, low: int) -> None:

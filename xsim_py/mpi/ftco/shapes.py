@@ -145,6 +145,6 @@ def ftco_shapes(spec: Any, network: Network) -> Shapes:
     timeout_ps, least_ps = spec.mpi.ftco.timeout_ps, 2 * link.latency_ps
     if timeout_ps is not None and timeout_ps < least_ps:
         shown, least = format_time(timeout_ps, digits=None), format_time(least_ps, digits=None)
-        said = f"{shown} is less than the way to the farthest rank and back, {least}: the living would seem dead"
+        said = f"{shown} is out of range: below the longest round trip ({least}), surviving ranks would be suspected"
         raise spec.error("mpi.ftco.timeout", said)
     return Shapes(spec.mpi.ftco, link)

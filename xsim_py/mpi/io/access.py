@@ -124,7 +124,7 @@ def _read(file: OpenFile, view: View, start: int, size: int, chs: list[Collectiv
 def begin_split(file: OpenFile, call: FileCall, offset: int, elements: Any) -> None:
     """The first half of a split collective call: it goes on by itself. A file has one of them at most at a time."""
     if file.split is not None:
-        fail(c.ERR_IO, f"{call.name}_begin: {file.split.name} has begun, and not ended")
+        fail(c.ERR_IO, f"{call.name}_begin: {file.split.name} has begun but not ended")
     body = prepare(file, call, offset, elements)
     file.split = Split(call.name, begin(f"{call.name}_begin", body))
 

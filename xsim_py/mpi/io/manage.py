@@ -30,7 +30,7 @@ _ACCESS = {c.MODE_RDONLY: os.O_RDONLY, c.MODE_WRONLY: os.O_WRONLY, c.MODE_RDWR: 
 def _same(name: str, said: Sequence[Any], code: int) -> None:
     """Refuse a call whose ranks say different things."""
     if len({entry for entry in said if entry is not None}) > 1:
-        fail(code, f"{name}: the ranks say different things")
+        fail(code, f"{name}: the arguments of the ranks differ")
 
 
 # --------------------------------------------------------------------------------------------- opening, closing
@@ -41,7 +41,7 @@ def _check_mode(amode: int) -> None:
     if len(access) != 1:
         fail(c.ERR_AMODE, "exactly one of MODE_RDONLY, MODE_WRONLY and MODE_RDWR is needed")
     if access == [c.MODE_RDONLY] and amode & (c.MODE_CREATE | c.MODE_EXCL):
-        fail(c.ERR_AMODE, "MODE_RDONLY goes neither with MODE_CREATE nor with MODE_EXCL")
+        fail(c.ERR_AMODE, "MODE_RDONLY cannot be combined with MODE_CREATE or MODE_EXCL")
     if access == [c.MODE_RDWR] and amode & c.MODE_SEQUENTIAL:
         fail(c.ERR_AMODE, "MODE_SEQUENTIAL does not go with MODE_RDWR")
 
@@ -211,7 +211,7 @@ def set_view(
     view = made(etype, filetype, representation)
     if file.amode & c.MODE_SEQUENTIAL:
         if displacement != c.DISPLACEMENT_CURRENT:
-            fail(c.ERR_ARG, f"{name} of a file that is accessed sequentially takes DISPLACEMENT_CURRENT only")
+            fail(c.ERR_ARG, f"{name} of a file with sequential access needs DISPLACEMENT_CURRENT")
     elif displacement < 0:
         fail(c.ERR_ARG, f"{name}: displacement {displacement}")
     view.check(writable=not file.amode & c.MODE_RDONLY)
@@ -255,7 +255,7 @@ def _moved(file: OpenFile, name: str, offset: int, whence: int, position: int) -
         unit = max(file.view.unit, 1)
         offset += -(-file.view.stream_size(file.disk.size()) // unit)
     elif whence != c.SEEK_SET:
-        fail(c.ERR_ARG, f"{name}: {whence} is none of SEEK_SET, SEEK_CUR and SEEK_END")
+        fail(c.ERR_ARG, f"{name}: expected SEEK_SET, SEEK_CUR or SEEK_END, got {whence}")
     if offset < 0:
         fail(c.ERR_ARG, f"{name} to position {offset}")
     return offset

@@ -137,5 +137,5 @@ def decide(comm: Communicator, name: str, mine: bytes, act: Callable[[Sequence[A
             raise
     code, value = _VERDICT.unpack(pick(comm, "bcast", _VERDICT.size)(telling, verdict, 0, _VERDICT.size))
     if code:
-        fail(code, f"{name}: rank 0 says so")
+        fail(code, f"{name}: as rank 0 reports")
     return int(value)

@@ -158,7 +158,7 @@ def compare_and_swap(
 ) -> Transfer:  # fmt: skip
     """MPI_Compare_and_swap."""
     if not where[0].is_predefined or where[0].kind not in _SWAPPED:
-        fail(c.ERR_TYPE, f"{call} takes integers, logicals and bytes, not {where[0].name or 'a derived datatype'}")
+        fail(c.ERR_TYPE, f"{call} needs integers, logicals or bytes, got {where[0].name or 'a derived datatype'}")
     place = _target(window, target, *where, call)
     transfer = Transfer(target, unpack)
     _start(window, SWAP, target, place, compare + data, len(compare) + len(data), transfer=transfer)
@@ -168,7 +168,7 @@ def compare_and_swap(
 def _combining(operation: ReductionOp, where: tuple[Type, int, int], call: str) -> int:
     """The handle of the predefined type that elements are made of, which the operation must take if there are any."""
     if operation.function is not None or not operation.name:
-        fail(c.ERR_OP, f"{call} takes predefined operations only")
+        fail(c.ERR_OP, f"{call} needs a predefined operation")
     basic = basic_type(where[0])
     if where[2]:
         check_operation(operation.name, basic)

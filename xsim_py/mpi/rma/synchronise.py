@@ -169,7 +169,7 @@ def _acquire(window: Window, targets: Sequence[int], mode: int, call: str) -> No
 def lock(window: Window, target: int, mode: int, assertion: int) -> None:
     """MPI_Win_lock."""
     if mode not in (c.LOCK_SHARED, c.LOCK_EXCLUSIVE):
-        fail(c.ERR_LOCKTYPE, f"Win.Lock: {mode} is neither LOCK_SHARED nor LOCK_EXCLUSIVE")
+        fail(c.ERR_LOCKTYPE, f"Win.Lock: expected LOCK_SHARED or LOCK_EXCLUSIVE, got {mode}")
     _assert(assertion, c.MODE_NOCHECK, "Win.Lock")
     if target == c.PROC_NULL:
         return

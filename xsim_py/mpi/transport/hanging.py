@@ -60,7 +60,7 @@ class HangingFabric(Fabric):
         until_ps = what.time_ps + what.for_ps
         self.shard.processor().pause(rank, what.time_ps, until_ps)
         said = f"injected: {what}"
-        cause = f"{said}; longer than the detector waits, killed when it came back"
+        cause = f"{said}; longer than the detection timeout, killed when it continued"
         dead = self.on_silence(rank, until_ps, cause)
         if dead:
             self._given_up.add(rank.number)

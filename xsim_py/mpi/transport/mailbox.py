@@ -25,7 +25,7 @@ class _NoTable(dict[Any, Any]):
     __slots__ = ()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise TypeError("this table belongs to all mailboxes: put one of its own in its place first")
+        raise TypeError("this table belongs to all mailboxes: replace it by a separate one first")
 
 
 _NO_TABLE = _NoTable()

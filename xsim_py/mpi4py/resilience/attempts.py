@@ -41,7 +41,7 @@ def check_root(outer: Communicator, root: int) -> None:
 
 def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...]) -> Any:
     """Do what the options say of an operation whose root is dead; if that is nothing, everything stays as it is."""
-    give_up(alias.outer, getattr(layer.settings, ROOTED[operation]), name, f"its root, rank {args[-1]}, is dead")
+    give_up(alias.outer, getattr(layer.settings, ROOTED[operation]), name, f"its root, rank {args[-1]}, has failed")
     return args[0] if operation == "bcast" else None
 
 

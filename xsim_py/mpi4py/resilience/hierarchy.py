@@ -124,7 +124,7 @@ class Hierarchy:
         """
         place = comm.context.place(self.outer.context.ranks[rank])
         if place < 0:
-            raise errors.error(c.ERR_PROC_FAILED, f"rank {rank} is dead")
+            raise errors.error(c.ERR_PROC_FAILED, f"rank {rank} has failed")
         return place
 
     def begun(self) -> int:

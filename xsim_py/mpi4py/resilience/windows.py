@@ -106,7 +106,7 @@ class Remade:
         place = self.alias.place(operation.target_rank, self.now.comm)
         option = "put" if operation.function is _put else "get"
         comm = self.first.comm
-        why = f"its target, rank {operation.target_rank}, is dead"
+        why = f"its target, rank {operation.target_rank}, has failed"
         if place is None:
             give_up(comm, getattr(layer.settings, option), operation.call, why)
             return

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
     from xsim_py.process.ranks.shard import Shard
 
-_ASKED, _ANSWERED, _ENDED = "file lock", "file lock answer", "file locks of the dead"
+_ASKED, _ANSWERED, _ENDED = "file lock", "file lock answer", "file locks of failed ranks"
 _LOCKED = "file locks"
 _EVERYTHING = 1 << 62
 _KINDS = {fcntl.F_UNLCK: NONE, fcntl.F_RDLCK: SHARED, fcntl.F_WRLCK: EXCLUSIVE}

@@ -27,7 +27,9 @@ def selected(
     """Wait in virtual time for files; return the result of ``real(seconds)``, which would wait on the wall clock."""
     numbers = [file if isinstance(file, int) else file.fileno() for file in files]
     if not what:
-        what = f"waits for one of {len(numbers)} descriptors to be ready" if numbers else "waits for nothing, for ever"
+        what = (
+            f"waits for one of {len(numbers)} descriptors to be ready" if numbers else "waits indefinitely, for nothing"
+        )
 
     def really() -> Any:
         return real if any(_is_real(fiber, number) for number in numbers) else None

@@ -74,7 +74,7 @@ def _open_files(rank: Rank) -> _OpenFiles:
 def no_real_file(name: object) -> io.UnsupportedOperation:
     """Return the error of a call that needs a file of the operating system."""
     return io.UnsupportedOperation(
-        f"{name!r} is on the simulated storage, and not a file of the operating system, which numpy.memmap, tofile and "
+        f"{name!r} is on the simulated storage, not a file of the operating system, which numpy.memmap, tofile and "
         "fromfile, and libraries in C, need: use numpy.save and load, or leave its folder out of storage.path"
     )
 

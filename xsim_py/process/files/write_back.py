@@ -55,7 +55,7 @@ def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
             with undisturbed():
                 problems += _placed(made, ready, gone)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("while the program's files were written: those that were there are whole") from None
+        raise KeyboardInterrupt("while writing the program's files: existing files are complete") from None
     return [
         *_listed(problems, "could not be written at the end of the run"),
         *_listed(

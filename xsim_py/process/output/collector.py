@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NO_OUTPUT = "no output"
 """Why the run is stopped."""
 
-_ORDER = "others may print something earlier, for which all of that waits"
+_ORDER = "held back because other ranks may still print earlier output"
 _NO_END = "a line is written when it has come to its end"
 
 _MOST_IN_MEMORY = 16 << 20  # characters that wait in memory

@@ -59,7 +59,9 @@ class Spill:
     def put(self, data: bytes) -> tuple[int, int]:
         """Take bytes; return where they are and how many."""
         if self._live + len(data) > self.limit_bytes:
-            raise OSError(errno.EFBIG, f"more than {self.limit_bytes >> 20:,} MiB have to wait in the temporary folder")
+            raise OSError(
+                errno.EFBIG, f"more than {self.limit_bytes >> 20:,} MiB are held back in the temporary directory"
+            )
         if self._file is None:
             self._file = _unnamed_file()
         place = self._end

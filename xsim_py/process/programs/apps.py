@@ -111,7 +111,7 @@ def _wrong(program: Any, ranks: Any) -> list[str]:
     if not (isinstance(program, list | tuple) and program and all(isinstance(app, App) for app in program)):
         return _wrong_program(program)
     problems = [
-        f"ranks: {app.ranks!r} of an App is not a whole number above zero" for app in program if not _counts(app)
+        f"ranks: expected a positive integer for an App, got {app.ranks!r}" for app in program if not _counts(app)
     ]
     problems += [problem for app in program for problem in _wrong_program(app.program)]
     told = 0 if problems else sum(app.ranks for app in program)
@@ -124,7 +124,7 @@ def _counts(app: App) -> bool:
 
 def _wrong_program(program: Any) -> list[str]:
     if inspect.isgeneratorfunction(program) or inspect.iscoroutinefunction(program):
-        return [f"program: a call of {program.__name__} only makes a generator or coroutine, which nobody runs"]
+        return [f"program: {program.__name__} is a generator or coroutine function; give a plain function"]
     if not callable(program) and not isinstance(program, str | os.PathLike | Program):
-        return [f"program: {program!r} is neither a path nor a function, nor a list of App"]
+        return [f"program: expected a path, a function or a list of App, got {program!r}"]
     return []

@@ -170,5 +170,5 @@ def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any, leave
     except Exception as error:  # of a class of the program
         raise ConfigError(
             f"{leaves}: what the function returned on rank {rank} cannot leave its process: {error}; return what can"
-            f" be pickled, or leave out {leaves}"
+            f" be pickled, or drop {leaves}"
         ) from None

@@ -64,7 +64,7 @@ def program_of(
         target: Any = called.target
         if called.kind == "stdin":
             if stdin is None:
-                raise ConfigError("an interpreter without a program would wait for input")
+                raise ConfigError("no program: the interpreter would wait for input")
             target = stdin
         program = Program(target, kind=called.kind, args=called.args, start=start)
         for option in called.options:
@@ -74,7 +74,7 @@ def program_of(
         file = os.path.join(start, folder, command)
         if is_file(file):
             if not is_python(file):
-                raise ConfigError(f"{command}: not a Python program, so it cannot be simulated")
+                raise ConfigError(f"{command}: cannot be simulated: not a Python program")
             return Program(command if folder == start else file, kind="script", args=args, start=start)
     raise ConfigError(f"{command}: no such program")
 

@@ -246,14 +246,14 @@ def _no_such_package(name: str, folders: Collection[str]) -> str:
 
     known = {module.name for module in pkgutil.iter_modules([*folders, *sys.path])}
     near = close_match(name, sorted(known))
-    advice = f"did you mean {near}?" if near else "if the program itself says where it is, say so in PYTHONPATH, too"
-    return f"there is no package {name}, neither installed nor beside the program; {advice}"
+    advice = f"did you mean {near}?" if near else "if the program sets its path itself, add that path to PYTHONPATH"
+    return f"cannot find the package {name}, installed or next to the program; {advice}"
 
 
 def _problem(name: str, process: ProcessSpec) -> str:
     """Return why a package cannot be private, or an empty text."""
     if name in process.share:
-        return f"{name} is to be shared, too, and can only be one of both"
+        return f"{name} is also given as shared; drop one"
     return cannot_be_private(name)
 
 
@@ -261,7 +261,7 @@ def cannot_be_private(name: str) -> str:
     """Return why ranks cannot have a package each for itself, or an empty text."""
     if name in sys.stdlib_module_names:
         return f"{name} is part of Python's standard library, which all ranks share"
-    return f"{name} is what the simulator itself uses, so all ranks share it" if name in _OURS else ""
+    return f"{name} is used by the simulator itself, so all ranks share it" if name in _OURS else ""
 
 
 def is_shared(name: str, process: ProcessSpec) -> bool:

@@ -100,7 +100,7 @@ class Program:
     def __reduce__(self) -> Any:
         """Have another process find and compile it again."""
         if self.function is not None:
-            raise TypeError("a function is one of this interpreter")
+            raise TypeError("a function exists in one interpreter only")
         return _found_again, (self._target, self.kind, self.args, self.start, self.flags)
 
     def _load_script(self, target: Any) -> None:
@@ -112,7 +112,7 @@ class Program:
             source = read_input(path, most_bytes=_MOST_BYTES)
         except OSError as error:
             if is_folder:
-                raise ConfigError(f"{target}: a folder is run by the __main__.py in it, and there is none") from None
+                raise ConfigError(f"{target}: cannot run a directory without a __main__.py") from None
             raise ConfigError(f"{str(target) or repr('')}: cannot read the program: {error.strerror}") from None
         self.file = os.path.abspath(path)
         self.folder = path.resolve().parent
@@ -140,7 +140,9 @@ class Program:
             spec = None
         loader = spec.loader if spec is not None else None
         if spec is None or not hasattr(loader, "get_code"):
-            raise ConfigError(f"-m {target}: no module of this name here or among the installed packages")
+            raise ConfigError(
+                f"-m {target}: cannot find this module in the current directory or the installed packages"
+            )
         self.spec = spec
         self.file = spec.origin
         try:
@@ -152,7 +154,7 @@ class Program:
 
     def _load_callable(self, target: Callable[..., Any]) -> None:
         if not callable(target):
-            raise ConfigError(f"program: {target!r} is no function, and kind callable needs one")
+            raise ConfigError(f"program: kind callable needs a function, got {target!r}")
         self.function = target
         self.name = getattr(target, "__qualname__", repr(target))
         self.home = target.home if isinstance(target, FoundInRanks) else _home(_innermost(target))
@@ -264,7 +266,7 @@ def _current_folder() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise ConfigError(f"the current folder cannot be used; has it been removed? ({error.strerror})") from None
+        raise ConfigError(f"cannot use the current directory; has it been removed? ({error.strerror})") from None
 
 
 def _begins_with_mpi(code: CodeType) -> bool:

@@ -232,7 +232,7 @@ def _add_note(error: BaseException, refusal: _Refusal, who: str) -> None:
     if any(note.startswith("xsim: ") for note in getattr(error, "__notes__", ())):
         return
     package, shared = refusal.package, refusal.shared
-    cause = f"{shared} is shared by ranks" if shared else "what is compiled is there once for all ranks"
+    cause = f"{shared} is shared by ranks" if shared else "compiled code exists once for all ranks"
     ways = [f"--private {','.join(_with_users(shared))}"] if shared and not cannot_be_private(shared) else []
     spec = None if package == "__main__" else find_spec(package)
     why = None if spec is None else reason(spec)

@@ -232,5 +232,5 @@ def _handler() -> _Handler:
     capsule = ctypes.cast(table[_DEFAULT_HANDLER], ctypes.POINTER(ctypes.py_object))[0]
     handler: _Handler = ctypes.cast(pointer(capsule, b"mem_handler"), ctypes.POINTER(_Handler))[0]
     if handler.name != b"default_allocator":
-        raise XsimError("machine.memory_per_node: this numpy has another allocator than those that are known")
+        raise XsimError("machine.memory_per_node: unsupported: unknown allocator of this numpy")
     return handler

@@ -61,7 +61,7 @@ def only_one() -> Iterator[None]:
     if here() is not None and fiber is not host:
         raise ConfigError("simulate() was called by a program that is being simulated itself")
     if not _simulating.acquire(blocking=False):
-        raise ConfigError("simulate() is at work in another thread of this process; one run at a time")
+        raise ConfigError("simulate() is already running in another thread; only one run per process at a time")
     before, thread, fiber = thread, get_ident(), None
     try:
         yield
@@ -93,7 +93,7 @@ def rank() -> Rank:
             "a process that a virtual rank has forked is a real one, outside of the simulation: it has no MPI"
         )
     if fiber is None:
-        raise XsimError("this is only possible inside a simulated program: run it with `xsim run` or `simulate`")
+        raise XsimError("needs a simulated program; run it with `xsim run` or `simulate`")
     return fiber.rank
 
 

@@ -51,9 +51,9 @@ def _expose(name: str, array: Any) -> None:
     import numpy as np
 
     if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-        raise TypeError(f"xsim_py.expose: {name} is no array of numbers")
+        raise TypeError(f"xsim_py.expose: expected an array of numbers, got {name}")
     if not array.flags.writeable:
-        raise ValueError(f"xsim_py.expose: {name} cannot be written")
+        raise ValueError(f"xsim_py.expose: {name} is read-only")
     current.running().rank.private(_EXPOSED, dict)[name] = array
 
 

@@ -150,7 +150,7 @@ def work(flops: float = 0, bytes: float = 0) -> None:
 def _work(flops: float, size_bytes: float) -> None:
     for name, amount in (("flops", flops), ("bytes", size_bytes)):
         if not 0 <= amount < float("inf"):
-            raise ValueError(f"xsim_py.work: {name}={amount!r} is not a number from 0 on")
+            raise ValueError(f"xsim_py.work: expected a number of at least 0, got {name}={amount!r}")
     fiber = current.running()
     fiber.rank.shard.processor().work(fiber, flops, size_bytes)
 

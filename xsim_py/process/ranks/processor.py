@@ -96,7 +96,7 @@ class Processor:
     def said(self) -> set[str]:
         """Return all complaints, also about speeds that no rank has had; the machine may grow up to the end."""
         unused = {
-            f"compute.speeds[{index}]: it is about none of the ranks"
+            f"compute.speeds[{index}]: matches no rank"
             for index, each in enumerate(self._speeds)
             if not any(
                 _within(number, each.ranks) and _within(node, each.nodes)

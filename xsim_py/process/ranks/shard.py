@@ -495,7 +495,7 @@ def _mind_garbage(ranks: int) -> None:
 
 
 def _nobody_takes(row: tuple[Any, ...]) -> None:
-    raise InternalError(f"nobody takes {row}")
+    raise InternalError(f"no handler of {row}")
 
 
 def _ignore(*_: object) -> None:

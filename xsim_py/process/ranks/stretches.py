@@ -73,7 +73,7 @@ def _numbers(value: object) -> tuple[range, ...]:
     except ValueError:
         found = ()
     if not found or not all(found) or any(len(each) > 2 for each in ends):
-        raise ValueError(f"{value!r} is not some ranks, such as 0 2-5")
+        raise ValueError(f"expected ranks such as 0 2-5, got {value!r}")
     return found
 
 
@@ -138,7 +138,7 @@ class StretchTimes:
         self.unknown: set[Stretch] = set()
         self.complaints: set[str] = set()
         if ranks != spec.ranks:
-            said = f"{path.name} was recorded with {spec.ranks:,} ranks, and this run has {ranks:,}"
+            said = f"{path.name} was recorded with {spec.ranks:,} ranks, but this run has {ranks:,}"
             self.complaints.add(f"{said}: each is charged as the recorded one at its place")
 
     def of(self, rank: int, stretch: Stretch) -> int:
@@ -181,7 +181,7 @@ def _contradictions(spec: TimesSpec) -> Iterator[Contradiction]:
         here = {((each.begin, each.end), ranks) for ranks in each.ranks}
         if here & seen:
             path = f"stretches[{index}]"
-            yield path, "this stretch of these ranks stands here for the second time", (path,)
+            yield path, "duplicate compute interval of these ranks", (path,)
         seen |= here
 
 

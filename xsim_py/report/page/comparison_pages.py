@@ -88,8 +88,8 @@ def write_comparison_page(comparison: Comparison, target: str | Path, *, command
         for result in described.values()
         if "machine" in result.origin
     ]
-    digests = "The digests of the runs are in the table above: the same input and version give the same ones."
-    page.add("To repeat the runs", facts_table(facts), *descriptions, note(digests))
+    digests = "The table above has the digest of each run; the same input and version reproduce it."
+    page.add("Reproduce the runs", facts_table(facts), *descriptions, note(digests))
     page.write(target)
 
 
@@ -138,7 +138,7 @@ def scaling_parts(page: HtmlPage, lines: list[Series]) -> Iterator[str]:
     for show in ("speedup", "efficiency"):
         scaled = against_fewest(lines, show)
         if not scaled:
-            yield note("Where a time is 0 there is no speed-up.")
+            yield note("If a time is 0, the speed-up is undefined.")
             return
         x_scale, y_scale = "log2", "log2" if show == "speedup" else "linear"
         chart = Chart(title="", x_label="ranks", y_label=LABELS[show], lines=scaled, x_scale=x_scale, y_scale=y_scale)
@@ -174,7 +174,7 @@ def write_recovery_page(
     OSError
         When the file cannot be written.
     """
-    page = HtmlPage(f"{comparison.title}: ways to recover".strip(": "), ", ".join(comparison.schemes))
+    page = HtmlPage(f"{comparison.title}: recovery schemes".strip(": "), ", ".join(comparison.schemes))
     page.add("Summary", *_recovered(comparison))
     for machine, ranks in dict.fromkeys(run.case[:2] for run in comparison.runs):
         runs = [run for run in comparison.runs if run.case[:2] == (machine, ranks) and run.phases is not None]
@@ -183,22 +183,22 @@ def write_recovery_page(
     codes = dict.fromkeys(run.case.failures for run in comparison.runs)
     charts = [chart for chart in map(comparison.chart, codes) if any(len(line.x) > 1 for line in chart.lines)]
     over = [part for chart in charts for part in (subheading(chart.title), page.figure(chart_figure(chart)))]
-    page.add("Over the number of ranks", *over)
+    page.add("By rank count", *over)
     tables = [part for name in comparison.schemes for part in (subheading(name), data_table(comparison.shown(name)))]
     page.add("Scheme by scheme", *tables, folded("all phases of all runs", data_table(comparison.table())))
-    digests = "The digest of each run is in the table of all runs: the same input and version give the same one."
+    digests = "The table of all runs has the digest of each run; the same input and version reproduce it."
     described = [folded(f"the description of {name}", verbatim(text)) for name, text in descriptions.items()]
-    page.add("To repeat the runs", facts_table(facts), *described, note(digests))
+    page.add("Reproduce the runs", facts_table(facts), *described, note(digests))
     page.write(target)
 
 
 def _recovered(comparison: RecoveryComparison) -> Iterator[str]:
     bad = [run for run in comparison.runs if not run.is_good and not run.is_clean_loss]
     yield cards(
-        {"runs": f"{len(comparison.runs):,}", "schemes": f"{len(comparison.schemes):,}", "not good": f"{len(bad):,}"}
+        {"runs": f"{len(comparison.runs):,}", "schemes": f"{len(comparison.schemes):,}", "failed": f"{len(bad):,}"}
     )
     for run in bad:
-        yield warning(f"not good: {run.case}: {run.ended}, exit status {run.exit_status}")
+        yield warning(f"failed: {run.case}: {run.ended}, exit status {run.exit_status}")
         yield verbatim(run.said)
     for run in comparison.runs:
         if run.is_clean_loss:
@@ -241,9 +241,9 @@ def _phases(page: HtmlPage, runs: list[RecoveryRun]) -> Iterator[str]:
             )
     long = any(piece.is_long for piece in pieces)
     yield note(
-        "Hatched phases are far longer than the others, and not to scale; point at one for its time." if long else ""
+        "Hatched phases are far longer than the others and not to scale; point at one for its time." if long else ""
     )
     layout: dict[str, Any] = {"barmode": "overlay", "yaxis": {"autorange": "reversed", "type": "category", "ticks": ""}}
     layout["yaxis"] |= {"categoryorder": "array", "categoryarray": [plain_text(row) for row in rows], "showgrid": False}
-    axis = f"virtual time [{unit}]" + (", but for what is hatched" if long else "")
+    axis = f"virtual time [{unit}]" + (", except hatched phases" if long else "")
     yield page.figure(new_figure(traces, x=axis, y="", height=150 + 26 * len(rows), **layout))

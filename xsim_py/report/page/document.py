@@ -33,7 +33,7 @@ _AXIS: Final = {"automargin": True, "linecolor": "#999999", "ticks": "outside", 
 _AXIS_GRID: Final = {**_AXIS, "gridcolor": "#e3e6ea", "zeroline": False}
 _FONT: Final = {"family": 'system-ui, "DejaVu Sans", Arial, sans-serif', "size": 13, "color": INK}
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
-_WITHOUT_SCRIPT: Final = "Figures are drawn, and tables sorted, by JavaScript, which is switched off here."
+_WITHOUT_SCRIPT: Final = "JavaScript is off: figures are not drawn and tables cannot be sorted."
 
 
 def check_page(target: str | Path) -> None:
@@ -45,9 +45,9 @@ def check_page(target: str | Path) -> None:
         When the name does not end with one of `ENDINGS`, or plotly is not installed.
     """
     if str(target) == "-":
-        raise ConfigError("-: a page goes to a file, not to standard output; name one that ends with .html")
+        raise ConfigError("-: an HTML report cannot be written to standard output; name a file that ends with .html")
     if Path(target).suffix.lower() not in ENDINGS:
-        raise ConfigError(f"{target}: the name of a page ends with {' or '.join(ENDINGS)}")
+        raise ConfigError(f"{target}: the name of an HTML report ends with {' or '.join(ENDINGS)}")
     _plotly_js()
 
 
@@ -129,7 +129,7 @@ def _plotly_js() -> str:
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ConfigError("a page needs plotly; install it with: pip install 'xsim-py[report]'") from error
+        raise ConfigError("an HTML report needs plotly; install it with: pip install 'xsim-py[report]'") from error
     return str(get_plotlyjs()).replace("</script", "<\\/script")
 
 

@@ -42,7 +42,7 @@ _MOST_LINKS: Final = 40
 _SYMBOLS: Final = ("circle", "diamond", "square", "triangle-up", "star", "pentagon")
 _WAITS: Final = (
     "computing: between MPI calls. Late sender: in a receive, until the sender entered its call. Late receiver: in a "
-    "send that has to be answered, until the receive was posted. Imbalance: in a collective, until the last one has "
+    "rendezvous send, until the receive was posted. Imbalance: in a collective, until the last one has "
     "entered it. Transfer: other waiting. Overhead: the rest of calls."
 )
 
@@ -70,12 +70,12 @@ def write_run_page(result: Result, target: str | Path) -> None:
     page = HtmlPage(f"{name}: {result.ranks:,} rank{'s' * (result.ranks > 1)}", result.machine)
     page.add("Summary", *_summary(result))
     page.add("Timeline", *_timeline(page, result))
-    page.add("Where the time goes", *_waits(page, result))
-    page.add("Who sends how much to whom", *_pairs(page, result))
+    page.add("Time by activity", *_waits(page, result))
+    page.add("Communication matrix", *_pairs(page, result))
     page.add("Load of links", *_links(page, result))
     page.add("Failures", *_failures(page, result))
     page.add("Tables", *_tables(result))
-    page.add("To repeat the run", *_repeat(result))
+    page.add("Reproduce the run", *_repeat(result))
     page.write(target)
 
 
@@ -101,7 +101,7 @@ def _summary(result: Result) -> Iterator[str]:
     yield verbatim(result.report)
     if result.is_checked:
         found = sum(finding.is_mistake for finding in result.findings)
-        yield note(f"The use of MPI was checked: {found:,} mistakes.")
+        yield note(f"MPI usage errors found by the checks: {found:,}.")
         for finding in result.findings:
             yield verbatim(finding.report())
 
@@ -122,7 +122,7 @@ def _timeline(page: HtmlPage, result: Result) -> Iterator[str]:
 def _waits(page: HtmlPage, result: Result) -> Iterator[str]:
     table = result.tables.get("waits")
     if table is None or not len(table):
-        yield note("Where the time goes is known of traced runs only: --report, --waits, --timeline, --trace.")
+        yield note("The time by activity needs a traced run: add --report, --waits, --timeline or --trace.")
         return
     begins, counts, parts_s = bars_of(table)
     scale, unit = time_scale(max(table["total_s"], default=0.0))
@@ -244,7 +244,7 @@ def _failures(page: HtmlPage, result: Result) -> Iterator[str]:
         return
     yield data_table(failures)
     if learned is not None and len(learned):
-        yield subheading("Who learnt of them when")
+        yield subheading("Failure notices")
         yield page.figure(_learned_figure(failures, learned))
         if len(learned) > _MOST_CARRIED:
             yield note(f"Every {-(-len(learned) // _MOST_CARRIED)}th of {len(learned):,} is drawn.")
@@ -294,7 +294,7 @@ def _learned_figure(failures: Table, learned: Table) -> Any:
         )
     layout: dict[str, Any] = {"xaxis": {"rangemode": "tozero"}, "yaxis": {"tickformat": "d"}, "showlegend": True}
     layout["legend"] = {"title": {"text": "failure of"}, "x": 1.01, "y": 1}
-    return new_figure(traces, x=f"virtual time since the failure [{unit}]", y="rank that learnt of it", **layout)
+    return new_figure(traces, x=f"virtual time since the failure [{unit}]", y="notified rank", **layout)
 
 
 # ------------------------------------------------------------------------------------------ tables, and how to repeat
@@ -326,4 +326,4 @@ def _repeat(result: Result) -> Iterator[str]:
     )
     if "machine" in origin:
         yield folded("the description of the machine, with the entries that were set", verbatim(origin["machine"]))
-    yield note("The same program, machine, seed and version give the same digest, in any number of shards.")
+    yield note("The same program, machine, seed and version reproduce the digest, with any number of shards.")
