@@ -108,7 +108,7 @@ def test_only_a_part_of_a_study_is_drawn(saved, capsys):
         ("run4/result.json --pairs run4/result.json", "run4/result.json: the name of a figure ends with"),
         ("run4 --view time=9 --waits -", "--view time=9: it is FROM:TO"),
         ("run4 --only ranks=5 --waits -", "--only: no result fulfils ranks=5"),
-        ("run4 --only ranks --waits -", "'ranks' is not a condition"),
+        ("run4 --only ranks --waits -", "--only: expected a condition, got 'ranks'"),
         ("broken --speedup -", "broken/results.json: not the results of a study"),
     ],
 )

@@ -84,7 +84,7 @@ def test_the_schema_is_json_or_a_table(capsys):
     [
         ("study no.yaml", "unknown file or preset study 'no.yaml'"),
         ("study s.yaml -j 0", "argument -j/--jobs: 0 is out of range (at least 1)"),
-        ("study s.yaml --only rank=1", "--only 'rank=1': unknown name rank; did you mean ranks?"),
+        ("study s.yaml --only rank=1", "--only: 'rank=1': unknown name rank; did you mean ranks?"),
         ("study s.yaml --set network.latncy=1us", "network.latncy: unknown key; did you mean latency?"),
         ("study s.yaml --set network", "expected path=value, got 'network'"),
         ("study s.yaml --out s.yaml", "File exists"),

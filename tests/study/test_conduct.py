@@ -164,7 +164,7 @@ def test_a_run_that_met_the_wall_limit_is_tried_again_with_a_longer_one(limit: s
 
 
 def test_bad_input_runs_nothing():
-    with pytest.raises(ConfigError, match="--only 'rank=2': unknown name rank; did you mean ranks"):
+    with pytest.raises(ConfigError, match="--only: 'rank=2': unknown name rank; did you mean ranks"):
         run(only=["rank=2"])
     with pytest.raises(ConfigError, match="--only 'few' is not a condition"):
         run(only=["few"])

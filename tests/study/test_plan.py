@@ -138,7 +138,7 @@ def test_conditions_leave_combinations_out_before_anybody_looks_at_their_values(
     study = load_study({"program": "apps/ring.py", "sweep": sweep, "only": ["ranks>0"]})
     runs = plan_runs(study, only=[Condition("ranks=2 or machine=gige")])
     assert [(run.columns["ranks"], run.columns["machine"]) for run in runs] == [(2, "gige"), (2, "shmem"), (4, "gige")]
-    with pytest.raises(ConfigError, match="--only 'rank<3': unknown name rank; did you mean ranks"):
+    with pytest.raises(ConfigError, match="--only: 'rank<3': unknown name rank; did you mean ranks"):
         plan_runs(study, only=[Condition("rank<3")])
 
 

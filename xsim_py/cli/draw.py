@@ -211,7 +211,7 @@ def _conditions(texts: list[str]) -> list[Condition]:
     try:
         return [Condition(text) for text in texts]
     except ValueError as error:
-        raise ConfigError(f"--only {error}") from None
+        raise ConfigError(f"--only: {error}") from None
 
 
 def _holds(only: list[Condition], row: Mapping[str, Any]) -> bool:
@@ -220,7 +220,7 @@ def _holds(only: list[Condition], row: Mapping[str, Any]) -> bool:
         for condition in only:
             condition.check(row)
     except ValueError as error:
-        raise ConfigError(f"--only {error}") from None
+        raise ConfigError(f"--only: {error}") from None
     return all(condition.holds(row) for condition in only)
 
 

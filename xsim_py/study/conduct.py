@@ -137,7 +137,7 @@ def conditions(texts: Sequence[str]) -> list[Condition]:
     try:
         return [Condition(text) for text in texts]
     except ValueError as error:
-        raise ConfigError(f"--only {error}") from None
+        raise ConfigError(f"--only: {error}") from None
 
 
 def _is_missing(run: PlannedRun, outcome: Outcome | None) -> bool:

@@ -84,7 +84,7 @@ def plan_runs(
         try:
             condition.check(dict.fromkeys((*key_columns(spec), *_OF_EACH_RUN)))
         except ValueError as error:
-            raise ConfigError(f"--only {error}") from None
+            raise ConfigError(f"--only: {error}") from None
     if spec.command is None:
         return _Planner(spec, [*spec.only, *only], overrides or {}).runs()
     return _CommandPlanner(_with_options(spec, overrides or {}), [*spec.only, *only], {}).runs()
