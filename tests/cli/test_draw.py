@@ -88,7 +88,7 @@ def test_only_a_part_of_a_study_is_drawn(saved, capsys):
     assert main(["draw", "study", "--speedup", "-", "--only", "mode=strong"]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == ["    1        1", "    4      3.2"]
     assert main(["draw", "study", "--speedup", "-", "--only", "mod=strong"]) == 2
-    assert "--only 'mod=strong': there is no mod here; did you mean mode?" in capsys.readouterr().err
+    assert "--only: 'mod=strong': unknown name mod; did you mean mode?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
