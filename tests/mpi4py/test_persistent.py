@@ -46,9 +46,9 @@ def test_an_object_is_asked_once_where_its_memory_is():
         def __dlpack_device__(self):
             return self.array.__dlpack_device__()
 
-        def __dlpack__(self, **_options):  # which numpy 2.0 does not know
+        def __dlpack__(self, **options):
             type(self).asked += 1
-            return self.array.__dlpack__()
+            return self.array.__dlpack__(**options)
 
     def program():
         from mpi4py import MPI
@@ -59,7 +59,8 @@ def test_an_object_is_asked_once_where_its_memory_is():
         return totals(request, comm.rank, mine, total)
 
     assert values_of(program, ranks=2) == [[[1] * 3, [21] * 3, [41] * 3]] * 2
-    assert Shown.asked == 4
+    asked = 4 if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else 8  # older ones refuse options, and are asked again
+    assert Shown.asked == asked
 
 
 def test_ranks_may_start_in_different_orders_and_call_others_between():
