@@ -104,7 +104,7 @@ def test_what_is_no_machine_is_refused(machine: object):
 
 
 def test_a_text_is_no_function():
-    with pytest.raises(ConfigError, match=r"^program: 'pass' is no function"):
+    with pytest.raises(ConfigError, match=r"program: kind callable needs a function, got 'pass'"):
         simulate("pass", kind="callable", ranks=1)
 
 

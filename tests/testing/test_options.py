@@ -19,13 +19,13 @@ def test_each_option_reaches_the_run(tmp_path: Path):
     [
         ("--xsim-machine nope", "--xsim-machine: unknown preset machine 'nope': known: azure-hdr, "),
         ("--xsim-machine gigee", "--xsim-machine: unknown preset machine 'gigee': did you mean gige?"),
-        ("--xsim-machine no.yaml", "--xsim-machine: no.yaml: the machine description cannot be read: No such file"),
+        ("--xsim-machine no.yaml", "--xsim-machine: cannot read the machine description no.yaml: No such file"),
         ("--xsim-fail foo", "--xsim-fail foo: expected a failure, got 'foo'; write rank=5@1.2ms, "),
         (
             "--xsim-check --xsim-shards 2",
             "--xsim-check: cannot be combined with --xsim-shards; drop one",
         ),
-        ("--xsim-shards 0", "--xsim-shards: 0 is less than 1"),
+        ("--xsim-shards 0", "--xsim-shards: 0 is out of range (at least 1)"),
         ("--xsim-seed x", "--xsim-seed: expected an integer, got 'x'"),
         ("--xsim-session 2 --xsim-machine nope", "--xsim-machine: unknown preset machine 'nope': known: "),
     ],
