@@ -12,6 +12,7 @@ import pytest
 import xsim_py
 from tests.doc_blocks import ROOT, blocks
 from xsim_py import ftco, legio, report, simulate, study
+from xsim_py.cli.commands import COMMANDS
 
 PAGE = ROOT / "docs" / "reference" / "python.md"
 TO_ASSEMBLE = {"take_findings", "take_origin", "take_trace"}
@@ -76,6 +77,15 @@ def test_every_entry_gets_the_docstring_of_its_name():
     assert kinds["Result.save"] == kinds["Result.load"] == "method"
     assert kinds["Table.columns"] == "property"
     assert kinds["ftco.RULES"] == "py:data"
+
+
+def test_the_help_page_has_every_command_as_it_prints_its_help(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    made, source = site(), [""]
+    made.read(None, made.HELP, source)
+    headings = re.findall(r"^(xsim.*)\n([=~-])\2+$", source[0], re.MULTILINE)
+    assert {f"xsim {name}" for name in COMMANDS} | {"xsim", "xsim models show"} <= {name for name, _ in headings}
+    assert "--wall-limit TIME" in source[0]
 
 
 def test_the_tree_has_every_page_once():

@@ -5,23 +5,29 @@ the links between them, and the docstring of each name below its heading in docs
 """
 
 import inspect
+import os
 import re
+from argparse import ArgumentParser, _SubParsersAction
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import xsim_py
+from xsim_py.cli.commands import whole_parser
 
+os.environ["COLUMNS"] = "100"  # of the help
 ROOT = Path(__file__).resolve().parents[2]
 START = "docs/index"
 GENERATED = {START: ["README"], "docs/reference/cli": ["docs/site/help"]}  # no page links to these
 PYTHON = "docs/reference/python"
+HELP = "docs/site/help"
 
 project = "xsim_py"
 version = release = xsim_py.__version__
 project_copyright = "the xsim_py authors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_argparse_cli"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = START
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md", "docs/**/*.md", "docs/site/*.rst"]
 exclude_patterns = [".*", "build", "dist", "demo-out", "tests", "models", "apps", "xsim_py"]
@@ -96,6 +102,16 @@ def described(name: str) -> str:
     return f"\n```{{eval-rst}}\n.. {kind}:: {'.'.join([where, first, *rest])}\n```\n"
 
 
+def helps(parser: ArgumentParser, level: str = "=-~") -> str:
+    """Return the help of each command and sub-command below a heading, as it is printed."""
+    title = f"{parser.prog}\n{level[0] * len(parser.prog)}"
+    made = [title, ".. code-block:: text", indent(parser.format_help(), "   ")]
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            made += [helps(each, level[1:]) for each in action.choices.values()]
+    return "\n\n".join(made)
+
+
 def read(app: Any, page: str, source: list[str]) -> None:
     """Add to a page what the site needs; its file stays as it is."""
     if page == PYTHON:
@@ -105,6 +121,8 @@ def read(app: Any, page: str, source: list[str]) -> None:
             source[0],
             flags=re.MULTILINE,
         )
+    if page == HELP:
+        source[0] += "\n" + helps(whole_parser())
     if page in TREE:
         source[0] += toctrees(page)
 
