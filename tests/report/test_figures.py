@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tests.report.figures import KINDS, US, pairs_table, speedup_lines, waits_table
+from xsim_py.errors import ConfigError
 from xsim_py.report.figure import crowded, save, visible_ticks
 from xsim_py.report.pairs import matrix
 from xsim_py.report.style import Look, new_figure
@@ -118,7 +119,7 @@ def test_a_timeline_is_the_trace():
     colours = {entry.get_text(): to_hex(patch.get_facecolor()) for entry, patch in _patches(axes.figure)}
     at = {name: [to_hex(colour) for colour in image.cmap.colors].index(colours[name]) for name in ("Isend", "Waitall")}
     slice_ps = 240 * US / array.shape[1]
-    row = array[8 * 2 + 4]  # rank 2, of eight lines a rank
+    row = array[8 * 2 + 4]  # rank 2, of eight lines per rank
     for name in at:
         assert (row == at[name]).sum() * slice_ps == pytest.approx(6 * 6 * US, rel=0.02)
 
@@ -144,6 +145,11 @@ def test_texts_and_legends_are_as_they_are_asked_for():
     assert bare.axes[0].get_title("left") == ""
     assert tuple(bare.get_size_inches()) == (5, 4)
     assert laid_out(bare).legends[0].get_window_extent().y1 < bare.axes[0].bbox.y0
+
+
+def test_a_size_without_room_for_the_axes_is_refused():
+    with pytest.raises(ConfigError, match="no room for the axes in 1 x 1 inches; use a larger size"):
+        KINDS["lines"](Look(size=(1, 1)))
 
 
 def test_one_look_over_another():

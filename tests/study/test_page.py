@@ -28,6 +28,13 @@ def test_has_pictures_and_speedup_also_where_the_study_asks_for_none(tmp_path):
         assert words in shown(text)
 
 
+def test_has_a_figure_for_each_panel_and_all_rows_of_the_summary(tmp_path):
+    text = page(tmp_path, [8e-3, 4e-3, 4e-3, 1e-3], plots=[{**PLOT, "panels": "size"}])
+    assert [line["y"] for figure in figures(text)[:2] for line in figure["data"]] == [[8.0, 4.0], [4.0, 1.0]]
+    assert "<h3>a</h3>" in text  # the name of the file tells figures without a title apart
+    assert '<div class="scroll whole">' in text
+
+
 def test_draws_a_speedup_once(tmp_path):
     text = page(tmp_path, [8e-3, 4e-3, 4e-3, 1e-3], plots=[{**PLOT, "show": "speedup"}])
     assert [figure["layout"]["yaxis"]["title"]["text"] for figure in figures(text)] == [

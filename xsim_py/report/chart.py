@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from xsim_py.report.ruler import Ruler
 
 _MOST_MARKED = 18  # values of an axis that have ticks of their own
-_PANEL = 15  # the least width of a panel, in font sizes
+_PANEL = 15  # minimum width of a panel, in font sizes
 _PANEL_HEIGHT = 1.8  # inches of a panel, with text of 10 points
 _REFERENCE = "#777777"
 _HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 1.2}

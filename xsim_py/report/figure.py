@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter, FixedLocator, LogLocator
 
 from xsim_py.atomic_files import atomic_path
+from xsim_py.errors import ConfigError
 from xsim_py.report import shown
 
 if TYPE_CHECKING:
@@ -100,6 +102,11 @@ def fit(figure: Figure, *, grows: bool) -> None:
         Complete, with constrained layout.
     grows : bool
         Increase the height for each further line of a title, so that the axes keep theirs.
+
+    Raises
+    ------
+    ConfigError
+        When the size leaves no room for the axes.
     """
     without_formulas(figure)
     _lay_out(figure)
@@ -117,7 +124,14 @@ def fit(figure: Figure, *, grows: bool) -> None:
 def _lay_out(figure: Figure) -> None:
     engine = figure.get_layout_engine()
     if engine is not None:
-        engine.execute(figure)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "constrained_layout not applied")
+            try:
+                engine.execute(figure)
+            except UserWarning:
+                width, height = figure.get_size_inches()
+                advice = "use a larger size, a smaller font_size, or legend=none"
+                raise ConfigError(f"no room for the axes in {width:g} x {height:g} inches; {advice}") from None
     for axes in figure.axes:
         axes.apply_aspect()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST_NAMES: Final = 150  # in a figure of the usual area
+_MOST_NAMES: Final = 100  # in a figure of the usual area
 _USUAL_AREA: Final = 8.0 * 6.5
 _MOST_BYTES: Final = 64 * MIB
 

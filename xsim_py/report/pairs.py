@@ -106,8 +106,8 @@ def _compose(sums: NDArray[np.int64], of: str, what: str, title: str, figure: Fi
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MultipleLocator(rank_step(max(len(sums), 1))))
     look.describe(axes, title=title, x=f"to {what}", y=f"from {what}")
-    beside = axes.inset_axes((1.04, 0, 0.05, 1))  # as high as the matrix, whatever becomes of its size
-    bar = figure.colorbar(image, cax=beside)
+    place = axes.inset_axes((1.04, 0, 0.05, 1))  # as high as the matrix at any size
+    bar = figure.colorbar(image, cax=place)
     number_bar(bar, low, high, of, logarithmic=isinstance(norm, LogNorm))
 
 

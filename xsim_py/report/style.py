@@ -215,7 +215,7 @@ def check_picture(target: str | Path, *, besides: str = "") -> None:
     if Path(target).suffix.lower() not in PICTURES:
         endings = f"{', '.join(PICTURES[:-1])} or {PICTURES[-1]}"
         raise ConfigError(f"{target}: the name of a figure ends with {endings}{besides}")
-    new_figure(1, 1)  # now, and not after an hour's run
+    new_figure(1, 1)  # now rather than after an hour's run
 
 
 def new_figure(width: float, height: float) -> Picture:

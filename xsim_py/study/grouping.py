@@ -23,7 +23,7 @@ def grouped(rows: Iterable[Row], names: Sequence[str]) -> list[list[Row]]:
 def series_of(spec: StudySpec, plot: PlotSpec, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the columns whose values tell the lines of a plot apart.
 
-    Unless the plot names them: those that vary, and not with the x axis, the panels or a column before them.
+    Unless the plot names them: the columns that vary independently of the x axis, the panels and earlier columns.
     """
     if plot.series is not None:
         return list(plot.series)

@@ -358,7 +358,7 @@ class StudyResults:
         look : Look, optional
             Size, text and legend, where they differ from those of the study.
         **keys
-            An entry of ``plots`` in place of those of the study: ``x="ranks", y="virtual_time_s", show="speedup"``.
+            Another plot, by the keys of ``plots``: ``x="ranks", y="virtual_time_s", show="speedup"``.
 
         Raises
         ------

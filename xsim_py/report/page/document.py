@@ -188,7 +188,7 @@ def data_table(table: Table, *, by: str | None = None, whole: bool = False) -> s
     by : str, optional
         A column of numbers: where rows have to be left out, those stay that have the most of it.
     whole : bool, optional
-        Show all rows at once; others scroll in a window of their own, except in print.
+        Show all rows at once; other tables scroll in a box, except in print.
     """
     chosen: Sequence[int] = range(len(table))
     said = ""
