@@ -24,16 +24,17 @@ def mpi(monkeypatch) -> ModuleType:
     per_process.bind(None)
 
 
-@pytest.mark.skipif(not as_checked("mpi4py", "mpich", "numpy"), reason="its answers are those of other versions")
-def test_every_expression_gives_what_it_gives_in_a_real_mpi(mpi):
-    real = real_answers(*python(data_expressions.__file__))[0]
-    ours = data_expressions.outcomes(mpi)
-    different = {
-        expression: (one, other)
-        for expression, one, other in zip(data_expressions.EXPRESSIONS, ours, real, strict=True)
-        if one != other
-    }
-    assert not different
+if as_checked("mpi4py", "mpich", "numpy"):  # its answers are those of this version
+
+    def test_every_expression_gives_what_it_gives_in_a_real_mpi(mpi):
+        real = real_answers(*python(data_expressions.__file__))[0]
+        ours = data_expressions.outcomes(mpi)
+        different = {
+            expression: (one, other)
+            for expression, one, other in zip(data_expressions.EXPRESSIONS, ours, real, strict=True)
+            if one != other
+        }
+        assert not different
 
 
 def test_what_one_process_calls_a_predefined_type_no_other_process_sees(mpi):

@@ -13,12 +13,13 @@ from tests.versions import as_checked
 MPI = simulated()
 
 
-@pytest.mark.skipif(not as_checked("mpi4py", "mpich", "numpy"), reason="its answers are those of other versions")
-def test_every_operation_on_every_type_gives_what_mpich_gives():
-    real = real_answers(*python(op_cases.__file__))[0]
-    ours = op_cases.outcomes(MPI)
-    assert {name: (ours[name], real[name]) for name in real if ours[name] != real[name]} == {}
-    assert ours.keys() == real.keys()
+if as_checked("mpi4py", "mpich", "numpy"):  # its answers are those of this version
+
+    def test_every_operation_on_every_type_gives_what_mpich_gives():
+        real = real_answers(*python(op_cases.__file__))[0]
+        ours = op_cases.outcomes(MPI)
+        assert {name: (ours[name], real[name]) for name in real if ours[name] != real[name]} == {}
+        assert ours.keys() == real.keys()
 
 
 def test_a_user_function_sees_buffers_and_the_datatype():

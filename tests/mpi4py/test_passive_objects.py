@@ -45,12 +45,13 @@ def real() -> list[str]:
     return json.loads(run.stdout)
 
 
-@pytest.mark.skipif(not as_checked("mpi4py", "mpich"), reason="its answers are those of other versions")
-def test_every_expression_gives_what_it_gives_in_a_real_mpi(mpi, real):
-    ours = expressions.outcomes(mpi, Group._of(group.Members(range(1))))
-    different = {
-        expression: (one, other)
-        for expression, one, other in zip(expressions.EXPRESSIONS, ours, real, strict=True)
-        if one != OURS.get(expression, other)
-    }
-    assert not different
+if as_checked("mpi4py", "mpich"):  # its answers are those of this version
+
+    def test_every_expression_gives_what_it_gives_in_a_real_mpi(mpi, real):
+        ours = expressions.outcomes(mpi, Group._of(group.Members(range(1))))
+        different = {
+            expression: (one, other)
+            for expression, one, other in zip(expressions.EXPRESSIONS, ours, real, strict=True)
+            if one != OURS.get(expression, other)
+        }
+        assert not different
