@@ -14,7 +14,8 @@ from tests.report.helpers import make_result, make_trace
 from xsim_py import atomic_files
 from xsim_py.atomic_files import atomic_file, atomic_path, check_file, scratch_folder, undisturbed
 from xsim_py.report import Table, perfetto
-from xsim_py.report.style import new_figure, save
+from xsim_py.report.figure import save
+from xsim_py.report.style import new_figure
 
 
 class Torn(Exception):

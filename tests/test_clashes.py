@@ -69,7 +69,7 @@ def test_standard_output_may_be_a_file(here: Path):
         finally:
             os.dup2(before, 1)
             os.close(before)
-    assert (said, other) == ("printed: standard output goes there, too; name another file", "")
+    assert (said, other) == ("printed: standard output is written there, too; name another file", "")
 
 
 def test_inputs_are_looked_for_only_where_an_output_is_there(here: Path):

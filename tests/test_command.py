@@ -70,7 +70,7 @@ ENDINGS = {
     "own": ([], "raise SystemExit(77)", 77, ""),
     "raised": ([], "1 / 0", 1, "ZeroDivisionError: division by zero"),
     "no program": ([], None, 2, "xsim: prog.py: cannot read the program: No such file or directory"),
-    "no ranks": (["-n", "0"], "pass", 2, "0 is less than 1"),
+    "no ranks": (["-n", "0"], "pass", 2, "0 is out of range (at least 1)"),
     "no machine": (["--machine", "no-such-machine"], "pass", 2, "no-such-machine"),
     "negative latency": (["--set", "network.latency=-5us"], "pass", 2, "network.latency"),
     "too small a machine": (["--set", "machine.nodes=1", "-n", "9"], "pass", 2, "9 ranks"),

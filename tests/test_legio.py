@@ -277,7 +277,7 @@ def test_bad_arguments_are_named():
     assert said[0] == "MPI_ERR_GROUP: invalid group (the group is not a subset of the communicator's)"
     assert said[1:3] == (no_member, no_member)
     assert said[3:] == (
-        "variant 'best' is none of naive, legio, repaired, safe",
+        "unknown variant 'best'; known: naive, legio, repaired, safe",
         "legio.agree_group combines flags by MPI.BAND or MPI.BOR",
     )
 
@@ -334,5 +334,5 @@ def test_the_group_may_be_of_two_worlds():
 
 
 def test_outside_a_simulation_it_says_so():
-    with pytest.raises(XsimError, match=r"xsim_py\.legio\.alive: this needs a simulated program"):
+    with pytest.raises(XsimError, match=r"xsim_py\.legio\.alive: needs a simulated program"):
         legio.alive(None, None)

@@ -11,7 +11,6 @@ from tests.doc_blocks import ROOT
 from tests.test_docs import options_of, rows
 from xsim_py import simulate
 from xsim_py.cli import main
-from xsim_py.cli.run import add_run_parser
 from xsim_py.config import load_machine
 from xsim_py.errors import ConfigError
 from xsim_py.parameters import RunParameters, read
@@ -127,7 +126,7 @@ def test_the_guide_has_every_option_and_every_parameter():
     """An option is a parameter of the same name, or something that the result does."""
     table = [row for row in rows(ROOT / "docs" / "guides" / "python-api.md", "Parameters") if row[0].startswith("`")]
     told = {row[0].split("`")[1].split()[0]: row[1] for row in table if row[0].startswith("`--")}
-    options = {option.partition("=")[0] for option in options_of(add_run_parser) if option.startswith("--")}
+    options = {option.partition("=")[0] for option in options_of("run") if option.startswith("--")}
     assert set(told) == options - {"--help", "--ft"}
     named = {option.removeprefix("--no-").removeprefix("--").replace("-", "_"): text for option, text in told.items()}
     parameters = set(inspect.signature(simulate).parameters)

@@ -154,5 +154,17 @@ def test_no_circle_of_imports_has_more_than_four_files():
 def test_tests_mirror_the_package():
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     mirrored = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
-    own = {"apps", "bench", "browser", "clients", "conformance", "docs", "fuzz", "inputs", "programs", "ulfm_programs"}
+    own = {
+        "apps",
+        "bench",
+        "browser",
+        "clients",
+        "conformance",
+        "docs",
+        "fuzz",
+        "inputs",
+        "programs",
+        "style",
+        "ulfm_programs",
+    }
     assert folders - mirrored <= own

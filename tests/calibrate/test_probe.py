@@ -48,9 +48,9 @@ def test_a_simulated_machine_is_found_again(tmp_path: Path, monkeypatch: pytest.
     [
         ("nosuchlauncher -n 2", "nosuchlauncher: No such file"),
         (f"{sys.executable} -c 'raise SystemExit(\"no nodes\")'", "exit status 1\nno nodes"),
-        (f"{sys.executable} -c 'print(1)'", "it ended with status 0\n1"),
+        (f"{sys.executable} -c 'print(1)'", "exit status 0\n1"),
         ("'", "No closing quotation"),
-        ("", "a command is expected"),
+        ("", "expected a command"),
     ],
 )
 def test_a_command_that_measures_nothing(command: str, said: str):

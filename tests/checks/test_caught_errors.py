@@ -54,7 +54,7 @@ def test_a_message_that_is_too_long_is_a_finding_unless_the_error_is_caught(rece
     body = "short = np.zeros(1)\nif comm.rank == 0:\n    comm.Send(np.zeros(2), 1)\nelif comm.rank == 1:\n    {}\n"
     (finding,) = found(body.format(receive))
     assert (finding.category, finding.line) == ("ParameterMatching", 8)
-    assert finding.text.endswith("expects 1 x float64, and the message has 2 x float64")
+    assert finding.text.endswith("expects 1 x float64, but the message has 2 x float64")
     caught = receive.replace("\n", "\n    ")
     assert found(body.format(f"try:\n        {caught}\n    except MPI.Exception:\n        pass")) == ()
 

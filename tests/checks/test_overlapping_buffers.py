@@ -20,7 +20,7 @@ def test_bytes_in_common_are_named(call: str) -> None:
 def test_a_buffer_that_begins_where_the_other_does_is_an_error_of_the_call(call: str) -> None:
     (finding,) = found(f"a = np.arange(6.0)\ntry:\n    comm.{call}(a, a)\nexcept MPI.Exception:\n    raise\n")
     assert finding.category == "InvalidParameter"
-    assert finding.text.endswith("give MPI.IN_PLACE instead)")
+    assert finding.text.endswith("use MPI.IN_PLACE)")
 
 
 def test_a_prepared_collective_keeps_its_name() -> None:

@@ -153,7 +153,7 @@ def test_a_class_is_not_a_code():
         errors.remove_error_class(code)
     with pytest.raises(MpiError, match="not a code"):
         errors.remove_error_code(klass)
-    with pytest.raises(MpiError, match="no error class"):
+    with pytest.raises(MpiError, match="unknown error class"):
         errors.add_error_code(code)
 
 

@@ -133,8 +133,8 @@ def test_an_empty_table_keeps_its_columns():
     [
         ({"units": {"stray": "B"}}, "table 'ranks': it has units for columns that it does not have"),
         ({"columns": {"rank": [0, 1], "size": [1]}}, "table 'ranks': its columns differ in length"),
-        ({"columns": {"rank": [0, "1"]}}, "column 'rank' of table 'ranks' holds number and str"),
-        ({"columns": {"rank": [[0]]}}, "column 'rank' of table 'ranks' holds list"),
+        ({"columns": {"rank": [0, "1"]}}, "column 'rank' of table 'ranks' contains number and str"),
+        ({"columns": {"rank": [[0]]}}, "column 'rank' of table 'ranks' contains list"),
     ],
 )
 def test_a_damaged_table_is_no_table(damage: dict[str, Any], said: str) -> None:

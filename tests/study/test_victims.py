@@ -49,16 +49,20 @@ def test_ranks_of_ones_own_have_times_or_die_before_the_call():
 @pytest.mark.parametrize(
     ("code", "ranks", "said"),
     [
-        ("4x", 64, "'4x' is none of none, 1, 2p, 2s, 3m, RANK@TIME such as 5@1.2ms, RANK@before, RANK@half"),
-        ("64@before", 64, "there is no rank 64 among 64"),
+        (
+            "4x",
+            64,
+            "unknown failure '4x'; write none, 1, 2p, 2s, 3m, RANK@TIME such as 5@1.2ms, RANK@before, RANK@half",
+        ),
+        ("64@before", 64, "rank 64 is out of range"),
         ("1@2furlongs", 64, "furlongs"),
         ("1@-2s", 64, "negative"),
         ("1@before+1@2s", 64, "names a rank twice"),
         ("0@before+1@before", 2, "names all 2 ranks"),
         ("2s", 3, "no two levels"),
         ("3m", 2, "no two levels"),
-        ("2p", 2, "not enough ranks"),
-        ("1", 1, "not enough ranks"),
+        ("2p", 2, "too few children"),
+        ("1", 1, "too few children"),
     ],
 )
 def test_what_cannot_be_is_said(code: str, ranks: int, said: str):

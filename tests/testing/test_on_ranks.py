@@ -81,7 +81,7 @@ def test_other_ends_of_the_job(failing: Session):
     assert "MPI_ERR_RANK" in failing.of("test_error_of_mpi")
     assert "ZeroDivisionError" in failing.text
     assert "async functions are not tests that run on ranks" in failing.of("test_async")
-    assert "rank 7 does not exist; there are 2, 0 to 1" in failing.of("test_a_rank_that_is_not_there")
+    assert "rank 7 does not exist; expected 0 to 1" in failing.of("test_a_rank_that_is_not_there")
 
 
 DEATHS = """

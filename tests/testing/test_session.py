@@ -303,7 +303,7 @@ def test_an_option_that_does_not_go_with_the_number_of_ranks_is_bad_usage(tmp_pa
     (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
     session = run(tmp_path, "--xsim-session", "2", "--xsim-shards", "500")
     assert session.status == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: --xsim-session: shards: 500 are too many for 2 ranks" in session.text
+    assert "ERROR: --xsim-session: shards: 500 is out of range for 2 ranks" in session.text
 
 
 DIES = """

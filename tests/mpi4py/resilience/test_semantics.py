@@ -221,7 +221,7 @@ def test_a_call_that_is_covered_goes_on_without_the_dead(name: str, options, tmp
 
 def test_a_process_that_stops_says_why():
     out, result = layered(DIE + "comm.bcast(1, root=1)")
-    assert "KeyboardInterrupt: Comm.bcast on MPI_COMM_WORLD: its root, rank 1, is dead" in out
+    assert "KeyboardInterrupt: Comm.bcast on MPI_COMM_WORLD: its root, rank 1, has failed" in out
     assert [failure["rank"] for failure in result.failures] == [1, 0, 2, 3]
     handler = "import signal; signal.signal(signal.SIGINT, lambda *_: print('asked to stop'))\n"
     out, result = layered(handler + DIE + "print(comm.bcast(comm.rank, root=1))")

@@ -60,7 +60,7 @@ def test_what_waits_is_in_a_real_file_and_draws_nothing_beside_a_simulated_stora
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("print(['line'] * 99)", "others may print something earlier"),
+        ("print(['line'] * 99)", "other ranks may still print earlier"),
         ("print(['line'] * 99, end='')", "a line is written when it has come to its end"),
     ],
     ids=["lines", "one line"],
@@ -76,7 +76,7 @@ def test_a_run_ends_when_more_has_to_wait_than_is_kept(
     for name, small in (("_MOST_IN_MEMORY", 100_000), ("_RELIEF_STEP", 50_000), ("_MOST_OF_A_LINE", 50_000)):
         monkeypatch.setattr(collector, name, small)
     sink = io.StringIO()
-    with pytest.raises(OSError, match=rf"1 MiB have to wait.*rank 1 prints .*prog.py:2 in <module>.*{why}") as raised:
+    with pytest.raises(OSError, match=rf"1 MiB are held back.*rank 1 prints .*prog.py:2 in <module>.*{why}") as raised:
         simulate(program, ranks=2, shards=shards, stdout=sink)
     assert raised.value.errno == errno.EFBIG
     assert sink.getvalue().startswith("0\n['line', ")
@@ -108,7 +108,7 @@ def test_room_is_used_again_and_a_full_disk_is_an_error(monkeypatch: pytest.Monk
     run = room.keep(lines)
     assert run.first() == (0, 0, 0)
     room.put(b"x" * 200)
-    with pytest.raises(OSError, match="0 MiB have to wait"):
+    with pytest.raises(OSError, match="0 MiB are held back"):
         room.put(b"x" * 400)
     with Path("/dev/full").open("wb", buffering=0) as full:
         monkeypatch.setattr(spilled_lines, "_unnamed_file", lambda: full)
