@@ -69,9 +69,7 @@ def test_what_needs_a_real_file_says_so(tmp_path: Path):
                 print(str(error).split(":")[0])
         """,
     )
-    said = (
-        "is on the simulated storage, not a file of the operating system, which numpy.memmap, tofile and fromfile"
-    )
+    said = "is on the simulated storage, not a file of the operating system, which numpy.memmap, tofile and fromfile"
     assert len(lines) == 4
     assert all(said in line for line in lines)
 
