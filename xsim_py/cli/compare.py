@@ -12,6 +12,7 @@ from xsim_py.cli.options import (
     PROGRAM_USAGE,
     add_report_option,
     add_simulation_options,
+    add_sizes_option,
     check_report,
     exit_status,
     machine_labels,
@@ -19,7 +20,6 @@ from xsim_py.cli.options import (
     options_named,
     repeated_by,
     simulation_arguments,
-    sizes,
 )
 from xsim_py.cli.output_errors import writing
 from xsim_py.cli.output_files import check_outputs, simulation_inputs
@@ -48,15 +48,7 @@ def add_compare_parser(commands: Any) -> list[Action]:
     add = parser.add_argument
     return [
         add("--machines", required=True, type=names, metavar="A,B,...", help="run on these presets or YAML files"),
-        add(
-            "-n",
-            "-np",
-            "--ranks",
-            required=True,
-            type=sizes,
-            metavar="N,M,...",
-            help="run with these rank counts, e.g. 4,16",
-        ),
+        add_sizes_option(parser),
         *add_simulation_options(parser),
         add(
             "--out",

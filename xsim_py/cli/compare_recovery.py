@@ -14,6 +14,7 @@ from xsim_py.cli.options import (
     add_description_options,
     add_isolation_option,
     add_report_option,
+    add_sizes_option,
     check_report,
     machine_labels,
     names,
@@ -21,7 +22,6 @@ from xsim_py.cli.options import (
     positive,
     repeated_by,
     seconds,
-    sizes,
     time_ps,
 )
 from xsim_py.cli.output_errors import writing
@@ -117,15 +117,7 @@ def _add_what(parser: ArgumentParser) -> list[Action]:
             metavar="A,B,...",
             help="run on these presets or YAML files (default: gige)",
         ),
-        add(
-            "-n",
-            "-np",
-            "--ranks",
-            required=True,
-            type=sizes,
-            metavar="N,M,...",
-            help="run with these rank counts, e.g. 16,64",
-        ),
+        add_sizes_option(parser),
         add(
             "--failures",
             type=_failures,

@@ -192,6 +192,19 @@ def add_description_options(parser: ArgumentParser) -> list[Action]:
     ]
 
 
+def add_sizes_option(parser: ArgumentParser) -> Action:
+    """Add the option that gives several numbers of ranks, and return it."""
+    return parser.add_argument(
+        "-n",
+        "-np",
+        "--ranks",
+        required=True,
+        type=sizes,
+        metavar="N,M,...",
+        help="run with these rank counts, e.g. 16,64",
+    )
+
+
 def add_set_option(parser: ArgumentParser, *, of: str, such_as: str = "network.latency=5us") -> Action:
     """Add the option that changes entries of a description, and return it."""
     return parser.add_argument(
