@@ -334,5 +334,7 @@ def test_the_group_may_be_of_two_worlds():
 
 
 def test_outside_a_simulation_it_says_so():
-    with pytest.raises(XsimError, match=r"xsim_py\.legio\.alive: needs a simulated program"):
+    with pytest.raises(
+        XsimError, match=r"xsim_py\.legio\.alive: needs a simulated program; run the program by: xsim run"
+    ):
         legio.alive(None, None)

@@ -28,7 +28,8 @@ def every_pair(sweep: Sweep) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("sweep", SWEEPS if CAMPAIGN else SWEEPS[::2], ids=str)
+@pytest.mark.sampled
+@pytest.mark.parametrize("sweep", SWEEPS, ids=str)
 @pytest.mark.usefixtures("in_this_process")
 def test_any_two_may_die_at_any_call(sweep: Sweep):
     assert (every_pair if CAMPAIGN else sampled)(sweep) == []

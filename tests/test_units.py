@@ -82,7 +82,7 @@ def test_a_time_per_byte_may_be_a_fraction_of_a_picosecond(text: object, expecte
     ("parse", "text", "message"),
     [
         (units.parse_time_ps, "-5us", "-5us is out of range: a time cannot be negative"),
-        (units.parse_time_ps, "fast", "expected a time, got 'fast'"),
+        (units.parse_time_ps, "fast", "expected a time, got 'fast'; write for example 20us, 1.5ms or 1e-6 (seconds)"),
         (
             units.parse_time_ps,
             "5 parsec",
@@ -99,7 +99,11 @@ def test_a_time_per_byte_may_be_a_fraction_of_a_picosecond(text: object, expecte
         (units.parse_time_ps, "1e400s", "1e400s is out of range (at most 1e+15 s, thirty million years)"),
         (units.parse_time_ps, "1:30", "unknown unit in '1:30'; write for example 20us, 1.5ms or 1e-6 (seconds)"),
         (units.parse_time_ps, "0x10us", "unknown unit in '0x10us'; write for example"),
-        (units.parse_time_ps, "9" * 200, "'99999999999999999999'... is too long: 200 characters"),
+        (
+            units.parse_time_ps,
+            "9" * 200,
+            "'99999999999999999999'... is too long: 200 characters; a time has at most 100",
+        ),
         (units.parse_cost_ps, "25h", "25h is out of range (at most 24h)"),
         (units.parse_bandwidth, "1e-30bps", "1e-30bps is out of range (0 per byte, or 8e-24 to 8 s per byte, 1 bps)"),
         (units.parse_bandwidth, "1e400Gbps", "1e400Gbps is out of range (0 per byte, or 8e-24 to 8 s per byte, 1 bps)"),

@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "calibrate: no measurements"),
+        ([], "calibrate: no measurements; name files or add --probe COMMAND"),
         ([LATENCY], "calibrate: missing option: -o MACHINE.yaml, the description to write"),
         ([LATENCY, "-o", "m.yaml", "--machine", "gige"], "calibrate: --machine cannot be combined with measurements"),
         (["--machine", "gige"], "calibrate: --machine needs measurements to compare with; add --judge FILE"),
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         ([LATENCY, "-o", "m.yaml", "--like", "gigee"], "did you mean gige?"),
         ([BARRIER, "-o", "m.yaml"], "network: needs one-way times (osu_latency, PingPong, pingpong), got barrier"),
         (["--machine", "gige", "--judge", BARRIER], "unknown number of ranks of barrier; add -n"),
-        (["--judge", BARRIER], "calibrate: --judge needs a machine"),
+        (["--judge", BARRIER], "calibrate: --judge needs a machine; add --machine with a preset or a file"),
         (["nowhere.txt", "-o", "m.yaml"], "nowhere.txt: No such file"),
         ([LATENCY, "-o", "nowhere/m.yaml"], "no such directory; create it or choose another"),
         (["--probe", "true", "-o", "m.csv"], "calibrate: --probe needs -o FILE.yaml"),

@@ -27,7 +27,8 @@ def simulated(demo):
     return Outcome.of(demo, stdout.getvalue(), result.exit_status)
 
 
-@pytest.mark.parametrize("demo", [pytest.param(demo, id=str(demo)) for demo in (DEMOS if CAMPAIGN else DEMOS[::2])])
+@pytest.mark.sampled
+@pytest.mark.parametrize("demo", [pytest.param(demo, id=str(demo)) for demo in DEMOS])
 def test_a_demo_does_what_it_does_under_a_real_mpi(demo, monkeypatch):
     monkeypatch.chdir(demo.folder)
     assert simulated(demo) == RECORDED[str(demo)]

@@ -60,7 +60,7 @@ def test_the_radix_auto_is_a_number_in_the_summary():
 
 @pytest.mark.parametrize("wrong", [{"runs": 0}, {"runs": 1, "jobs": 0}])
 def test_too_few_are_refused(wrong: dict[str, int]):
-    with pytest.raises(ConfigError, match="is out of range"):
+    with pytest.raises(ConfigError, match=r"0 is out of range \(at least 1\)"):
         run_ensemble([SMALL], **wrong)
 
 

@@ -211,7 +211,7 @@ def test_a_link_without_a_limit_slows_nobody_and_one_without_capacity_is_refused
     account.add(0, 0.0, 3.0, [wide, narrow])
     account.add(1, 0.0, 3.0, [wide])
     assert account.advance(5.0) == [(0.0, 1), (3.0, 0)]
-    with pytest.raises(ValueError, match="a link capacity of 0 is out of range"):
+    with pytest.raises(ValueError, match="a link capacity of 0 is out of range: it must be positive"):
         account.add_link(0)
 
 

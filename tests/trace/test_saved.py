@@ -81,5 +81,5 @@ def test_a_rank_that_the_run_did_not_have_is_refused(tmp_path):
 def test_a_file_that_unpacks_to_a_gigabyte_is_refused_before_it_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(saved, "_MOST_BYTES", 1 << 20)
     (tmp_path / "t.gz").write_bytes(gzip.compress(b" " * ((1 << 20) + 1)))
-    with pytest.raises(ConfigError, match="too large"):
+    with pytest.raises(ConfigError, match=r"too large \(more than 1 MiB unpacked\)"):
         load_trace(tmp_path / "t.gz", digest="feed", ranks=10)
