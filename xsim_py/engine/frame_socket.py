@@ -1,4 +1,4 @@
-"""Frames between two processes of this machine, by a socket."""
+"""Frames between two processes of this host, over a socket."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
-from pickle import dumps, loads  # as they are before a program puts others there
+from pickle import dumps, loads  # the originals: a program may replace them
 from typing import Any, Final
 
 _LENGTHS: Final = struct.Struct("<QQ")
-_frame = memoryview(bytearray(1 << 16))  # what is heard comes here first; few frames are longer
+_frame = memoryview(bytearray(1 << 16))  # receive buffer of every frame; few frames are longer
 _head = _frame[_LENGTHS.size :]
-_SMALL: Final = 1 << 15  # buffers that are no longer, all together, travel in the object: a copy more, but fewer calls
-_PIECES: Final = 512  # buffers that one call of the system takes
+_SMALL: Final = 1 << 15  # bytes: smaller buffers are pickled with the object; one more copy, but fewer system calls
+_PIECES: Final = 512  # the maximum number of buffers per system call
 
 
 class Closed(Exception):
-    """The other end of a socket has gone, or this one."""
+    """The error raised when this end or the other end of a socket is closed."""
 
 
 class FrameSocket:
-    """One end of a socket: a frame is an object and some buffers.
+    """One end of a socket. A frame is an object and a list of buffers.
 
     Parameters
     ----------
     end : socket
-        If it has a timeout, `waiting` is called that often while the other end takes nothing, or says nothing.
+        If it has a timeout, `waiting` is called each time it expires while a frame is sent or received.
     waiting : callable, optional
-        Without arguments.
+        Takes no arguments.
     """
 
     def __init__(self, end: _socket.socket, waiting: Callable[[], None] | None = None) -> None:
@@ -41,7 +41,7 @@ class FrameSocket:
         self._end.close()
 
     def hang_up(self) -> None:
-        """Have whoever waits for a frame here see that there will be none."""
+        """Shut the socket down, so that a pending `hear` raises `Closed`."""
         with suppress(OSError):
             self._end.shutdown(_socket.SHUT_RDWR)
 
@@ -75,13 +75,13 @@ class FrameSocket:
             raise Closed from None
 
     def hear(self) -> tuple[Any, Sequence[Any]]:
-        """Return the next frame. There is one at a time, for the other end waits for an answer to it."""
+        """Receive and return the next frame. At most one is in flight: its sender waits for a reply."""
         got = self._into(_frame, 0, _LENGTHS.size)
         head, rest = _LENGTHS.unpack_from(_frame)
         at = _LENGTHS.size + head
-        # Hot path: the whole frame has come with the first call of the system, as nearly all do.
+        # Hot path: one system call nearly always returns the whole frame.
         if got == at and not rest:
-            content: tuple[Any, Sequence[Any]] = loads(_head)  # which knows where it ends
+            content: tuple[Any, Sequence[Any]] = loads(_head)  # pickled data mark their own end
             return content
         frame = memoryview(bytearray(at + rest))
         frame[:got] = _frame[:got]
@@ -94,7 +94,7 @@ class FrameSocket:
         return what, buffers
 
     def _into(self, frame: memoryview, got: int, needed: int) -> int:
-        """Take in what comes, at least so much in all; return how much there is."""
+        """Read until the buffer holds at least `needed` bytes; return how many it holds."""
         while got < needed:
             try:
                 more = self._end.recv_into(frame[got:] if got else frame)

@@ -1,17 +1,17 @@
-"""The event queue of one shard: a SimPy environment whose order does not depend on who inserted first.
+"""The event queue of one shard: a SimPy environment whose order does not depend on insertion order.
 
 Prior art: SimPy orders its heap by ``(time, priority, insertion number)``. Insertion order differs between one shard
-and three, so here the third part is the *origin*: the rank that caused the event, and that rank's own count of events.
-Both are the same however the ranks are spread over shards (Simian and ROSS users know the opposite as the usual cause
-of runs that cannot be repeated).
+and three, so here the third part is the *origin*: the rank that caused the event, and that rank's count of events. Both
+are independent of the distribution of ranks over shards. (Simian and ROSS users know insertion order as the usual cause
+of irreproducible runs.)
 
-What differs from SimPy: an event is ``(key, handler, argument)`` and is run by calling ``handler(argument)``. A message
-thus costs one tuple and no `simpy.Event`. Native SimPy events go through the same queue, with `_fire` as their handler,
-so processes written for SimPy share the clock with the virtual ranks.
+Unlike in SimPy, an event is ``(key, handler, argument)`` and is run by calling ``handler(argument)``. A message thus
+costs one tuple and no `simpy.Event`. Native SimPy events use the same queue, with `_fire` as their handler, so
+processes written for SimPy share the clock with the virtual ranks.
 
-Ranks do the same at the same time, so many events have equal times. The heap is one of times, and the events of each
-time are a list, sorted when its turn comes: it usually is in order already, and then that costs one comparison an
-event, where a heap of a thousand tuples costs eleven.
+Ranks act in step, so many events have equal times. The heap holds times, and the events of each time are a list that is
+sorted when its turn comes. Usually it is already in order, which costs one comparison per event; a heap of a thousand
+tuples costs eleven.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ INFINITY_PS = 1 << 100
 UNBOUNDED_PS = 1 << 90
 """Later than whatever happens in a run, and less than `INFINITY_PS` by more than that."""
 
-# A key is one integer of at most 60 bits (two digits of a CPython int): priority, origin, the origin's own count.
-# It limits a run to 16 million ranks, and a rank to 17 billion events.
+# A key is one integer of at most 60 bits (two digits of a CPython int): priority, origin, the origin's event count. It
+# limits a run to 16 million ranks, and a rank to 17 billion events.
 _COUNT_BITS = 34
 _KEY = itemgetter(0)
 _PRIORITY_SHIFT = 59
@@ -45,7 +45,7 @@ LATE = 1 << _PRIORITY_SHIFT
 
 
 def first_key(origin: int) -> int:
-    """Return the first of the keys that belong to one origin, which counts on from there.
+    """Return the first key of an origin, which counts up from there.
 
     Parameters
     ----------
@@ -59,41 +59,41 @@ Entry: TypeAlias = tuple[int, Callable[[Any], object], Any]
 
 
 class Halted(BaseException):
-    """The exception that leaves the main loop between two events, or in the middle of one; see `Kernel.halt`."""
+    """The exception that ends the main loop, between two events or inside one; see `Kernel.halt`."""
 
 
 class Kernel(simpy.Environment):
-    """The clock and the queue of one shard; time is an integer number of picoseconds.
+    """The clock and event queue of one shard; time is an integer number of picoseconds.
 
-    Native SimPy processes are company for the ranks: where only their events are left, the run is over, however long
-    they would go on (background traffic usually has no end).
+    Native SimPy processes do not keep a run alive: once only their events are left, the run is over, even if they would
+    never end (background traffic usually does not).
 
     Parameters
     ----------
     native_origin : int
-        The origin under which events of native SimPy processes are ordered: above every rank's number.
+        The origin that orders events of native SimPy processes; greater than any rank's number.
     start_ps : int
-        Where its clock begins.
+        The initial time of the clock.
 
     Attributes
     ----------
     alone : bool
-        Whether all ranks are in this shard. Then native processes end with the last event of the ranks, at once.
+        True if all ranks are in this shard. Native processes then end right after the last event of the ranks.
     """
 
-    # Hot path: found in half the time of other attributes.
+    # Hot path: slots are found in half the time of other attributes.
     __slots__ = ("_batch", "_belated", "_later", "_times", "alone", "due", "key")
 
     def __init__(self, *, native_origin: int, start_ps: int = 0) -> None:
         super().__init__(start_ps)
         self._times: list[int] = []  # a heap
         self.due: dict[int, list[Entry]] = {}
-        self._batch: list[Entry] = []  # what is left of the events of this time, the next one last
-        self._later: list[Entry] = []  # events of this time that come after those, in any order
-        self.key = -1  # of the event that is being run; nothing came before the first
-        # A flag, set where an event is posted: to compare the earliest time with the clock after each event, two large
-        # integers, was slower.
-        self._belated = False  # whether something has been posted for this time since it began, or for an earlier one
+        self._batch: list[Entry] = []  # the remaining events of the current time, the next one last
+        self._later: list[Entry] = []  # events of the current time that come after those, in any order
+        self.key = -1  # of the current event; -1 is less than any key
+        # A flag that `post` sets: comparing the earliest time with the clock after each event, two large integers, was
+        # slower.
+        self._belated = False  # True if events were posted for the current or an earlier time since it began
         self._native_key = first_key(native_origin)
         self._native_pending = 0
         self.events = 0
@@ -102,11 +102,11 @@ class Kernel(simpy.Environment):
 
     @property
     def now_ps(self) -> int:
-        """The time of the event that is being run."""
+        """The time of the current event."""
         return self._now  # type: ignore[return-value]
 
     def post(self, time_ps: int, key: int, handler: Callable[[Any], object], argument: Any) -> None:
-        """Call ``handler(argument)`` at `time_ps`; `key` orders events of equal time."""
+        """Schedule ``handler(argument)`` at `time_ps`; `key` orders events of equal time."""
         there = self.due.get(time_ps)
         if there is None:
             self.due[time_ps] = [(key, handler, argument)]
@@ -117,24 +117,24 @@ class Kernel(simpy.Environment):
             there.append((key, handler, argument))
 
     def next_ps(self) -> int:
-        """Return the time of the earliest event, or `INFINITY_PS` where none is left but those of native processes."""
+        """Return the time of the earliest event; `INFINITY_PS` if only events of native processes are left."""
         if self._native_pending and self._ranks_are_over():
             return INFINITY_PS
         return self._times[0] if self._times else INFINITY_PS
 
     def _ranks_are_over(self) -> bool:
-        """Return whether only events of native processes are left; the first one of a rank is an answer."""
+        """Return True if only events of native processes are left. The first event of a rank ends the search."""
         return all(entry[1] is _fire for entry in self.to_come())
 
     def to_come(self) -> Iterator[Entry]:
-        """Return all events that are left, also those of this time."""
+        """Return all pending events, including those of the current time."""
         return chain(self._batch, self._later, *self.due.values())
 
     def run_window(self, end_ps: int) -> None:
-        """Run every event earlier than `end_ps`, in order. This is the main loop of the simulator."""
+        """Run all events earlier than `end_ps`, in order. This is the main loop of the simulator."""
         times = self._times
         try:
-            while True:  # a jump back without a condition is what CPython 3.11 counts before it specialises a loop
+            while True:  # CPython 3.11 specialises a loop after counting its unconditional backward jumps
                 if not times or times[0] >= end_ps:
                     break
                 batch = self._next_batch()
@@ -153,17 +153,17 @@ class Kernel(simpy.Environment):
                 self._put_back()
 
     def _next_batch(self) -> list[Entry]:
-        """Advance to the earliest time; return its events in reverse order. They are counted here, all at once."""
+        """Advance to the earliest time; count its events and return them in reverse order."""
         self._now = heappop(self._times)
         self._batch = batch = self.due.pop(self._now)
         self.events += len(batch)
         if len(batch) > 1:
-            # Reversed, for `pop` takes the last; usually in order already, which costs one comparison an event.
+            # Reversed, because `pop` takes the last. Usually already in order, which costs one comparison per event.
             batch.sort(key=_KEY, reverse=True)
         return batch
 
     def _join(self) -> None:
-        """Put what was posted for the time that it is among what is left of that time. Or obey a `halt`."""
+        """Merge events posted for the current time into the remaining ones; raise `Halted` after a `halt`."""
         self._belated = False
         while self._times and self._times[0] <= self._now:
             time_ps = heappop(self._times)
@@ -173,15 +173,15 @@ class Kernel(simpy.Environment):
             self.events += len(entries)
             batch = self._batch
             for entry in entries:
-                if batch and entry[0] < batch[-1][0]:  # as a rank's own, before those of the ranks after it
+                if batch and entry[0] < batch[-1][0]:  # e.g. an event of this rank, before those of higher ranks
                     batch.append(entry)
                 elif batch and entry[0] < batch[0][0]:
                     insort(batch, entry, key=_descending)
-                else:  # as what all ranks share: to make room for each in front of all others would take for ever
+                else:  # e.g. an event shared by all ranks: inserting each before all others would be quadratic
                     self._later.append(entry)
 
     def _put_back(self) -> None:
-        """Leave what is left of a batch for another call."""
+        """Put the remaining events of a batch back into the queue."""
         batch, self._batch = self._batch + self._later, []
         self._later.clear()
         self.events -= len(batch)
@@ -189,7 +189,7 @@ class Kernel(simpy.Environment):
             self.post(self.now_ps, *entry)
 
     def withdraw(self, handler: Callable[[Any], object], arguments: Collection[Any]) -> None:
-        """Forget what was posted with this handler for any of these arguments."""
+        """Cancel the events with this handler and any of these arguments."""
         for entries in self.due.values():
             entries[:] = [entry for entry in entries if entry[1] is not handler or entry[2] not in arguments]
         for left in (self._batch, self._later):
@@ -198,7 +198,7 @@ class Kernel(simpy.Environment):
             self.events -= there - len(left)
 
     def stop(self, _: object = None) -> None:
-        """Forget everything that was still to come: the run ends at this event."""
+        """Discard all pending events: the run ends with the current one."""
         self.events -= len(self._batch) + len(self._later)
         self._times.clear()
         self.due.clear()
@@ -208,19 +208,19 @@ class Kernel(simpy.Environment):
         self.stopped = True
 
     def halt(self) -> None:
-        """Have `run_window` raise `Halted` before the next event; safe in a signal handler."""
-        # A time before all others: the loop comes to it by `_belated`, and needs no test of its own for what a signal,
-        # or a rank, asks for.
+        """Make `run_window` raise `Halted` before the next event; safe in a signal handler."""
+        # A time before all others: the loop notices it through `_belated`, and needs no separate test for requests of a
+        # signal or a rank.
         self.post(-1, 0, self._halt, self._now)
 
     def _halt(self, now_ps: int) -> NoReturn:
         self._now = now_ps
         raise Halted
 
-    # ---------------------------------------------------------------- the side that native SimPy processes see
+    # ---------------------------------------------------------------- the interface of native SimPy processes
 
     def schedule(self, event: Event, priority: int = 1, delay: float = 0) -> None:
-        """Put a SimPy event into the queue; `delay` is in picoseconds and must be a whole number."""
+        """Put a SimPy event into the queue; `delay` must be an integer number of picoseconds."""
         if delay != int(delay):
             raise ValueError(f"a delay of {delay!r} ps: virtual time is a whole number of picoseconds")
         self._native_key += 1
@@ -229,7 +229,7 @@ class Kernel(simpy.Environment):
         self.post(self._now + int(delay), key, _fire, event)  # type: ignore[arg-type]
 
     def peek(self) -> float:
-        """Return the time of the earliest event, as SimPy tells it: infinity where there is none."""
+        """Return the time of the earliest event, in SimPy's convention: infinity if the queue is empty."""
         if self._batch or self._later:
             return self._now
         return self._times[0] if self._times else float("inf")
@@ -248,9 +248,9 @@ def _descending(entry: Entry) -> int:
 
 
 def _fire(event: Event) -> None:
-    """Call the callbacks of a SimPy event, as `simpy.Environment.step` does."""
+    """Run the callbacks of a SimPy event, as `simpy.Environment.step` does."""
     kernel: Any = event.env
-    if kernel.alone and kernel._ranks_are_over():  # unless a call is undone now, which goes on before this event
+    if kernel.alone and kernel._ranks_are_over():  # unless a rollback continues before this event
         kernel.events -= 1
         kernel.post(kernel.now_ps, kernel.key, _fire, event)
         raise Halted

@@ -1,4 +1,4 @@
-"""The limits of one simulation, known before it begins, also to those who only plan one."""
+"""The limits of one simulation, known before it begins, for planning as well."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ _SHARDS_OF_FEW_RANKS: Final = 64
 _MOST_SHARDS: Final = 1024
 
 MOST_PROCESSES: Final = 1024
-"""How many processes of their own ranks may have at first: each is a shard, and one process looks after all."""
+"""The maximum number of processes with ranks: each is a shard, and one coordinator serves all."""
 
 
 def most_shards(ranks: int) -> int:
-    """Return how many shards one process takes; more would only be slow.
+    """Return the maximum number of shards per process; more would only be slow.
 
-    Each shard looks at all others in each window, and needs a time to each of them. Some without ranks are no mistake:
-    the same number may be asked for in a test of any size, and ranks that are started while others run live in them,
-    too.
+    Each shard looks at all others in each window, and stores a time to each. Shards without ranks are allowed: a test
+    may use one number of shards for any number of ranks, and dynamic processes run in them, too.
     """
     return min(max(ranks, _SHARDS_OF_FEW_RANKS), _MOST_SHARDS)
 
 
 def problem_of_shards(shards: int, ranks: int) -> str:
-    """Return why so many shards cannot be in one process; empty if they can."""
+    """Return why a process cannot have this number of shards; empty if it can."""
     most = most_shards(ranks)
     if shards <= most:
         return ""
@@ -31,12 +30,12 @@ def problem_of_shards(shards: int, ranks: int) -> str:
 
 
 def processes_of(ranks: int, each: int) -> int:
-    """Return how many processes so many ranks begin in, with `each` in one of its own; 0: one has all."""
+    """Return the number of initial processes with `each` ranks per process; 0 stands for a single process."""
     return -(-ranks // each) if each else 1
 
 
 def problem_of_processes(ranks: int, each: int) -> str:
-    """Return why so many ranks cannot have `each` of them in one process, and what to write; empty if they can."""
+    """Return why the ranks cannot be split into processes of `each` and what to write; empty if they can."""
     wanted = processes_of(ranks, each)
     if wanted <= MOST_PROCESSES:
         return ""

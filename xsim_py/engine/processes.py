@@ -1,13 +1,13 @@
-"""Shards in processes of this machine, forked from one that coordinates their windows; no MPI library is needed.
+"""Shards in processes of this host, forked from one that coordinates their windows; needs no MPI library.
 
-The process that is there from the beginning is the coordinator. It has shard 0, in which no rank lives, and a socket to
-each of the others. It knows the time of the earliest event of every shard, and wakes only those that have one in this
-window: it sends the end of the window and the batches that have come for them, and gets the batches that they have for
-others, which it passes on as they are. A batch waits here until its shard has to look at it.
+The first process is the coordinator. It runs shard 0, which has no ranks, and holds a socket to each of the other
+processes. It knows the time of the earliest event of every shard, and wakes only those that have one in this window: it
+sends the end of the window and the batches received for them, and gets their batches for other shards, which it
+forwards unread. The coordinator holds a batch until its shard has to look at it.
 
-A process that dies takes its shard along, with all that it has done since it was last heard of. The coordinator puts
-another shard in its place, which lives here and in which nobody lives any more. It begins when the other one would have
-gone on, and gets what that one had been sent for later: who sends to the dead may have to be told.
+A process that dies loses its shard, with everything done since its last report. The coordinator replaces it with a
+shard in its own process that has no live ranks. The replacement begins at the time at which the failed shard would have
+continued, and gets all later batches sent to it: their senders may have to be notified of the failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pickle import dumps, loads  # as they are before a program puts others there
+from pickle import dumps, loads  # the originals: a program may replace them
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from xsim_py.errors import ConfigError, InternalError
@@ -33,14 +33,14 @@ from .kernel import INFINITY_PS
 from .windows import AT_ONCE_PS, Lookahead, ShardProtocol
 
 OUT_OF_MEMORY: Final = 114
-"""The exit status of a process in which the simulator gets no more memory."""
+"""The exit status of a process in which the simulator runs out of memory."""
 
 _TICK_S: Final = 0.25
 _PATIENCE_S: Final = 2.0
 _CUT_OFF: Final = 113  # the exit status of a process that has lost its socket
 _FAR_PS: Final = 1 << 60
 
-# A rank has others of these.
+# The originals: a rank has virtual ones.
 _real_exit, _fork, _kill, _waitpid = os._exit, os.fork, os.kill, os.waitpid
 _sleep, _socketpair = time.sleep, _socket.socketpair
 _clock_s = time.monotonic
@@ -48,18 +48,18 @@ _dumps = partial(dumps, protocol=-1)
 
 
 class ProcessDeath(NamedTuple):
-    """The end of a process that came before it should.
+    """The premature end of a process.
 
     Attributes
     ----------
     code : int
         Its exit status, or a signal (negative).
     words : object
-        What it had to say (see `Processes.die`), if it could.
+        Its last message (see `Processes.die`), or None.
     cut : bool
-        Whether its socket was closed before it ended; if it did not end then, it was ended.
+        True if its socket was closed before it ended; if it did not end then, it was killed.
     over : bool
-        Whether it had run to the end of the simulation, and only had to say what is left of its shard.
+        True if it had run to the end of the simulation, and only the result of its shard was missing.
     """
 
     code: int
@@ -69,77 +69,77 @@ class ProcessDeath(NamedTuple):
 
 
 class RankHost(Protocol):
-    """The floor above, as the processes need it, which know nothing of ranks."""
+    """The hooks of the layer above: processes know nothing about ranks."""
 
     def enter(self, number: int, descriptor: int) -> int:
-        """Prepare a new process, that of shard `number`, before it does anything else.
+        """Prepare the new process of shard `number`, before it does anything else.
 
-        It may put the descriptor of its socket elsewhere, and returns where.
+        May move the descriptor of its socket; returns the new one.
         """
         ...
 
     def start_anew(self, number: int, descriptor: int) -> None:
-        """Replace a new process by a new interpreter that `Processes.join`s the run, if that is asked for."""
+        """If configured, replace a new process by a new interpreter that `Processes.join`s the run."""
         ...
 
     def stand_back(self) -> None:
-        """Have the interpreter look as if no rank ran, until one goes on."""
+        """Switch the interpreter to the state in which no rank runs, until one resumes."""
         ...
 
     def news(self, shard: Any) -> Any:
-        """Return news of a shard that has just run, for the coordinator: anything that can be pickled, or None."""
+        """Return a picklable report of a shard that has just run, for the coordinator, or None."""
         ...
 
     def take_news(self, number: int, news: Any) -> None:
-        """Take, in the coordinator, what `news` has returned in the process of a shard."""
+        """Process, in the coordinator, a report that `news` returned in the process of a shard."""
         ...
 
     def look_after(self, number: int, pid: int) -> None:
-        """Check, in the coordinator, on a process that is waited for; called now and then."""
+        """Check, in the coordinator, on a process that it waits for; called periodically."""
         ...
 
     def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
-        """Return a shard that begins at that time, in the place of one whose process has died: its ranks fail.
+        """Return a shard that replaces, from that time on, one whose process has died: its ranks fail.
 
-        What it `receive`s from before that time has been dealt with.
+        Batches that it `receive`s with earlier times have already been handled.
         """
         ...
 
 
 class Processes:
-    """Shard 0 in this process, and other shards in processes of their own.
+    """Shard 0 in this process, and the other shards in separate processes.
 
     Parameters
     ----------
     hosted : range
-        The shards whose processes are there from the beginning.
+        The shards whose processes are started with the run.
     size : int
-        The number of shards; those above can be `host`-ed later.
+        The number of shards; those above `hosted` can be `host`-ed later.
     """
 
     def __init__(self, hosted: range, size: int) -> None:
         self.size = size
         self.local = range(1)
         self.in_order = False
-        """True makes all shards wait until what a window brings is known to each (see `ShardProtocol.window_done`)."""
+        """If true, no shard ends a window before all have its messages (see `ShardProtocol.window_done`)."""
         self._hosted = hosted
         self._links: dict[int, FrameSocket] = {}
         self._pids: dict[int, int] = {}
         self._ended: dict[int, int] = {}  # exit codes of processes that have ended
-        self._dead: dict[int, tuple[int, ProcessDeath]] = {}  # with when it would have gone on
-        self._fresh: set[int] = set()  # processes that have not been heard of yet
-        self._awaited: set[int] = set()  # those that have something to do, or to take
-        self._up: FrameSocket | None = None  # in the process of a shard: to the coordinator
+        self._dead: dict[int, tuple[int, ProcessDeath]] = {}  # with the time at which it would have continued
+        self._fresh: set[int] = set()  # processes that have not reported yet
+        self._awaited: set[int] = set()  # processes that have been sent a command, or mail
+        self._up: FrameSocket | None = None  # in the process of a shard: the link to the coordinator
         self._here: dict[int, ShardProtocol] = {}
         self._parts: dict[int, Any] = {}
-        self._mail: dict[int, list[tuple[int, Any]]] = {}  # the time of the last that each batch brings
-        self._taken: dict[int, list[tuple[int, Any]]] = {}  # those that a shard has got, and has not run past yet
+        self._mail: dict[int, list[tuple[int, Any]]] = {}  # the time of the last event of each batch, and the batch
+        self._taken: dict[int, list[tuple[int, Any]]] = {}  # batches sent to a shard that it has not run past yet
         self._mail_ps: dict[int, int] = {}
         self._urgent: set[int] = set()
         self._nexts: list[int] = []
         self._stopped = False
         self._reached_ps = 0
-        self._joined: int | None = None  # the descriptor of the socket of a process that has joined
+        self._joined: int | None = None  # the socket descriptor of a process that has joined
         self._descriptor_limit = _DescriptorLimit()
 
     @property
@@ -149,22 +149,22 @@ class Processes:
 
     @property
     def living(self) -> list[int]:
-        """The shards whose processes are there, as far as it is known."""
+        """The shards whose processes are running, as far as known."""
         return sorted(self._links)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """End every process at the end of this block, so that none is left behind; see `Transport.together`."""
+        """End all processes at the end of this block, so that none is orphaned; see `Transport.together`."""
         try:
             yield
         finally:
             self._end_all()
             self._here.clear()
-            for name in ("_work", "_host"):  # which know of this: Python looks for cycles late
+            for name in ("_work", "_host"):  # these refer to this object: Python collects cycles late
                 vars(self).pop(name, None)
 
     def join(self, number: int, descriptor: int) -> None:
-        """Be the process of a shard, with this descriptor of its socket, from `simulate` on."""
+        """Make this the process of a shard, with this socket descriptor, when `simulate` is called."""
         self.local = range(number, number + 1)
         self._joined = descriptor
 
@@ -186,13 +186,13 @@ class Processes:
         return work(self.local)
 
     def host(self, number: int) -> None:
-        """Start the process of a shard, which begins with all that has been sent to it by now."""
+        """Start the process of a shard; it begins with all batches sent to it so far."""
         if number in self._links or number in self._here:
             return
         try:
             ours, theirs = self._descriptor_limit.pair()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of a caller that has threads; they stay there
+                warnings.simplefilter("ignore", DeprecationWarning)  # the caller's threads stay in the parent
                 pid = _fork()
         except OSError as error:
             message = f"cannot start more than {len(self._links)} processes on this host: {error.strerror}"
@@ -209,11 +209,11 @@ class Processes:
     # ------------------------------------------------------------------------------- in the process of a shard
 
     def _run_shard(self, number: int, descriptor: int, links: Sequence[FrameSocket] = ()) -> NoReturn:
-        """Be the process of a shard, from its start to its end."""
+        """Run a shard in this process, from its start to its end."""
         status = _CUT_OFF
         try:
-            # A fork has copies of all sockets; with one left open here, the end of another process would not close its
-            # socket.
+            # A fork inherits copies of all sockets. If one stayed open here, the end of another process would not close
+            # it.
             for link in links:
                 link.close()
             self._descriptor_limit.give_back()
@@ -227,7 +227,7 @@ class Processes:
             self._up.send(("part", None, None, False), [dumps(parts[0], -1)])
             status = 0
         except Closed:
-            pass  # the coordinator has gone, or the program has closed what it has found
+            pass  # the coordinator has exited, or the program has closed descriptors that it found
         except MemoryError:
             status = OUT_OF_MEMORY
         except BaseException as error:
@@ -240,7 +240,7 @@ class Processes:
             _real_exit(status)
 
     def _serve(self, shard: ShardProtocol) -> None:
-        """Do what the coordinator says, to the end of the run."""
+        """Execute the coordinator's commands until the end of the run."""
         up = self._up
         assert up is not None
         stop = False
@@ -262,7 +262,7 @@ class Processes:
     # --------------------------------------------------------------------------------------- in the coordinator
 
     def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
-        """Open window after window in the coordinator, or serve it in another process; see `Transport.run`."""
+        """Open one window after the other in the coordinator, or serve it in another process; see `Transport.run`."""
         if self.number:
             self._serve(shards[0])
             return
@@ -291,14 +291,14 @@ class Processes:
                 continue
             ends = ways.ends(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
-            self._command("run", busy | self._here.keys(), horizon, ends)  # those here may have native SimPy processes
+            self._command("run", busy | self._here.keys(), horizon, ends)  # these may have native SimPy processes
             again = self._urgent | (busy if self.in_order else set()) | set(self._here)
             self._reached_ps = max(self._reached_ps, *(ends[number] for number in busy))
             self._command("done", again, horizon, ends)
         self._finish()
 
     def _next_times(self) -> list[int]:
-        """Return the time of the earliest event of each shard, also of those that are on their way to it."""
+        """Return the time of the earliest event of each shard, including events in flight to it."""
         for number, shard in self._here.items():
             self._nexts[number] = shard.next_ps()
         return [
@@ -307,7 +307,7 @@ class Processes:
         ]
 
     def _command(self, what: str, numbers: set[int], horizon_ps: int, ends: Sequence[int]) -> None:
-        """Have some shards do something, each with what has come for it; those of other processes at the same time."""
+        """Send a command to some shards, each with its mail; other processes execute it concurrently."""
         asked = set()
         for number in sorted(numbers & self._links.keys()):
             self._awaited.add(number)
@@ -327,7 +327,7 @@ class Processes:
             elif shard.window_done(horizon_ps, ends[number]):
                 self._stopped = True
             self._collect(number)
-        # One that was started in this window, by a rank of it, says first what it begins with.
+        # A process started in this window, by a rank of it, first reports its initial state.
         self._hear_all(asked | (self._links.keys() & self._fresh))
         self._fresh.clear()
 
@@ -343,13 +343,13 @@ class Processes:
         return [batch for _, batch in mail]
 
     def _collect(self, number: int) -> None:
-        """Take what a shard of this process has for others."""
+        """Take the outbox of a shard of this process."""
         shard = self._here[number]
         self._post(*self._take_outbox(shard))
         self._taken[number].clear()
 
     def _post(self, sent: Sequence[_Span], batches: Sequence[Any]) -> None:
-        """Have batches wait for their shards."""
+        """Queue batches for their shards."""
         for (to, first_ps, last_ps), batch in zip(sent, batches, strict=True):
             self._mail[to].append((last_ps, batch))
             if first_ps == AT_ONCE_PS:
@@ -358,7 +358,7 @@ class Processes:
                 self._mail_ps[to] = min(self._mail_ps[to], first_ps)
 
     def _hear_all(self, numbers: set[int]) -> None:
-        """Take what the processes of these shards say after what they were told to do."""
+        """Receive the replies of these shards' processes to the last command."""
         self._awaited = set(numbers)
         for number in sorted(numbers):
             try:
@@ -374,15 +374,14 @@ class Processes:
             self._post(sent, batches)
             self._nexts[number] = next_ps
             if taken := self._taken[number]:
-                # A shard that takes its place needs what it has been sent and had not come to; the rest it has dealt
-                # with.
+                # A replacement shard needs the batches that this one has not run past; the others have been handled.
                 taken[:] = [entry for entry in taken if entry[0] >= next_ps]
             self._stopped |= stop
             if news is not None:
                 self._host.take_news(number, news)
 
     def _take_last_words(self, number: int, what: str, message: Any, batches: Sequence[Any]) -> None:
-        """Take the last frame that a process sends."""
+        """Handle the last frame of a process."""
         if what == "part":
             self._parts[number] = loads(batches[0])
             self._links.pop(number).close()
@@ -397,14 +396,14 @@ class Processes:
             raise InternalError(f"error in the process of shard {number}:\n{message}")
 
     def _note_death(self, number: int, words: Any = None) -> None:
-        """Note that a process has ended."""
+        """Record that a process has ended."""
         self._links.pop(number).close()
         code, cut = self._reap(number)
         self._dead[number] = self._nexts[number], ProcessDeath(code, words, cut or code == _CUT_OFF)
         self._nexts[number] = INFINITY_PS
 
     def _reap(self, number: int) -> tuple[int, bool]:
-        """Wait for a process whose socket is closed; return its exit code, and whether it had to be ended."""
+        """Wait for a process whose socket is closed; return its exit code, and True if it had to be killed."""
         pid = self._pids.pop(number)
         until_s = _clock_s() + _PATIENCE_S
         code = self._ended.pop(number, None)
@@ -419,7 +418,7 @@ class Processes:
         return code, cut
 
     def _check_awaited(self) -> None:
-        """Look after the processes that are waited for: one may have ended and left its socket to a child."""
+        """Check on the awaited processes: one may have ended while a child still holds its socket."""
         self._check_all()
         for number in self._awaited & self._pids.keys() - self._ended.keys():
             self._host.look_after(number, self._pids[number])
@@ -433,15 +432,15 @@ class Processes:
                     link.hang_up()
 
     def _find_ended(self) -> None:
-        """Find out, while no process is waited for, which have ended."""
+        """Detect processes that have ended while none was awaited."""
         self._check_all()
         for number in sorted(self._ended.keys() & self._links.keys()):
             self._note_death(number)
 
     def _replace_dead(self, *, over: bool = False) -> bool:
-        """Put another shard in the place of each whose process has died; return whether there were any.
+        """Replace each shard whose process has died; return True if there was one.
 
-        It begins when the other one would have gone on, or now, if that is earlier.
+        A replacement begins at the time at which the failed shard would have continued, or now, if that is earlier.
         """
         self._dead, dead = {}, self._dead
         for number, (next_ps, death) in sorted(dead.items()):
@@ -454,7 +453,7 @@ class Processes:
         return bool(dead)
 
     def _finish(self) -> None:
-        """End the processes of all shards, and take from each the result of its shard."""
+        """End the processes of all shards, and collect the results of their shards."""
         for number in sorted(self._links):
             try:
                 self._links[number].send(("end", 0, 0))
@@ -463,27 +462,27 @@ class Processes:
         while self._links:
             self._hear_all(set(self._links))
         self._replace_dead(over=True)
-        for number in list(self._pids):  # not as they come: a process takes a while to go
+        for number in list(self._pids):  # not as they end: a process takes a while to exit
             self._reap(number)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """Return the parts of all shards, which those of other processes have sent at their ends."""
+        """Return the parts of all shards, which other processes have sent at their ends."""
         here = dict(zip(self._here, parts, strict=True))
         return [part for _, part in sorted((self._parts | here).items())]
 
     def broadcast(self, value: Any) -> Any:
-        """Return the value: only the coordinator comes here."""
+        """Return the value: only the coordinator calls this."""
         return value
 
     def leave(self, status: int) -> NoReturn:
-        """End every process, at once."""
+        """End all processes immediately."""
         self._end_all()
         _real_exit(status)
 
     def die(self, words: Any, shard: ShardProtocol, now_ps: int) -> NoReturn:
-        """End the process of a shard, which is not to be trusted any more.
+        """End the process of a shard that can no longer be trusted.
 
-        Its `ProcessDeath` will have these words, and be at that time, up to which it has done what there was to do.
+        Its `ProcessDeath` has these words; the shard is complete up to that time.
         """
         assert self._up is not None
         with suppress(Closed):
@@ -492,7 +491,7 @@ class Processes:
         _real_exit(1)
 
     def _take_outbox(self, shard: ShardProtocol) -> tuple[list[_Span], list[bytes]]:
-        """Take what a shard has for others."""
+        """Take the outbox of a shard, as spans and pickled batches."""
         outbox = shard.take_outbox()
         if not outbox:
             return [], []
@@ -500,7 +499,7 @@ class Processes:
         return spans, [self._try_pickle(_dumps, batch) for batch in outbox.values()]
 
     def _try_pickle(self, function: Callable[[Any], Any], batch: Any) -> Any:
-        """Pickle or unpickle a batch; pickle imports, which the last rank may have made impossible for itself."""
+        """Pickle or unpickle a batch; pickle imports, which the last rank may have broken for itself."""
         try:
             return function(batch)
         except Exception:
@@ -508,8 +507,8 @@ class Processes:
             return function(batch)
 
     def _end_all(self) -> None:
-        """End every process that is still there, whatever it does."""
-        for number in self._pids.keys() - self._ended.keys():  # the number of one that has ended may be another's now
+        """Kill every process that is still running."""
+        for number in self._pids.keys() - self._ended.keys():  # the pid of an ended process may have been reused
             with suppress(ProcessLookupError):
                 _kill(self._pids[number], signal.SIGKILL)
         for number in list(self._links):
@@ -520,13 +519,13 @@ class Processes:
 
 
 class _DescriptorLimit:
-    """Room for the sockets: the limit of open files, which is raised when it is met, as far as that is allowed."""
+    """The limit of open files, raised on demand to make room for sockets, as far as allowed."""
 
     def __init__(self) -> None:
         self._before: tuple[int, int] | None = None
 
     def pair(self) -> tuple[_socket.socket, _socket.socket]:
-        """Return two sockets that are connected."""
+        """Return a pair of connected sockets."""
         try:
             return _socketpair()
         except OSError as error:
@@ -539,30 +538,30 @@ class _DescriptorLimit:
         return _socketpair()
 
     def give_back(self) -> None:
-        """Set the limit that there was before."""
+        """Restore the original limit."""
         if self._before is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._before)
             self._before = None
 
 
 _Span: TypeAlias = tuple[int, int, int]
-"""To which shard a batch goes, and the times of the first and the last that it brings."""
+"""The shard that a batch is for, and the times of its first and last event."""
 
 
 def _exit_code(pid: int) -> int | None:
-    """Return how a process has ended, negative for a signal; None if it has not."""
+    """Return the exit code of a process, negative for a signal; None if it is running."""
     try:
         ended, status = _waitpid(pid, os.WNOHANG)
-    except ChildProcessError:  # somebody else has asked
+    except ChildProcessError:  # another caller has reaped it
         return 0
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
 class _WindowEnds:
-    """The table of how far each shard may run: `window_end_ps` for all shards at once."""
+    """A vectorised `window_end_ps` for all shards at once."""
 
     def __init__(self, lookahead: Lookahead) -> None:
-        import numpy as np  # not above: most runs have one process, and start without it
+        import numpy as np  # not at the top: most runs have one process, and start without NumPy
 
         self._np = np
         # `INFINITY_PS` does not fit into 64 bits; the sum of two of these bounds does.
@@ -572,9 +571,9 @@ class _WindowEnds:
         self._nearest = others.min(axis=0)
 
     def ends(self, nexts: Sequence[int]) -> list[int]:
-        """Return the end of the window of each shard, from the times of all shards' earliest events."""
+        """Return the end of each shard's window, from the times of all shards' earliest events."""
         np = self._np
-        base = min(nexts)  # so that the numbers are small, however late it is
+        base = min(nexts)  # keeps the numbers small, however late it is
         times = np.array([min(next_ps - base, _FAR_PS) for next_ps in nexts], np.int64)
         allowed = (times[:, None] + self._ways).min(axis=0)
         least, second = np.partition(times, 1)[:2]

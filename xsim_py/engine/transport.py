@@ -1,4 +1,4 @@
-"""Shards as the ranks of a real MPI: the one file that imports the real mpi4py, and only when a run needs it."""
+"""Shards as the ranks of a real MPI: the only file that imports the real mpi4py, and only if a run needs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import traceback
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pickle import dumps, loads  # as they are before a program puts others there
+from pickle import dumps, loads  # the originals: a program may replace them
 from typing import Any, NoReturn
 
 from xsim_py.errors import NO_ROOM, NOT_WRITTEN, ConfigError, unwritten
@@ -20,8 +20,8 @@ from .windows import Lookahead, Loopback, ShardProtocol, Transport, window_end_p
 OF_VIRTUAL_RANK = "XSIM_RANK"
 """A variable that virtual ranks have. A child that finds it has no part in a real launcher's job."""
 
-# What the launchers put into the environment of each process: MPICH's Hydra and Slurm's PMI-2, Open MPI, Intel MPI.
-# Slurm's PMIx says the rank only, and Slurm itself how many tasks there are; in a job script that is there by itself.
+# The variables that launchers set in each process: MPICH's Hydra and Slurm's PMI-2, Open MPI, Intel MPI. Slurm's PMIx
+# sets the rank only; Slurm itself sets the number of tasks, but also in a job script outside of a step.
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
 
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
@@ -29,14 +29,14 @@ RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 
 _PMIX, _SLURM_SIZE = "PMIX_RANK", "SLURM_STEP_NUM_TASKS"
 
-# A launcher that is told to end the job does not read what the processes have written just before; so it gets a moment.
+# A launcher that has to end the job does not read output written just before, so it gets a moment.
 _FORWARDING_S = 0.2
 
-_sleep = time.sleep  # a rank has another one
+_sleep = time.sleep  # the original: a rank has a virtual one
 
 
 def launched_by_mpiexec() -> int:
-    """Return how many processes a real ``mpiexec`` started together, this one among them; 0 without ``mpiexec``."""
+    """Return the number of processes that a real ``mpiexec`` started together; 0 without ``mpiexec``."""
     if OF_VIRTUAL_RANK in os.environ:
         return 0
     names = (*_SIZE_VARIABLES, _SLURM_SIZE) if _PMIX in os.environ else _SIZE_VARIABLES
@@ -48,15 +48,15 @@ def launched_by_mpiexec() -> int:
 
 
 def forget_launcher() -> None:
-    """Leave the job of whatever launcher this process belongs to, real or simulated: it begins one of its own."""
+    """Remove the launcher's variables, real or simulated, so that this process can begin a new job."""
     for name in (*_SIZE_VARIABLES, *RANK_VARIABLES, _SLURM_SIZE, OF_VIRTUAL_RANK):
         os.environ.pop(name, None)
 
 
 def make_transport(shards: int) -> Transport:
-    """Make the transport between real MPI ranks under ``mpiexec``, else between `shards` shards in this process.
+    """Return the transport between real MPI ranks under ``mpiexec``, else between `shards` local shards.
 
-    Under ``mpi4py.futures``, too: there each process does runs of its own.
+    Under ``mpi4py.futures``, too, shards are local: there each process has separate runs.
     """
     if launched_by_mpiexec() > 1 and "mpi4py.futures" not in sys.modules:
         return Mpi()
@@ -76,10 +76,10 @@ class Mpi:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """End all processes where this one fails, since the others would wait for it for ever."""
+        """End all processes if this one fails; the others would wait for it indefinitely."""
         try:
             yield
-        except BrokenPipeError:  # whoever read the output has seen enough
+        except BrokenPipeError:  # the reader of the output has closed the pipe
             self.leave(141)
         except BaseException as error:
             status, message = 70, traceback.format_exc()
@@ -96,12 +96,12 @@ class Mpi:
         return work(self.local)
 
     def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
-        """Run windows of this process's shard, exchanging with the others after each; see `Transport.run`."""
+        """Run windows of this process's shard, with an exchange after each; see `Transport.run`."""
         shard = shards[0]
         self._exchange(shard)
         stop = were_idle = False
         while True:
-            # The earliest event anywhere is known only now: it may be a message, or what `window_done` made of one.
+            # Only now is the earliest event known: it may be a message, or created by `window_done`.
             nexts, stop = self._agree(shard.next_ps(), stop)
             horizon = min(nexts)
             if stop or (horizon >= INFINITY_PS and were_idle):
@@ -116,15 +116,15 @@ class Mpi:
             stop = shard.window_done(horizon, end)
 
     def _agree(self, next_ps: int, stop: bool) -> tuple[list[int], bool]:
-        """Wait for the other shards; return the time of each one's earliest event, and whether any asks to stop."""
-        # As two numbers: `INFINITY_PS` and its like do not fit into 64 bits.
+        """Wait for the other shards; return each one's earliest event time, and True if any asks to stop."""
+        # As two numbers: `INFINITY_PS` and similar bounds do not fit into 64 bits.
         high, low = divmod(next_ps, 1 << 62)
         table = array("q", bytes(24 * self.size))
         self._wait_for_peers(self._comm.Allgather, array("q", (high, low, stop)), table)
         return [(high << 62) + low for high, low in zip(table[::3], table[1::3], strict=True)], any(table[2::3])
 
     def _exchange(self, shard: ShardProtocol) -> None:
-        """Send each peer what it has to know, as one buffer, if there is anything; take what the peers have sent."""
+        """Send each peer its batch, if any, as one buffer; receive the peers' batches."""
         parcels = {to: dumps(batch, -1) for to, batch in shard.take_outbox().items()}
         going, coming = array("q", bytes(8 * self.size)), array("q", bytes(8 * self.size))
         for to, parcel in parcels.items():
@@ -139,7 +139,7 @@ class Mpi:
 
     @staticmethod
     def _wait_for_peers(collective: Callable[[Any, Any], None], mine: array[int], all_of_them: array[int]) -> None:
-        """Take part in a collective of the real MPI; a profile knows by this name that a shard waits for others."""
+        """Run a collective of the real MPI; this name marks time spent waiting for other shards in a profile."""
         collective(mine, all_of_them)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
