@@ -1,13 +1,13 @@
-"""Messages that meet on the links of a network: virtual cut-through.
+"""Contention on links by virtual cut-through.
 
-A message holds each directed link of its route for as long as its bytes take on the wire, and its head moves on one hop
-after it got the link. It waits where an earlier one holds the link; while it waits, it is taken to be buffered at that
-router and holds no link behind it for longer (virtual cut-through, Kermani and Kleinrock 1979; wormhole routing would
-block backwards), nor any link ahead. A message that meets nobody arrives exactly when the closed form of
-`xsim_py.network.link` says.
+A message holds each directed link of its route for the time its bytes take on the wire, and its head advances one hop
+after it got the link. It waits while an earlier message holds the link; while it waits, it is assumed to be buffered at
+that router and holds no link behind it for longer (virtual cut-through, Kermani and Kleinrock 1979; wormhole routing
+would block backwards), nor any link ahead. A message without contention arrives exactly at the time of the closed form
+of `xsim_py.network.link`.
 
-A link goes to whose head is there first. So the hops of all messages have to be made in the order of time:
-`LinkContention` keeps what is at its next link when, and makes all hops of one time in one go, however many they are.
+A link goes to the message whose head arrives first. So the hops of all messages must be made in time order:
+`LinkContention` records when each message reaches its next link, and makes all hops of one time in a single pass.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 
 from xsim_py.network.link import Link
 
-# Its place in the order of what happens at one time, the links ahead of it (the next one last), how long it holds each
-# of them, how long it takes from the last hop until the last byte has arrived, and whose it is.
+# A message between two hops: its order among simultaneous events, the links ahead of it (the next one last), the time
+# that it holds each of them, the time from the last hop to the arrival of its last byte, and the message itself.
 _Passage: TypeAlias = tuple[int, list[Any], int, int, Any]
 
 
 class _FreeSinceStart(dict[Hashable, int]):
-    """The times from which links are free: virtual time zero for every link that no message has used."""
+    """The times from which links are free: 0 for every unused link."""
 
     __slots__ = ()
 
@@ -32,21 +32,21 @@ class _FreeSinceStart(dict[Hashable, int]):
 
 
 class LinkContention:
-    """The links of the network, each with the time until which it is taken, and the messages on their way.
+    """The links of the network, the time until which each is held, and the messages in flight.
 
     Parameters
     ----------
     per_hop_ps
-        What each hop takes.
+        The duration of a hop.
 
     Attributes
     ----------
     wake : callable
-        Told of each time at which `advance` has to be called; set by the caller.
+        Called with each time at which `advance` has to be called; set by the caller.
     arrive : callable
-        Told when the last byte of a message arrives, of its place and whose it is; set by the caller.
+        Called with the arrival time of a message's last byte, its `place` and the message; set by the caller.
     fifo : bool
-        Whether messages take a link one after the other.
+        Whether messages use a link one after the other.
     """
 
     wake: Callable[[int], None]
@@ -59,27 +59,27 @@ class LinkContention:
         self._at: dict[int, list[_Passage]] = {}
 
     def number(self, links: int) -> None:
-        """Keep the times of links in a list, as links have numbers below that: half as long as a dictionary takes."""
+        """Store the times of links in a list, if links have numbers below that: twice as fast as a dictionary."""
         if links:
             self._free_ps = [0] * links
 
     def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
-        """Let a message come to the first link of its way.
+        """Bring a message to the first link of its route.
 
         Parameters
         ----------
         time_ps
-            When that is: when its injection begins.
+            When its injection begins.
         place
-            Its own place in the order of what happens at one time, the same for every number of shards.
+            Its order among simultaneous events, independent of the number of shards.
         ahead
-            Its route: one directed link or more, the last one first. The list belongs to the message from now on.
+            Its route: one directed link or more, the last one first. The message owns the list from now on.
         unshared
-            Its costs but for those links: see `Network.unshared`.
+            Its costs without those links: see `Network.unshared`.
         size_bytes
-            What it takes on the wire depends on that.
+            Determines its time on the wire.
         message
-            Whose it is, for `arrive`.
+            The object passed to `arrive`.
         """
         cost = unshared.cost(size_bytes)
         passage = (place, ahead, cost.bytes_ps, cost.latency_ps + cost.wire_ps, message)
@@ -91,21 +91,21 @@ class LinkContention:
             self.wake(time_ps)
 
     def advance(self, now_ps: int) -> list[Any]:
-        """Let all messages that are at a link at this time have it as soon as it is free, in the order of their places.
+        """Give each message that is at a link now that link as soon as it is free, in order of `place`.
 
-        A head comes to the link after that one hop after it got the link, and the last byte arrives one hop, the
-        latency and the time on the wire after the head has got the last link.
+        A head reaches the next link one hop after it got the link. The last byte arrives one hop, the latency and the
+        time on the wire after the head got the last link.
 
         Returns
         -------
         list
-            Whose hops these were.
+            The messages that made these hops.
         """
         at, free_ps, per_hop_ps = self._at, self._free_ps, self._per_hop_ps
         here = at.pop(now_ps)
         here.sort()  # places differ, so nothing else is compared
         movers = [passage[4] for passage in here]
-        last_ps, last = now_ps, here  # to be at its next link then, as most that come after it
+        last_ps, last = now_ps, here  # most next hops are at the time of the previous one
         # Hot path: a message on a large torus makes ten hops.
         for passage in here:
             place, ahead, wire_ps, rest_ps, message = passage
@@ -125,7 +125,7 @@ class LinkContention:
                         if not last:
                             self.wake(next_ps)
                     last.append(passage)
-                else:  # a hop takes no time: the next one is before all that is left here
+                else:  # a hop without duration: the next one comes before all remaining messages
                     movers.append(message)
                     continue
                 break

@@ -1,16 +1,16 @@
-"""Messages that share the links of a network max-min fairly, each as a flow of its bytes.
+"""Max-min fair sharing of links: each message is a flow of its bytes.
 
-A message is in its latency first, then its bytes flow over all links of its route at once, at a rate that changes
-whenever another message begins or ends (`xsim_py.network.flows`; SimGrid's CM02 with equal weights). One that meets
-nobody arrives exactly when the closed form of `xsim_py.network.link` says.
+A message first waits for its latency. Then its bytes flow over all links of its route at once, at a rate that changes
+whenever another flow begins or ends (`xsim_py.network.flows`; SimGrid's CM02 with equal weights). A message without
+contention arrives exactly at the time of the closed form of `xsim_py.network.link`.
 
-How fast a rank injects is a link, too, which all that it sends shares. A message whose time on the wire is more than
-its bytes take on the links (its segment, or a measured time) goes no faster than that, and leaves the rest to others.
+The injection port of a rank is a link, too, shared by all its messages. A message whose time on the wire is longer than
+its bytes take on the links (because of its segment, or a measured time) is limited to that rate, and leaves the rest to
+others.
 
-Who shares with a message is known only when its last byte has arrived, and then it is too late to say so to shards that
-run ahead. So all flows are followed earlier than they are, by the least latency between two nodes: that much of its
-latency a message has behind its last byte here, and not before its first. Flows only differ in when they are, and each
-message arrives when it would.
+The flows that share with a message are known only when its last byte has arrived, too late for shards that run ahead.
+So all flows are computed earlier by the minimum latency between two nodes: that part of a message's latency comes after
+its last byte here, not before its first. This shifts flows in time only, and arrival times are unaffected.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 class SharingLink(Link):
-    """The costs of messages that share the interface of their sender, and do not wait for it but for the gap."""
+    """The costs of messages that share the injection port of their sender and wait for the gap only."""
 
     __slots__ = ()
 
     def computed(self, size_bytes: int) -> Cost:
-        """Compute the cost of a message of that size."""
+        """Return the cost of a message of that size."""
         cost = super().computed(size_bytes)
         cost.busy_ps = self._figures[bisect_right(self._from_bytes, size_bytes) - 1].gap_ps
         return cost
@@ -44,19 +44,19 @@ class SharingLink(Link):
 
 @cache
 def sharing_link(kind: type[Link]) -> type[Link]:
-    """Return a class of costs like another one, but that messages share the interface of their sender."""
+    """Return a subclass of a cost class whose messages share the injection port of their sender."""
     return type(f"Sharing{kind.__name__}", (SharingLink, kind), {"__slots__": ()})
 
 
 class Way(NamedTuple):
-    """A route, as `FairContention.enter` needs it."""
+    """A route in the form that `FairContention.enter` takes."""
 
     links: tuple[int, ...]
     """The numbers of its links."""
     alone: float
-    """Bytes per picosecond of a message that meets nobody."""
+    """The rate without contention, in bytes per picosecond."""
     own: bool
-    """True if its rank may inject more slowly than these links allow."""
+    """True if the injection rate of its rank may be lower than these links allow."""
 
 
 class FairContention:
@@ -67,22 +67,22 @@ class FairContention:
     link
         Returns the costs of messages from one rank to another.
     capacity
-        Returns how many bytes a directed link carries in a picosecond.
+        Returns the bytes per picosecond of a directed link.
     injection
-        How many bytes a rank injects in a picosecond.
+        Bytes per picosecond that a rank can inject.
     one_way_out
-        Whether all that a rank sends to other nodes goes over one link first.
+        Whether all messages of a rank to other nodes share their first link.
     ahead_ps
-        By how much flows are followed earlier than they are: at most the latency of any message.
+        By how much flows are computed earlier than they occur: at most the latency of any message.
 
     Attributes
     ----------
     wake : callable
-        Told of each time at which `advance` has to be called; set by the caller.
+        Called with each time at which `advance` has to be called; set by the caller.
     arrive : callable
-        Told when the last byte of a message arrives, of its place and whose it is; set by the caller.
+        Called with the arrival time of a message's last byte, its `place` and the message; set by the caller.
     fifo : bool
-        Whether messages take a link one after the other.
+        Whether messages use a link one after the other.
     """
 
     wake: Callable[[int], None]
@@ -102,20 +102,20 @@ class FairContention:
         self._injection, self._one_way_out = injection, one_way_out
         self._flows = FairFlows(whole_times=True)
         self._numbers: dict[Any, int] = {}
-        self._interfaces: dict[int, int] = {}  # the links by which ranks inject
+        self._interfaces: dict[int, int] = {}  # the links that model the injection ports of ranks
         self._capacities = [math.inf]
         self._messages: dict[int, Any] = {}
         self._awake_ps: float = math.inf
 
     def way(self, route: Sequence[Hashable], *, within: bool = False) -> Way:
-        """Return what `enter` needs of a route, which is one directed link or more, and may be within a node."""
+        """Return a route of one directed link or more, possibly within a node, as `enter` takes it."""
         known, capacities = self._numbers, self._capacities
         for link in route:
             if link not in known:
                 known[link] = self._add(self._capacity(link))
         numbers = [known[link] for link in route]
         alone = min([capacities[number] for number in numbers])
-        if len(set(numbers)) < len(numbers):  # a node's port for both directions, perhaps
+        if len(set(numbers)) < len(numbers):  # e.g. a node's half-duplex port
             alone = min([capacities[number] / uses for number, uses in Counter(numbers).items()])
         if within:
             return Way(tuple(numbers), alone, False)
@@ -127,20 +127,20 @@ class FairContention:
         return self._flows.add_link(capacity)
 
     def enter(self, time_ps: int, place: int, ends: tuple[int, int, int], way: Way, message: Any) -> None:
-        """Let a message begin.
+        """Begin a message.
 
         Parameters
         ----------
         time_ps
             When its injection begins.
         place
-            Its own place in the order of what happens at one time, the same for every number of shards.
+            Its order among simultaneous events, independent of the number of shards.
         ends
-            The rank that it is from, the one that it is for, and its size in bytes.
+            The sending rank, the receiving rank, and the size in bytes.
         way
             Its route.
         message
-            Whose it is, for `arrive`.
+            The object passed to `arrive`.
         """
         origin, to, size_bytes = ends
         link = self._link(origin, to)
@@ -166,7 +166,7 @@ class FairContention:
             self.wake(begin_ps)
 
     def advance(self, now_ps: int) -> None:
-        """Let flows begin and end that begin or end at this time; it may be that there are none."""
+        """Begin and end the flows of this time, if any."""
         if now_ps < self._awake_ps:
             return
         for ended_ps, place in self._flows.advance(now_ps):
@@ -179,14 +179,14 @@ class FairContention:
 def fair_contention(
     link: Callable[[int, int], Link], costs: NetworkSpec, distances: Distances, *, ahead_ps: int
 ) -> FairContention:
-    """Return the account of a network.
+    """Return the max-min fair contention of a network.
 
     Parameters
     ----------
     link
         Returns the costs of messages from one rank to another.
     costs
-        Those between nodes.
+        The costs between nodes.
     distances
         The links.
     ahead_ps

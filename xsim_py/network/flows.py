@@ -1,17 +1,17 @@
-"""Flows that share links max-min fairly, as their number and places change in time.
+"""Flows that share links max-min fairly, while their number and routes change over time.
 
-Every flow gets as much as can be without taking from one that has no more: all rates grow together until a link is
-full, whose flows then keep theirs (progressive filling; Bertsekas and Gallager, *Data Networks*, 1992, section 6.5.2).
-A link that stands twice in a route counts twice. Rates hold until another flow begins or ends, and are found anew then;
-this is SimGrid's CM02 with equal weights and without cross traffic (Casanova, Giersch, Legrand, Quinson, Suter, JPDC
-74, 2014).
+Each flow gets the largest rate that takes nothing from a flow with a lower rate: all rates grow together until a link
+is full, and its flows then keep theirs (progressive filling; Bertsekas and Gallager, *Data Networks*, 1992, section
+6.5.2). A link that occurs twice in a route counts twice. Rates hold until another flow begins or ends, and are then
+recomputed. This is SimGrid's CM02 with equal weights and without cross traffic (Casanova, Giersch, Legrand, Quinson,
+Suter, JPDC 74, 2014).
 
-Two things make it cheap. Flows that are joined by no chain of shared links do not know of each other, so only those are
-looked at that such a chain joins to what has begun or ended. And filling needs no order: a link on which nobody is held
-lower elsewhere is full at its share, whatever happens on the others, so all such links are settled in one round.
+Two things make it cheap. Flows not connected by a chain of shared links are independent, so only the component of the
+flows that began or ended is recomputed. And filling needs no order: a link none of whose flows is limited further by
+another link is full at its share, whatever happens elsewhere, so one round fixes the rates of all such links.
 
-Nothing depends on the order in which equal things come: rates are functions of the routes that are there, and sums are
-made of sorted numbers.
+Nothing depends on the order of simultaneous events: rates are functions of the set of routes, and sums are taken over
+sorted numbers.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FEW: Final = 24  # flows: with fewer, lists are faster than arrays
-_MANY: Final = 200  # flows: with more, it pays to look at all of them for those that belong together
-_SAME_INSTANT: Final = 1e-14  # as a part of the time: what rounding puts between events that are one
-_FARTHEST: Final = 2.0**50  # whole times are exact as floats up to eight times this
+_MANY: Final = 200  # flows: with more, scanning all of them for one component is faster
+_SAME_INSTANT: Final = 1e-14  # relative: the rounding error between events that are simultaneous
+_FARTHEST: Final = 2.0**50  # integer times are exact as floats up to eight times this
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,33 +41,33 @@ class FairFlows:
     Parameters
     ----------
     whole_times
-        Whether times are whole numbers, such as picoseconds; a flow then ends at the nearest one. Else they are floats.
+        True if times are integers, such as picoseconds; a flow then ends at the nearest one. Otherwise they are floats.
 
     Notes
     -----
-    Sizes, capacities and times may have any units that fit: with bytes and picoseconds, capacities are bytes per
+    Sizes, capacities and times may have any consistent units: with bytes and picoseconds, capacities are bytes per
     picosecond.
     """
 
     def __init__(self, *, whole_times: bool = False) -> None:
         self._whole = whole_times
         self._epoch: Any = 0
-        self._capacities = np.full(64, np.inf)  # number 0 is no link: it fills up the routes
+        self._capacities = np.full(64, np.inf)  # index 0 is a dummy link that pads the routes
         self._links = 1
-        self._limited = [False]  # whether a link has a capacity at all
+        self._limited = [False]  # whether a link has a finite capacity
         self._on: list[set[int]] = [set()]
         self._ways: list[list[int]] = []
         self._names: list[Any] = []
         self._free: list[int] = []
         self._routes = np.zeros((0, 1), np.int64)
         self._rate, self._left, self._since, self._due, self._most = (np.zeros(0) for _ in range(5))
-        self._held = 0  # how many of the flows there are have a rate of their own that they do not exceed
+        self._held = 0  # the number of active flows with a maximum rate
         self._soonest = math.inf
         self._waiting: list[tuple[Any, Any, int, float, list[int], float]] = []
         self._serial = count()
 
     def add_link(self, capacity: float) -> int:
-        """Add a link, and return its number; one without a limit (`math.inf`) slows nobody down."""
+        """Add a link and return its number; a link of unlimited capacity (`math.inf`) never slows a flow."""
         if not capacity > 0:
             raise ValueError(f"a link capacity of {capacity} is out of range: it must be positive")
         number = self._links
@@ -85,23 +85,22 @@ class FairFlows:
         Parameters
         ----------
         name
-            Whose it is, for `advance`; names can be sorted.
+            Identifies it in the result of `advance`; names must be sortable.
         begin
-            When its first byte comes to the links, after its latency: not before the time up to which `advance` has
-            gone.
+            When its first byte reaches the links, after its latency: not before the time of the last `advance`.
         size
-            How much is to flow.
+            The amount to transfer.
         route
             The numbers of its links, from `add_link`.
         most
-            The rate that it does not exceed, if it has a link at all.
+            Its maximum rate, if it has a link at all.
         """
         way = [link for link in route if self._limited[link]]
         heappush(self._waiting, (begin, name, next(self._serial), size, way, most))
 
     @property
     def next_time(self) -> Any:
-        """When the next flow begins or ends, if none is added; infinity if there is none."""
+        """The time of the next begin or end of a flow, if none is added; infinity if there is none."""
         begins = self._waiting[0][0] if self._waiting else math.inf
         if self._soonest == math.inf:
             return begins
@@ -110,16 +109,16 @@ class FairFlows:
 
     @property
     def rates(self) -> dict[Any, float]:
-        """The rates of all flows that have begun and not ended, by their names."""
+        """The rates of all active flows, by name."""
         return {name: float(self._rate[slot]) for slot, name in enumerate(self._names) if self._ways[slot]}
 
     def advance(self, now: Any) -> list[tuple[Any, Any]]:
-        """Let the time pass up to and with `now`.
+        """Advance the time up to and including `now`.
 
         Returns
         -------
         list of (time, name)
-            The flows that have ended, and when, in the order of their times and names.
+            The flows that have ended, ordered by time and name.
         """
         ended: list[tuple[Any, Any]] = []
         while (time := self.next_time) <= now and time < math.inf:
@@ -127,7 +126,7 @@ class FairFlows:
         return ended
 
     def _happen(self, time: Any) -> list[tuple[Any, Any]]:
-        """Let all begin and end that begins and ends at one time, and share the links anew."""
+        """Begin and end all flows of one time, and recompute the affected rates."""
         if self._whole and (len(self._free) == len(self._ways) or time - self._epoch > _FARTHEST):
             self._begin_epoch(time)
         last = time if self._whole else time * (1 + _SAME_INSTANT)
@@ -150,7 +149,7 @@ class FairFlows:
         return ended
 
     def _begin_epoch(self, time: Any) -> None:
-        """Count times from `time` on, so that they stay small enough to be exact."""
+        """Make `time` the origin of times, so that they stay small enough to be exact."""
         self._since -= time - self._epoch
         self._due -= time - self._epoch
         self._soonest -= time - self._epoch
@@ -171,7 +170,7 @@ class FairFlows:
             self._on[link].add(slot)
 
     def _grow(self) -> None:
-        """Make room for twice as many flows."""
+        """Double the room for flows."""
         old = len(self._ways)
         more = max(old, 16)
         self._routes = np.pad(self._routes, ((0, more), (0, 0)))
@@ -184,7 +183,7 @@ class FairFlows:
         self._free += range(old + more - 1, old - 1, -1)
 
     def _leave(self, slot: int) -> list[int]:
-        """Take a flow off its links, and return them."""
+        """Remove a flow from its links, and return them."""
         way = self._ways[slot]
         for link in way:
             self._on[link].discard(slot)
@@ -197,7 +196,7 @@ class FairFlows:
         return way
 
     def _share(self, touched: set[int], time: float) -> None:
-        """Find the rates of all flows that a chain of shared links joins to these links."""
+        """Recompute the rates of all flows connected to these links by a chain of shared links."""
         slots = self._joined(touched)
         if not len(slots):
             return
@@ -216,7 +215,7 @@ class FairFlows:
         self._due[slots] = time + (np.rint(lasting) if self._whole else lasting)
 
     def _joined(self, touched: set[int]) -> Ints:
-        """Return the slots of the flows that a chain of shared links joins to these links."""
+        """Return the slots of the flows connected to these links by a chain of shared links."""
         links, slots = set(touched), set[int]()
         frontier = list(touched)
         while frontier:
@@ -232,7 +231,7 @@ class FairFlows:
         return np.fromiter(slots, np.int64, len(slots))
 
     def _joined_of_many(self, links: list[int]) -> Ints:
-        """Return what `_joined` returns, by looking at all routes again and again."""
+        """Return the result of `_joined` by repeated scans of all routes."""
         marked = np.zeros(self._links, np.bool_)
         marked[links] = True
         found = -1
@@ -246,16 +245,16 @@ class FairFlows:
 
 
 def filled(routes: Ints, capacities: Floats, most: Floats | None = None) -> Floats:
-    """Return the max-min fair rates of flows over links, by arrays.
+    """Return the max-min fair rates of flows over links, with arrays.
 
     Parameters
     ----------
     routes
-        The links of each flow: F rows, filled up with zeros.
+        The links of each flow: F rows, padded with zeros.
     capacities
-        Of the links by their numbers: L of them, that of number 0 infinite.
+        The capacities of L links by number; that of number 0 is infinite.
     most
-        F rates that the flows do not exceed; None: they have no such.
+        The F maximum rates of the flows; None: unlimited.
 
     Returns
     -------
@@ -264,7 +263,7 @@ def filled(routes: Ints, capacities: Floats, most: Floats | None = None) -> Floa
     """
     if 4 * routes.size < len(capacities):
         links, places = np.unique(routes, return_inverse=True)
-        if links[0]:  # all routes are of one length: there is no number 0 yet
+        if links[0]:  # all routes have equal lengths: number 0 is missing
             links, places = np.concatenate([[0], links]), places + 1
         return filled(places.reshape(routes.shape), capacities[links], most)
     rates = np.zeros(len(routes))
@@ -277,7 +276,7 @@ def filled(routes: Ints, capacities: Floats, most: Floats | None = None) -> Floa
         share[0] = np.inf
         shares = share[routes]
         lowest = shares.min(axis=1)
-        if most is not None:  # a link of its own, on which nobody else can be
+        if most is not None:  # acts as a private link of the flow
             lowest = np.minimum(lowest, most)
         blocked[:] = False
         blocked[routes[lowest[:, None] < shares]] = True
@@ -300,16 +299,16 @@ def filled(routes: Ints, capacities: Floats, most: Floats | None = None) -> Floa
 def filled_by_hand(
     ways: Sequence[Sequence[int]], capacities: Floats, most: Sequence[float] | None = None
 ) -> list[float]:
-    """Return what `filled` returns, to the last bit, by lists: faster where flows are few.
+    """Return the result of `filled`, bit for bit, with lists: faster for few flows.
 
     Parameters
     ----------
     ways
         The links of each flow, at least one.
     capacities
-        Of the links by their numbers, and finite.
+        The finite capacities of the links by number.
     most
-        The rates that the flows do not exceed; None: they have no such.
+        The maximum rates of the flows; None: unlimited.
     """
     if most is None:
         most = [math.inf] * len(ways)

@@ -1,6 +1,6 @@
-"""A network of layers (within a node, between nodes, and what is between them) whose costs are those of LogGP.
+"""A network with layers (within a node, between nodes, and between groups of nodes) and LogGP costs.
 
-See `link` for the closed form, and `network` for what a run asks a model.
+See `link` for the closed form, and `network` for the interface of a model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xsim_py.network.fair_contention import FairContention
 
 _FEW_NODES: Final = 128
-_MOST_PAIRS: Final = 1 << 16  # 8 MB; to find out how far two nodes of a tree are apart takes five times a look-up
+_MOST_PAIRS: Final = 1 << 16  # 8 MB; computing the distance of two tree nodes takes five times as long as a look-up
 
 
 class LayeredNetwork(Network):
@@ -28,14 +28,14 @@ class LayeredNetwork(Network):
     Parameters
     ----------
     spec
-        The checked description.
+        The validated description.
     places
-        Where the ranks are.
+        The placement of the ranks.
 
     Attributes
     ----------
     link_class
-        What its costs are computed by; another model may have another one.
+        The class that computes the costs; subclasses may replace it.
     """
 
     link_class = Link
@@ -50,10 +50,10 @@ class LayeredNetwork(Network):
         self._across: dict[Any, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention != "none"
         self._flows = spec.network is not None and spec.network.contention == "flows"
-        self._between = len(figures or ()) - places.topology.doors  # layers of links that nodes have between them
+        self._between = len(figures or ()) - places.topology.doors  # the number of layers of links between nodes
         self._nic = spec.nic
         self._memory = places.topology.layers[-1:] == ("memory",)
-        self._beside: dict[Link, Link] = {}  # costs without the links that messages share
+        self._beside: dict[Link, Link] = {}  # the costs without shared links
         self._bare: dict[str, Link] = {}
         self.uniform: dict[int, Cost] = {}
         self.equally_far = False
@@ -65,7 +65,7 @@ class LayeredNetwork(Network):
         if self._flows and self._memory:
             self._share_interfaces()
         self._inside = [(cores, self._within(each, each.name)) for cores, each in within]
-        # Without figures of its own: as between neighbours.
+        # Without separate values: as between neighbours.
         self._same = self._nearest() if spec.same_node is None else self._within(spec.same_node, "same_node")
         if self._flows and not self._memory:
             self._share_interfaces()
@@ -73,7 +73,7 @@ class LayeredNetwork(Network):
         per_hop_ps = 0 if spec.network is None or figures is not None else spec.network.per_hop_ps
         equally_far = (places.topology.equally_far or (figures is None and per_hop_ps == 0)) and not self._around
         if isinstance(places.node_of, range) and spec.network is not None and equally_far:
-            # Hot path: one rank a node, and any two nodes cost the same.
+            # Hot path: one rank per node, and equal costs between any two nodes.
             self._only = self._nearest()
             self.link = self._uniform_link  # type: ignore[method-assign]
             self.uniform = self._only.cache
@@ -82,13 +82,13 @@ class LayeredNetwork(Network):
         self._by_code: dict[int, Link] = {}
         self._code_of: Sequence[int] | None = None
         if not self.equally_far and not spec.layers and (codes := places.topology.codes) is not None:
-            # Hot path: how far two nodes of a torus are apart depends on the difference of their codes only.
+            # Hot path: the distance of two nodes of a torus depends on the difference of their codes only.
             self._codes = codes
             self._set_codes()
             self.link = self._coded_link  # type: ignore[method-assign]
 
     def _share_interfaces(self) -> None:
-        """Have what a rank sends from now on share its interface, and not wait for it."""
+        """Make messages share the injection port of their sender instead of waiting for it."""
         from xsim_py.network.fair_contention import sharing_link  # few machines have any
 
         self.link_class = sharing_link(self.link_class)
@@ -99,7 +99,7 @@ class LayeredNetwork(Network):
         self._code_of = codes if isinstance(ranks, range) else array("q", [codes[node] for node in ranks])
 
     def _coded_link(self, src_rank: int, dst_rank: int) -> Link:
-        """Return what `link` returns, by one subtraction and one look-up."""
+        """Return the result of `link` with one subtraction and one look-up."""
         codes = self._code_of
         key = codes[dst_rank] - codes[src_rank]  # type: ignore[index]
         found = self._by_code.get(key)
@@ -108,11 +108,11 @@ class LayeredNetwork(Network):
         return found
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """Take account of more ranks, and perhaps more nodes, than there were."""
+        """Take account of more ranks, and possibly more nodes."""
         self._node_of = node_of
         if self._code_of is not None:
             self._set_codes()
-        if self._least_hops != self._topology.least_hops:  # there was one node only
+        if self._least_hops != self._topology.least_hops:  # there was only one node
             self._least_hops = self._topology.least_hops
             if self.link == self._uniform_link:
                 self._only = self._nearest()
@@ -122,7 +122,7 @@ class LayeredNetwork(Network):
         return self._same if src_rank == dst_rank else self._only
 
     def link(self, src_rank: int, dst_rank: int) -> Link:
-        """Return the costs from one rank to another; the same object for all pairs that are equally far apart."""
+        """Return the costs from one rank to another; pairs at equal distance share one object."""
         node_of = self._node_of
         a = node_of[src_rank]
         b = node_of[dst_rank]
@@ -151,16 +151,16 @@ class LayeredNetwork(Network):
         return self._across.get(way) or self._make(way)
 
     def _within(self, costs: LayerSpec, name: str) -> Link:
-        """Make the costs of messages within a node, by way of the memory that they share, if there is one."""
+        """Make the costs of messages within a node, including those of its shared memory, if any."""
         slowest, memory_ps = self._figures[-1] if self._memory and self._figures else (Fraction(0), 0)
         link = self.link_class(costs, layer=name, hops=0, way_ps=memory_ps, slowest=slowest)
         self._beside[link] = self.link_class(costs, layer=name, hops=0, way_ps=0)
         return link
 
     def _make(self, way: Any, place: int | None = None) -> Link:
-        """Make the costs of a way: so many hops or, where layers of links have figures, so many links of each.
+        """Make the costs of a route: a number of hops or, if layers of links have parameters, of links per layer.
 
-        They are those of section ``network``, or of the layer of nodes at that place.
+        The costs are those of section ``network``, or of the layer of nodes with index `place`.
         """
         costs, name = self._figures_of(place)
         if self._figures is None:
@@ -178,22 +178,22 @@ class LayeredNetwork(Network):
         return link
 
     def _figures_of(self, place: int | None) -> tuple[LayerSpec, str]:
-        """Return the costs between nodes, or of the layer of nodes at that place, and the name."""
+        """Return the costs between nodes, or of the layer of nodes with that index, and the name."""
         if place is not None:
             layer = self._around[place][1]
             return layer, layer.name
-        assert self._across_costs is not None  # the rules of the description see to that
+        assert self._across_costs is not None  # validation of the description ensures this
         return self._across_costs, "network"
 
     def _over(self, costs: LayerSpec, name: str, way: Sequence[int]) -> Link:
-        """Make costs with so many links of each layer on the way."""
+        """Make the costs of a route with that number of links per layer."""
         assert self._figures is not None
         way_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(way, self._figures, strict=True))
         slowest = max([ps for links, (ps, _) in zip(way, self._figures, strict=True) if links], default=Fraction(0))
         return self.link_class(costs, layer=name, hops=sum(way[: self._between]), way_ps=way_ps, slowest=slowest)
 
     def _nearest(self) -> Link:
-        """Return the costs between the first two nodes, or the two nearest ones where all links are alike."""
+        """Return the costs between the first two nodes, or between nearest nodes if all links are equal."""
         way = self._nearest_way()
         return self._across.get(way) or self._make(way)
 
@@ -204,9 +204,9 @@ class LayeredNetwork(Network):
 
     @property
     def in_order(self) -> bool:
-        """True if no message can come before an earlier one of the same rank to the same one by itself.
+        """True if messages between two ranks arrive in order by themselves.
 
-        Flows may; whoever follows them sees to that.
+        Flows may overtake each other; their caller restores the order.
         """
         across = [] if self._flows else self._nearest_of_all()
         within = [] if self._flows and self._memory else self._all_within()
@@ -216,7 +216,7 @@ class LayeredNetwork(Network):
         return [self._same, *(link for _, link in self._inside)]
 
     def _nearest_of_all(self) -> list[Link]:
-        """Return the costs between the nearest nodes, and what they would be in each layer of nodes."""
+        """Return the costs between nearest nodes, also with each layer of nodes."""
         if self._across_costs is None:
             return []
         way = self._nearest_way()
@@ -225,9 +225,8 @@ class LayeredNetwork(Network):
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
         """Return the smallest latency between ranks of different blocks; see `Network.min_latency_ps`.
 
-        Nothing gets from block to block faster, though perhaps nothing is as fast: any two nodes count as if they could
-        be the nearest ones. Where links are shared, they count as if they were one hop apart: shards look at a window's
-        hops after the window, and the last hop may be all that is left to go.
+        This is a lower bound, not always attained: any two nodes count as nearest. If links are shared, nodes count as
+        one hop apart: shards look at a window's hops after the window, and only the last hop may remain.
         """
         node_of = self._node_of
         if blocks is None:
@@ -238,7 +237,7 @@ class LayeredNetwork(Network):
             parts, counted = len(used), sum(map(len, used))
             nodes = len(set().union(*used))
         latencies = []
-        if counted > nodes or parts == 1 or self._memory:  # two blocks share a node (or nobody has to look ahead)
+        if counted > nodes or parts == 1 or self._memory:  # two blocks share a node (or there is no need for lookahead)
             latencies.append(self._same_ps)
         if parts > 1 and nodes > 1:
             latencies.append(self.nearest_ps)
@@ -256,12 +255,12 @@ class LayeredNetwork(Network):
 
     @property
     def _same_ps(self) -> int:
-        """The least time of a message within a node; links that it shares are all that comes before."""
+        """The minimum time of a message within a node; if links are shared, only the part before them."""
         return min((self._beside[link] if self._memory else link).least_ps for link in self._all_within())
 
     @property
     def nearest_ps(self) -> int:
-        """The latency between the two nearest nodes, of the nearest layer that there is."""
+        """The latency between the two nearest nodes, in the nearest layer."""
         if self._across_costs is None:
             return self._same_ps
         one_by_one = self._shares_links and not self._flows
@@ -269,7 +268,7 @@ class LayeredNetwork(Network):
             hops = 1 if one_by_one else self._least_hops or 1
             least_ps = self._across_costs.per_hop_ps
         else:
-            # Nothing is faster than all links would be if they were as fast as the fastest hop.
+            # A lower bound: all links as fast as the fastest hop.
             layers = list(zip(self._topology.layers, self._figures, strict=True))[: self._between]
             backbone = "backbone" in self._topology.layers
             least_ps = min(latency_ps for name, (_, latency_ps) in layers if name != "backbone")
@@ -281,7 +280,7 @@ class LayeredNetwork(Network):
         return min(self.link_class(each, layer="", hops=hops, way_ps=hops * least_ps).least_ps for each in costs)
 
     def longest(self) -> Link:
-        """Return the costs between the two nodes that are farthest apart, or within one if that takes longer."""
+        """Return the costs between the two farthest nodes, or within a node if that takes longer."""
         if self._across_costs is None:
             return self._same
         if self._figures is None:
@@ -292,13 +291,13 @@ class LayeredNetwork(Network):
         return max(across, *self._nearest_of_all(), *self._all_within(), key=lambda link: link.latency_ps)
 
     def _some_ways(self) -> set[tuple[int, ...]]:
-        """Return the ways between all nodes, or from a few of many: these see about what the others see."""
+        """Return the routes between all nodes, or from a sample of many, whose routes are representative."""
         nodes = self._topology.nodes
         sources = range(nodes) if nodes <= _FEW_NODES else (0, nodes // 2, nodes - 1)
         return {self._way(a, b) for a in sources for b in range(nodes)}
 
     def contention(self) -> LinkContention | FairContention | None:
-        """Return a fresh account of the links, or None if messages share none."""
+        """Return a new contention model of the links, or None if messages share none."""
         costs = self._across_costs
         if costs is not None and self._flows:
             from xsim_py.network.fair_contention import fair_contention  # few machines have any
@@ -307,12 +306,12 @@ class LayeredNetwork(Network):
             return fair_contention(self.link, costs, self._topology, ahead_ps=ahead_ps)
         if not self._shares_links and not self._topology.doors:
             return None
-        from xsim_py.network.contention import LinkContention  # most runs share none
+        from xsim_py.network.contention import LinkContention  # most runs share no links
 
         if self._figures is None:
             assert costs is not None
             return LinkContention(per_hop_ps=costs.per_hop_ps)
-        from xsim_py.network.uneven import LinkFigures, UnevenContention  # most machines have links that are all alike
+        from xsim_py.network.uneven import LinkFigures, UnevenContention  # most machines have links of a single kind
 
         fastest = Fraction(0) if costs is None else least_ps_per_byte(costs)
         figures = [LinkFigures(ps_per_byte or fastest, latency_ps) for ps_per_byte, latency_ps in self._figures]

@@ -1,27 +1,27 @@
-"""The cost of one message between two ranks, by plain functions of numbers, without an engine.
+"""The cost of one message between two ranks: functions of numbers, without an engine.
 
-A layer (same node, across the network) has these figures, in picoseconds and bytes::
+A layer (same node, across the network) has these parameters, in picoseconds and bytes::
 
-    o_s(n) = send_overhead + n * send_overhead_per_byte      the sender's processor
-    o_r(n) = recv_overhead + n * recv_overhead_per_byte      the receiver's processor
-    W(n)   = (n + header) * time per byte                    on the wire; n-1 where count_first_byte is false
-    B(n)   = max(gap, W)                                     how long the message takes the sender's NIC
-    L      = latency + hops * per_hop                        the way
+    o_s(n) = send_overhead + n * send_overhead_per_byte      the sender's CPU
+    o_r(n) = recv_overhead + n * recv_overhead_per_byte      the receiver's CPU
+    W(n)   = (n + header) * time per byte                    on the wire; n-1 if count_first_byte is false
+    B(n)   = max(gap, W)                                     how long the message occupies the sender's NIC
+    L      = latency + hops * per_hop                        the latency of the route
 
 Products with fractions of a picosecond are rounded half up, once, at the end. A message of n bytes that is sent at t0,
 with an idle NIC and its receive already posted, ends at the receiver at
 
 * eager (n <= threshold): ``t0 + o_s + W + L + o_r``; the sender is free at ``t0 + o_s``, its NIC at ``t0 + o_s + B``;
-* rendezvous (n > threshold): ``t0 + o_s + 3 L + W + o_r``: a request and its answer take L each, then the data go.
-  With a receive that is posted later, at r, the answer leaves at ``max(t0 + o_s + L, r)``. The sender's request
-  completes when its data have left, W after they began to.
+* rendezvous (n > threshold): ``t0 + o_s + 3 L + W + o_r``: RTS and CTS take L each, then come the data.
 
-Where a layer has ``segments``, a message has the figures of its size's, and L those of the smallest messages: what the
-latency of a larger one is more than that counts as time on its wire (but does not keep the NIC busy). Where a layer has
-measured ``times`` T(n), W is what is left of them: T - o_s - L - o_r, or T - o_s - 3 L - o_r of a rendezvous.
+If the receive is posted later, at r, the reply leaves at ``max(t0 + o_s + L, r)``. The sender's request completes when
+its data have left, W after they began to.
+
+If a layer has ``segments``, a message has the parameters of its size, and the L of the smallest messages: any
+additional latency of a larger message counts as time on its wire (but does not occupy the NIC). If a layer has measured
+``times`` T(n), W is the remainder: T - o_s - L - o_r, or T - o_s - 3 L - o_r for a rendezvous.
 
 Hockney's model has o = gap = 0, LogP has W = 0 and B = g, and LogGP has count_first_byte false and W(n) = (n-1) G.
-
 Prior art: Culler et al. (LogP, 1993), Alexandrov et al. (LogGP, 1995), Hoefler et al. (LogGOPSim, 2010).
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from xsim_py.network.measured_times import MeasuredTimes
 
-_MOST_SIZES: Final = 4096  # a program uses few sizes of message; one that uses them all must not fill the memory
+_MOST_SIZES: Final = 4096  # bounds the memory of a program that uses many message sizes; most use few
 
 
 @dataclass(slots=True)
@@ -50,22 +50,22 @@ class Cost:
     Attributes
     ----------
     send_ps
-        What it takes the sender's processor.
+        CPU time of the sender.
     wire_ps
-        How long its bytes are on the wire.
+        Time of its bytes on the wire.
     busy_ps
-        How long it takes the sender's network interface.
+        How long it occupies the sender's NIC.
     latency_ps
-        The way.
+        The latency of the route.
     receive_ps
-        What it takes the receiver's processor.
+        CPU time of the receiver.
     eager
-        Whether its data leave at once, and not by rendezvous.
+        True if its data leave at once, without a rendezvous.
     bytes_ps
-        How long its bytes alone take at the rate of injection; latencies of segments may make `wire_ps` differ.
+        Time of its bytes at the injection bandwidth; latencies of segments may make `wire_ps` differ.
     """
 
-    # Every message reads these: a read of a slot takes CPython 3.11 a fifth of one of a named tuple.
+    # Hot path: CPython 3.11 reads a slot in a fifth of the time of a named tuple's field.
     send_ps: int
     wire_ps: int
     busy_ps: int
@@ -76,27 +76,27 @@ class Cost:
 
 
 class Link:
-    """The costs between all pairs of ranks that are equally far apart; there are few of these objects.
+    """The costs between all pairs of ranks at equal distance; a run has few of these objects.
 
     Parameters
     ----------
     costs
-        The figures of the layer.
+        The parameters of the layer.
     layer
         Its name.
     hops, way_ps
-        Links of the network on the way, and what they add to each latency.
+        The number of links of the route, and their contribution to each latency.
     slowest
-        Picoseconds that a byte takes on the slowest of them: a message leaves no faster than that.
+        Picoseconds per byte of the slowest link: a lower limit for the injection time.
 
     Attributes
     ----------
     latency_ps
-        The smallest L of any message, which is that of control messages.
+        The smallest L of any message, which control messages have.
     header_bytes
-        What a message has on the wire besides its own bytes.
+        The bytes of a message on the wire in addition to its data.
     cache
-        The costs of sizes asked before. The hot path reads ``link.cache.get(n) or link.cost(n)``.
+        The costs computed so far, by size. The hot path reads ``link.cache.get(n) or link.cost(n)``.
     """
 
     __slots__ = (
@@ -128,7 +128,7 @@ class Link:
         self.latency_ps = self._base_ps + way_ps
 
     def cost(self, size_bytes: int) -> Cost:
-        """Return the cost of a message of that size."""
+        """Return the cost of a message of that size, from the cache if possible."""
         found = self.cache.get(size_bytes)
         if found is None:
             if len(self.cache) >= _MOST_SIZES:
@@ -137,9 +137,9 @@ class Link:
         return found
 
     def computed(self, size_bytes: int) -> Cost:
-        """Compute the cost of a message of that size; another model has another rule.
+        """Compute the cost of a message of that size; other models override this.
 
-        A size of -1 is that of the request of a rendezvous, which takes a latency and nothing else.
+        A size of -1 denotes the request (RTS) of a rendezvous, which takes one latency and nothing else.
         """
         if size_bytes < 0:
             return Cost(0, 0, 0, self.latency_ps, 0, True, 0)
@@ -160,26 +160,26 @@ class Link:
         return Cost(send_ps, wire_ps, max(costs.gap_ps, injected_ps), latency_ps, receive_ps, eager, injected_ps)
 
     def one_way_ps(self, size_bytes: int) -> int:
-        """Return how long a message of that size takes from its send to the end of a receive that has been posted."""
+        """Return the time from the send of a message to the end of a receive posted in time."""
         cost = self.cost(size_bytes)
         asking_ps = 0 if cost.eager else 2 * self.latency_ps
         return cost.send_ps + asking_ps + cost.wire_ps + cost.latency_ps + cost.receive_ps
 
     @property
     def least_ps(self) -> int:
-        """The least time from when a message begins to leave until it is there."""
+        """The minimum time from the first byte's injection to the arrival."""
         costs = map(self.computed, self._turns())
         return min(self.latency_ps, *(cost.latency_ps + cost.wire_ps for cost in costs))
 
     @property
     def in_order(self) -> bool:
-        """True if no message can come before an earlier one from the same rank by itself: all take their time alike."""
+        """True if messages between two ranks arrive in order by themselves: similar times suffice."""
         costs = [self.computed(size_bytes) for size_bytes in self._turns()]
         most_ps = max(cost.wire_ps + cost.latency_ps - cost.busy_ps for cost in costs)
         return most_ps <= self.least_ps
 
     def _turns(self) -> list[int]:
-        """Return the sizes between which all costs are straight lines."""
+        """Return the sizes between which all costs are linear."""
         threshold = self._figures[0].eager_threshold_bytes
         known = [*self._from_bytes, *([] if self._times is None else self._times.sizes)]
         known += [] if threshold is None else [threshold, threshold + 1]
@@ -190,7 +190,7 @@ class Link:
 
 
 def by_size(costs: LayerSpec) -> tuple[list[int], list[LayerSpec]]:
-    """Return from which sizes on there are figures of their own, the first being 0, and the figures."""
+    """Return the sizes from which parameters apply, beginning with 0, and the parameters."""
     from_bytes, figures = [0], [costs]
     for segment in costs.segments or ():
         own = {
@@ -206,7 +206,7 @@ def by_size(costs: LayerSpec) -> tuple[list[int], list[LayerSpec]]:
 
 
 def least_ps_per_byte(costs: LayerSpec) -> Fraction:
-    """Return how long a byte takes where messages are fastest: what a link can carry whose bandwidth nobody says."""
+    """Return the time per byte of the fastest messages: the default bandwidth of a link."""
     if costs.times is None:
         return min((each.ps_per_byte for each in by_size(costs)[1] if each.ps_per_byte), default=Fraction(0))
     times = _measured(costs.times)

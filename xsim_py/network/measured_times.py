@@ -1,4 +1,4 @@
-"""Measured one-way times of messages, by size, as a file has them."""
+"""Measured one-way times of messages, by size, read from a file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SECONDS: Final = ("seconds", "median_s")
 class MeasuredTimes:
     """One-way times of messages.
 
-    Between two sizes that were measured time is a straight line; a smaller message takes as long as the smallest, and
-    each byte of a larger one as long as those of the largest on the average.
+    Times between two measured sizes are interpolated linearly. A smaller message takes as long as the smallest one, and
+    larger ones have the average time per byte of the largest.
 
     Attributes
     ----------
     sizes
-        The sizes that were measured, in bytes, ascending.
+        The measured sizes in bytes, ascending.
     """
 
     def __init__(self, times_ps: dict[int, int]) -> None:
@@ -52,12 +52,12 @@ class MeasuredTimes:
 def measured_times(path: Path) -> MeasuredTimes:
     """Read a CSV file with the columns ``bytes`` and ``seconds`` (or ``median_s``).
 
-    Where there is a column ``op``, the rows of ``pingpong`` count. Lines that begin with # are comments.
+    If there is a column ``op``, only rows of ``pingpong`` count. Lines that begin with # are comments.
 
     Raises
     ------
     ConfigError
-        With the place of what is wrong: no such column, no number, a size that stands there twice, no row at all.
+        With the location of the error: a missing column, not a number, a duplicate size, or no rows.
     """
     try:
         text = read_input(path, most_bytes=_MOST_BYTES).decode("utf-8-sig")

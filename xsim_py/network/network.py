@@ -1,4 +1,4 @@
-"""The network models: what each of them has to answer, and by which name a description asks for one."""
+"""Network models: their interface, and their registration by name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from xsim_py.network.noise import NoiseModel
 
 MODELS = {"loggp": "xsim_py.network.layered:LayeredNetwork"}
-"""Where the class of each ``network.model`` is. A new one is entered here and in `config.description`."""
+"""The class of each ``network.model``. Add a new one here and in `config.description`."""
 
 
 class Distances(Protocol):
-    """How far the nodes of a machine are apart, as a network model needs it (`xsim_py.machine.Topology` is one)."""
+    """The distances between the nodes of a machine, as a network model needs them (see `xsim_py.machine.Topology`)."""
 
     @property
     def equally_far(self) -> bool:
@@ -30,12 +30,12 @@ class Distances(Protocol):
 
     @property
     def codes(self) -> array[int] | None:
-        """A number for each node, such that the difference of two of them says how far these nodes are apart."""
+        """A number per node: the difference of two of them determines the distance of their nodes."""
         ...
 
     @property
     def least_hops(self) -> int:
-        """The hops between the two nearest of its nodes."""
+        """The hops between the two nearest nodes."""
         ...
 
     @property
@@ -45,12 +45,12 @@ class Distances(Protocol):
 
     @property
     def doors(self) -> int:
-        """How many of the layers of links, the last ones, are of the nodes themselves."""
+        """The number of layers of links of the nodes themselves, which are the last ones."""
         ...
 
     @property
     def one_way_out(self) -> bool:
-        """True if all that a rank sends to other nodes goes over one link first."""
+        """True if all messages of a rank to other nodes share their first link."""
         ...
 
     @property
@@ -60,19 +60,19 @@ class Distances(Protocol):
 
     @property
     def figures(self) -> tuple[tuple[Fraction, int], ...] | None:
-        """Picoseconds of a byte and of latency for each layer; None where all links are alike."""
+        """Picoseconds per byte and picoseconds of latency of each layer; None if all links are equal."""
         ...
 
     def layer(self, link: tuple[int, ...], /) -> int:
-        """Return the place of a link's layer."""
+        """Return the index of a link's layer."""
         ...
 
     def partner(self, link: tuple[int, ...], /) -> tuple[int, ...]:
-        """Return the link of the other direction of a node's network interface."""
+        """Return the link in the opposite direction of a node's NIC."""
         ...
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return how many links of each layer there are from node ``a`` to node ``b``."""
+        """Return the number of links per layer from node ``a`` to node ``b``."""
         ...
 
     def hops(self, a: int, b: int, /) -> int:
@@ -80,12 +80,12 @@ class Distances(Protocol):
         ...
 
     def diameter(self) -> int:
-        """Return the hops between the two nodes that are farthest apart."""
+        """Return the hops between the two farthest nodes."""
         ...
 
 
 class Places(Protocol):
-    """Where the ranks of a machine are, as a network model needs it (`xsim_py.machine.Machine` is one)."""
+    """The placement of ranks on a machine, as a network model needs it (see `xsim_py.machine.Machine`)."""
 
     @property
     def node_of(self) -> Sequence[int]:
@@ -99,83 +99,83 @@ class Places(Protocol):
 
     @property
     def cores_per_node(self) -> int:
-        """How many ranks fit on a node."""
+        """The number of ranks per node."""
         ...
 
     @property
     def topology(self) -> Distances:
-        """How far the nodes are apart."""
+        """The distances between nodes."""
         ...
 
 
 class Network(Protocol):
-    """A network model: it tells the cost of a message, how far shards may look ahead, and what is shared.
+    """A network model: message costs, the lookahead of shards, and shared links.
 
     Attributes
     ----------
     equally_far : bool
         Whether a message costs the same between any two different ranks.
     uniform : dict
-        The costs of sizes asked before, where ranks are `equally_far`, as `Link.cache`; else empty.
+        The costs computed so far, as `Link.cache`, if ranks are `equally_far`; else empty.
     """
 
     equally_far: bool
     uniform: dict[int, Cost]
 
     def link(self, source: int, dest: int, /) -> Link:
-        """Return the costs from one rank to another; the same object for all pairs that cost the same."""
+        """Return the costs from one rank to another; pairs with equal costs share one object."""
         ...
 
     def longest(self) -> Link:
-        """Return the costs between the two nodes with the longest latency, or within one if that takes longer."""
+        """Return the costs between the two nodes with the longest latency, or within a node if that takes longer."""
         ...
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
-        """Return the smallest latency between ranks of different blocks, above zero: how far a shard may look ahead.
+        """Return the smallest latency between ranks of different blocks, above zero: the lookahead of a shard.
 
         Parameters
         ----------
         blocks
-            The ranks of each shard; None puts every rank in a block of its own.
+            The ranks of each shard; None: one rank per block.
         """
         ...
 
     def latencies_ps(self, blocks: Sequence[range]) -> list[list[int]]:
-        """Return the smallest latency between any two of these blocks; their least is `min_latency_ps`."""
+        """Return the smallest latency between any two of these blocks; their minimum is `min_latency_ps`."""
         ...
 
     @property
     def in_order(self) -> bool:
-        """True if no message can come before an earlier one of the same rank to the same one by itself."""
+        """True if messages between two ranks arrive in order by themselves."""
         ...
 
     @property
     def nearest_ps(self) -> int:
-        """The smallest latency between two nodes, also those without ranks; within a node where there is but one."""
+        """The smallest latency between two nodes, also without ranks; within a node if there is only one."""
         ...
 
     def contention(self) -> LinkContention | FairContention | None:
-        """Return a fresh account of who uses which link when, or None if messages share no links."""
+        """Return a new contention model of the links, or None if messages share no links."""
         ...
 
     def unshared(self, source: int, dest: int, /) -> Link:
-        """Return the costs from one rank to another without the links that messages share, if they share any."""
+        """Return the costs from one rank to another without the links that messages share, if any."""
         ...
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """Learn that there are more ranks, and perhaps more nodes; what there was costs what it did."""
+        """Take account of more ranks, and possibly more nodes; existing costs stay the same."""
         ...
 
 
 def make_network(spec: MachineSpec, *, places: Places) -> Network:
-    """Make the network that a description asks for, between ranks at these places."""
+    """Return the network that a description defines, for this placement of ranks."""
     module, _, cls = MODELS["loggp" if spec.network is None else spec.network.model].partition(":")
     made: Network = getattr(import_module(module), cls)(spec, places=places)
     return made
 
 
 def make_noise(spec: MachineSpec, *, seed: int, node_of: Sequence[int]) -> NoiseModel | None:
-    """Return what the description's ``network.noise`` asks for; None: there is none."""
+    """Return the jitter that ``network.noise`` of a description defines, or None."""
     if spec.network is None or spec.network.noise is None:
         return None
     from xsim_py.network.noise import NoiseModel  # most machines have none

@@ -1,9 +1,8 @@
-"""Noise on the network: what is added to the latency and to the time on the wire of messages, by chance.
+"""Network jitter: random additions to the latency and the time on the wire of messages.
 
-Nothing is ever taken away: what is added is a part of what the network asks for, by a lognormal law. So the least
-latency of a network is what it was, and shards may look ahead as far as without noise. A draw belongs to the key of
-its message, which the sender gives out, and not to a place in a sequence: it is the same for any number of shards,
-whoever draws before.
+Jitter only adds: each addition is a fraction of the undisturbed time, drawn from a lognormal distribution. So the
+minimum latency of a network is unchanged, and shards look ahead as far as without jitter. A draw depends on the key of
+its message, which the sender assigns, not on a position in a sequence: it is the same for any number of shards.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ _NORMAL: Final = NormalDist()
 
 
 class NoiseModel:
-    """The draws of one run.
+    """The random draws of one run.
 
     Parameters
     ----------
     spec : NoiseSpec
-        The medians, and how wide the laws are.
+        The medians and the width of the distributions.
     seed : int
-        Of the run.
+        The seed of the run.
     node_of : sequence of int
         The node of each rank; see `follow`.
     """
@@ -41,11 +40,11 @@ class NoiseModel:
         self._nodes: dict[int, float] = {}
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """Learn that there are more ranks."""
+        """Take account of more ranks."""
         self._node_of = node_of
 
     def parts(self, origin: int, to: int, key: int) -> tuple[float, float]:
-        """Return which parts of the latency and of the time on the wire are added to a message of a rank."""
+        """Return the additions to latency and time on the wire of a message, as fractions of them."""
         node = self._node_of[origin]
         if node == self._node_of[to]:
             return 0.0, 0.0
@@ -56,17 +55,17 @@ class NoiseModel:
         return (spec.latency or 0.0) * latency + of_node, (spec.bandwidth or 0.0) * wire + of_node
 
     def _draw(self, *names: str | int) -> tuple[float, float]:
-        """Return two independent numbers of a lognormal law with median 1."""
+        """Return two independent numbers from the lognormal distribution with median 1."""
         drawn = rng.derive_seed(self._seed, "network noise", *names)
         first, second = (lognormal(self._spec.sigma, part) for part in (drawn, drawn >> 64))
         return first, second
 
 
 def uniform(bits: int) -> float:
-    """Return a number between 0 and 1, neither of them, from the last 53 of some equally likely bits."""
+    """Return a number strictly between 0 and 1, from the last 53 of some uniformly distributed bits."""
     return min(((bits & _MASK) + 0.5) / (1 << _BITS), 1 - 2.0**-_BITS)
 
 
 def lognormal(sigma: float, bits: int) -> float:
-    """Return a number of the lognormal law with median 1, from some equally likely bits."""
+    """Return a number from the lognormal distribution with median 1, from uniformly distributed bits."""
     return exp(sigma * _NORMAL.inv_cdf(uniform(bits)))

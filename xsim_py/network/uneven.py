@@ -1,10 +1,12 @@
-"""Messages that meet on links whose bandwidths and latencies differ; see `xsim_py.network.contention`.
+"""Contention on links with different bandwidths and latencies; see `xsim_py.network.contention`.
 
-A message takes a link for as long as its bytes take there. Where they come slower, from its rank or over a link before,
-others are taken to go in between; so its last byte arrives so long after its head as they take on the slowest.
+A message holds a link for the time its bytes take there. If its bytes arrive more slowly, because of its rank or of an
+earlier link, other messages are assumed to be interleaved; so its last byte arrives after its head by the time that its
+bytes take on the slowest link.
 
-A full-duplex interface that is slower while both of its directions are busy has twice ``both_ways`` of its bandwidth
-then. Who comes first has all of one direction, and who comes while that lasts the rest: ``2 * both_ways - 1``.
+A full-duplex NIC that is slower while both of its directions are busy then has ``2 * both_ways`` of its bandwidth in
+total. The first message has the whole bandwidth of one direction, and an overlapping one has the remainder, ``2 *
+both_ways - 1``.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from xsim_py.units import round_half_up
 
 
 class LinkFigures(NamedTuple):
-    """How long a message holds a link of one layer, and how much later it is at the next one."""
+    """How long a message holds a link of one layer, and how much later it reaches the next link."""
 
     ps_per_byte: Fraction
     latency_ps: int
     least_ps: int = 0
     rest: Fraction | None = None
-    """This part of its bandwidth is left while its `partner` is busy; None: all of it."""
+    """The remaining fraction of its bandwidth while its `partner` is busy; None: all of it."""
     counts: bool = True
     """False if messages do not wait for it."""
 
@@ -36,11 +38,11 @@ class UnevenContention(LinkContention):
     Parameters
     ----------
     layer_of
-        The place of a link's layer.
+        Returns the index of a link's layer.
     figures
-        Those of each layer.
+        The parameters of each layer.
     partner
-        The link of the other direction of an interface.
+        Returns the link in the opposite direction of a NIC.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class UnevenContention(LinkContention):
         self._layers: dict[Any, LinkFigures] = {}
 
     def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
-        """Let a message come to the first link of its way, as `LinkContention.enter`."""
+        """Bring a message to the first link of its route; see `LinkContention.enter`."""
         cost = unshared.cost(size_bytes)
         hops = []
         for link in ahead:
@@ -79,7 +81,7 @@ class UnevenContention(LinkContention):
             self.wake(time_ps)
 
     def advance(self, now_ps: int) -> list[Any]:
-        """Let all messages that are at a link at this time have it, as `LinkContention.advance`."""
+        """Give each message at a link that link in order of `place`; see `LinkContention.advance`."""
         here = sorted(self._at.pop(now_ps), key=lambda passage: passage[0])
         movers = [passage[4] for passage in here]
         for place, ahead, slowest_ps, rest_ps, message in here:
@@ -95,7 +97,7 @@ class UnevenContention(LinkContention):
                     self.arrive(next_ps + rest_ps + slowest_ps, place, message)
                 elif next_ps > now_ps:
                     self._come(next_ps, (place, ahead, slowest_ps, rest_ps, message))
-                else:  # this hop takes no time: the next one is before all that is left here
+                else:  # a hop without duration: the next one comes before all remaining messages
                     movers.append(message)
                     continue
                 break
@@ -103,7 +105,7 @@ class UnevenContention(LinkContention):
 
 
 def _beside(alone_ps: int, busy_ps: int, rest: Fraction) -> int:
-    """Return how long a message takes whose link has only a part of its bandwidth for the first `busy_ps`."""
+    """Return the time of a message whose link has a reduced bandwidth for the first `busy_ps`."""
     if busy_ps <= 0:
         return alone_ps
     if busy_ps * rest >= alone_ps:
