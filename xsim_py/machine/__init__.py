@@ -1,4 +1,4 @@
-"""Nodes, their topology, and which rank runs where. Functions of numbers, without a run."""
+"""Nodes, their topology, and the placement of ranks. Functions of numbers, without a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The maximum flow between two halves of a machine, where no closed form says it."""
+"""The maximum flow between two halves of a machine that has no closed form for it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from xsim_py.machine.topology import Topology
 
 
 def flow_between_halves(topology: Topology, bandwidths: Sequence[float]) -> float:
-    """Return the maximum flow from the first half of the nodes to the second, by their numbers.
+    """Return the maximum flow from the first half of the nodes to the second, by node number.
 
     Parameters
     ----------
     topology
-        Of which all links count, whichever its routes take.
+        All of its links count, even those that no route uses.
     bandwidths
         Of its layers of links.
     """

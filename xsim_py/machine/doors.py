@@ -1,4 +1,4 @@
-"""Links of the nodes themselves: network interfaces (NICs) that ranks share, and the memory of sockets."""
+"""Links of the nodes themselves (host ports): NICs shared by ranks, and the memory of sockets."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _FIRST = Seat()
 
 
 class Doors(Topology):
-    """A topology whose nodes have NICs, which all messages of their ranks share, or memories, or both.
+    """A topology whose nodes have NICs or memories shared by the messages of their ranks, or both.
 
     Parameters
     ----------
     inner
-        The topology itself.
+        The topology without host ports.
     nics
-        How many a node has; 0: messages share none.
+        NICs per node; 0: messages share none.
     duplex
-        ``full``: a NIC is a link for each direction; ``half``: one for both.
+        ``full``: a NIC is one link per direction; ``half``: one link for both.
     both_ways
-        Whether a full-duplex NIC is slower where both directions are busy: a third link, which both cross.
+        True if a full-duplex NIC is slower while both directions are busy: a third link, crossed by both.
     sockets
-        How many memories a node has; 0: messages share none.
+        Memories per node; 0: messages share none.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Doors(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Refuse: it is made around another one, see `around`."""
+        """Raise: this topology is made from another one, by `around`."""
         raise NotImplementedError
 
     @classmethod
     def around(cls, inner: Topology, spec: MachineSpec) -> Doors:
-        """Return a topology with the NICs and memories that a description asks for."""
+        """Return a topology with the NICs and memories that a description defines."""
         nic, memory = spec.nic, spec.memory
         nics = 0 if nic is None else spec.machine.nics_per_node or 1
         sockets = 0 if memory is None else spec.machine.sockets_per_node or 1
@@ -70,7 +70,7 @@ class Doors(Topology):
 
     @property
     def seed(self) -> int:
-        """The seed of ways that are drawn by chance."""
+        """The seed of randomly drawn routes."""
         return self.inner.seed
 
     @seed.setter
@@ -78,26 +78,26 @@ class Doors(Topology):
         self.inner.seed = seed
 
     def grow(self, nodes: int) -> None:
-        """Have room for that many nodes."""
+        """Make room for that number of nodes."""
         if nodes != self.inner.nodes:
             self.inner.grow(nodes)
         self.nodes, self.least_hops = nodes, self.inner.least_hops
 
     def seat(self, core: int, cores: int) -> Seat:
-        """Return what a rank on that core of a node with so many cores uses: they are shared out evenly, in order."""
+        """Return the NIC and socket of a core: cores are divided among them evenly, in order."""
         return Seat(core * max(self._nics, 1) // cores, core * max(self._sockets, 1) // cores)
 
     def passage(self, a: int, b: int, origin: Seat, to: Seat, *, inner: bool) -> Route:
-        """Return the links from a rank to another one.
+        """Return the links from one rank to another.
 
         Parameters
         ----------
         a, b
             Their nodes.
         origin, to
-            Their seats there.
+            Their NICs and sockets there.
         inner
-            Whether the links between nodes are among them.
+            Whether to include the links between nodes.
         """
         at, there = self.inner.vertex_of(a), self.inner.vertex_of(b)
         if at == there:
@@ -108,24 +108,24 @@ class Doors(Topology):
         return [*out, *(self.inner.route(a, b) if inner else ()), *into]
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return the way between the first cores of two nodes, or the memory of the first socket of one."""
+        """Return the route between the first cores of two nodes, or the memory of a node's first socket."""
         return self.passage(a, b, _FIRST, _FIRST, inner=True)
 
     def vertex_of(self, node: int, /) -> int:
-        """Return the vertex that a node is in the topology itself."""
+        """Return the vertex of a node in the inner topology."""
         return self.inner.vertex_of(node)
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return the links between two nodes."""
+        """Return the number of links between two nodes, without host ports."""
         return self.inner.hops(a, b)
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return how many links of each layer the route has; of its NICs and memories, those that there are."""
+        """Return the number of links per layer of the route, including NICs and memories."""
         doors = [2 if a != b else 0] * len(self._out) + [int(a == b)] * bool(self._sockets)
         return (*self.inner.ways(a, b), *doors)
 
     def layer(self, link: Wire, /) -> int:
-        """Return the place of a link's layer."""
+        """Return the index of a link's layer."""
         kind = link[-1] if len(link) > 2 else 0
         if kind == MEMORY:
             return len(self.layers) - 1
@@ -134,17 +134,17 @@ class Doors(Topology):
         return self.inner.layer(link)
 
     def link_name(self, link: Wire, /) -> str:
-        """Return the name of a link; a NIC beside the half-duplex port of a switch is ``n0.nic``."""
+        """Return the name of a link; a NIC next to the half-duplex port of a switch is ``n0.nic``."""
         name = super().link_name(link)
         shares_port = isinstance(self.inner, Switch) and self.inner.half
         return name.replace(".port", ".nic") if shares_port and link[-1] == NIC else name
 
     def name(self, node: int, /) -> str:
-        """Return what a user calls that node."""
+        """Return the node's name for users."""
         return self.inner.name(node)
 
     def vertex(self, vertex: int, /) -> str:
-        """Return the name that it has in the topology itself."""
+        """Return the vertex's name in the inner topology."""
         return self.inner.vertex(vertex)
 
     def wires(self) -> Iterator[Wire]:
@@ -160,11 +160,11 @@ class Doors(Topology):
         return self.inner.mean_distance()
 
     def router_hops(self) -> tuple[int, float] | None:
-        """Return the hops between switches in the topology itself."""
+        """Return the hops between switches of the inner topology."""
         return self.inner.router_hops()
 
     def bisection(self, bandwidths: Sequence[float], /) -> float | None:
-        """Return what the network carries, or the NICs of half of the nodes."""
+        """Return the bisection bandwidth of the network, or of the NICs of half of the nodes."""
         inner = self.inner.bisection(bandwidths[: len(self.inner.layers)])
         if not self._nics or inner is None:
             return inner

@@ -1,10 +1,9 @@
-"""Dragonflies: groups of routers, all of a group joined to each other, and all groups joined to each other.
+"""Dragonflies: groups of fully connected routers, with links between all groups.
 
 The canonical one is that of Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology" (ISCA
-2008): p nodes on a router, a routers in a group, h global links from each router, and up to a h + 1 groups; balanced if
-a = 2p = 2h. Which router has the link to which group is its wiring: ``relative`` (port j of group i leads to group
-i + 1 + j) or ``absolute`` (to group j, leaving out itself). `Cascade` is what Cray made of it: a group is a grid of
-routers.
+2008): p nodes per router, a routers per group, h global links per router, and up to a h + 1 groups; balanced if a = 2p
+= 2h. The wiring determines which router links to which group: ``relative`` (port j of group i leads to group i + 1 + j)
+or ``absolute`` (to group j, skipping itself). `Cascade` is Cray's variant: a group is a grid of routers.
 """
 
 from __future__ import annotations
@@ -21,25 +20,25 @@ HOST, LOCAL, GLOBAL = range(3)
 
 
 class Dragonfly(Topology):
-    """A canonical dragonfly; consecutive nodes are on one router. After the nodes come the routers, group by group.
+    """A canonical dragonfly; consecutive nodes are on one router. Routers follow the nodes, group by group.
 
     Parameters
     ----------
     hosts
-        Nodes on a router, p.
+        Nodes per router, p.
     routers
-        Routers in a group, a.
+        Routers per group, a.
     global_links
-        Links of a router to other groups, h.
+        Links per router to other groups, h.
     groups
-        How many groups there are; None: a h + 1, as many as can be.
+        The number of groups; None: the maximum, a h + 1.
     between
-        How many links join each two groups.
+        Links between each two groups.
     wiring
         ``relative`` or ``absolute``.
     routing
-        ``minimal``; or ``valiant``, over a group that is drawn for each pair of nodes (Valiant, "A scheme for fast
-        parallel communication", SIAM J. Comput. 11, 1982).
+        ``minimal``; or ``valiant``, over a group drawn for each pair of nodes (Valiant, "A scheme for fast parallel
+        communication", SIAM J. Comput. 11, 1982).
     """
 
     layers = ("host", "local", "global")
@@ -67,7 +66,7 @@ class Dragonfly(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make the dragonfly that is asked for; where that leaves the size open, balanced and large enough."""
+        """Return the dragonfly that a description defines; if its size is open, balanced and large enough."""
         wanted = spec.topology
         hosts, routers, links = wanted.hosts_per_router, wanted.routers_per_group, wanted.global_links_per_router
         unit = hosts or links or (routers and -(-routers // 2))
@@ -87,7 +86,7 @@ class Dragonfly(Topology):
         )
 
     def gateway(self, group: int, to: int, copy: int = 0, /) -> int:
-        """Return which router of a group has its link (one of several: the `copy`-th) to another group."""
+        """Return the router of a group with its link (the `copy`-th of several) to another group."""
         if self._relative:
             port = (to - group - 1) % self.groups
         else:
@@ -95,7 +94,7 @@ class Dragonfly(Topology):
         return (port + copy * (self.groups - 1)) // self.global_links
 
     def _copy(self, a: int, b: int) -> int:
-        """Return which link of two groups leads by the fewest hops, the destination's or a draw's choice of equals."""
+        """Return the link between two groups with the fewest hops; ties by destination or by a draw."""
         (group, router), (other, last) = (divmod(node // self.hosts, self.routers) for node in (a, b))
         turn = self.draw(self.between, a, b) if self._drawn else b % self.between
 
@@ -116,7 +115,7 @@ class Dragonfly(Topology):
         return (*pairs[-1], before) if before else pairs[-1]
 
     def via(self, a: int, b: int, /) -> int | None:
-        """Return the group over which a message goes besides those of its nodes, by a draw; None: over no other."""
+        """Return the randomly drawn intermediate group of a message, or None."""
         group, other = (node // (self.hosts * self.routers) for node in (a, b))
         if not self._valiant or group == other:
             return None
@@ -126,11 +125,11 @@ class Dragonfly(Topology):
         return drawn
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return the minimal way, or that over `via`."""
+        """Return the minimal route, or the one over `via`."""
         return self.route_over(a, b, self.via(a, b))
 
     def route_over(self, a: int, b: int, via: int | None, /) -> Route:
-        """Return the way over a third group, or the minimal one if there is none, or if it is one of the two."""
+        """Return the route over a third group; the minimal one if `via` is None or one of the two."""
         if a == b:
             return []
         at, last = self.nodes + a // self.hosts, self.nodes + b // self.hosts
@@ -152,7 +151,7 @@ class Dragonfly(Topology):
         return route
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return how many links of nodes, within groups and between them the route has."""
+        """Return the number of links of nodes, within groups and between groups of the route."""
         if a == b:
             return 0, 0, 0
         one, other = a // self.hosts, b // self.hosts
@@ -168,11 +167,11 @@ class Dragonfly(Topology):
         return 2, (self.gateway(group, to) != router) + (self.gateway(to, group) != last), 1
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return the links of the route: two more than there are between routers."""
+        """Return the number of links of the route: those between routers, and two."""
         return sum(self.ways(a, b))
 
     def layer(self, link: Wire, /) -> int:
-        """Return whether a link is a node's, within a group, or between groups."""
+        """Return the layer of a link: of a node, within a group, or between groups."""
         if min(link[0], link[1]) < self.nodes:
             return HOST
         group, other = ((end - self.nodes) // self.routers for end in link[:2])
@@ -186,7 +185,7 @@ class Dragonfly(Topology):
         return f"r{group}.{router}"
 
     def wires(self) -> Iterator[Wire]:
-        """Yield the links of nodes, within groups, and between them."""
+        """Yield the links of nodes, within groups, and between groups."""
         yield from ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
         for group in range(self.groups):
             first = self.nodes + group * self.routers
@@ -195,11 +194,11 @@ class Dragonfly(Topology):
             yield from (self._across(*pair, copy) for copy in range(self.between))
 
     def diameter(self) -> int:
-        """Return the links of the longest way."""
+        """Return the number of links of the longest route."""
         return 2 + self.router_diameter() if self.switches > 1 else 2 if self.nodes > 1 else 0
 
     def router_diameter(self) -> int:
-        """Return the hops between routers on the longest way."""
+        """Return the hops between routers of the longest route."""
         local = self.routers > 1
         if self.groups == 1:
             return int(local)
@@ -209,11 +208,11 @@ class Dragonfly(Topology):
         return max(most, int(local))
 
     def router_hops(self) -> tuple[int, float]:
-        """Return the most and the mean hops between two different routers."""
+        """Return the maximum and the mean hops between two different routers."""
         return self.router_diameter(), self.mean_router_hops()
 
     def mean_distance(self) -> float:
-        """Return the mean links over all ordered pairs of different nodes, and over all groups that may be drawn."""
+        """Return the mean hops over all ordered pairs of different nodes, and all groups that may be drawn."""
         others = self.nodes - self.hosts
         return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
 
@@ -233,14 +232,14 @@ class Dragonfly(Topology):
         return (routers - 1 + routers * (groups - 1) * across) / max(routers * groups - 1, 1)
 
     def _pairs_at(self, group: int, other: int, hops: int) -> int:
-        """Return how many pairs of routers of two groups are that many hops apart."""
+        """Return the number of pairs of routers of two groups that are that many hops apart."""
         ends = {(self.gateway(group, other, copy), self.gateway(other, group, copy)) for copy in range(self.between)}
         here, there = ({end[side] for end in ends} for side in (0, 1))
         within = self.routers**2 - (self.routers - len(here)) * (self.routers - len(there))
         return {1: len(ends), 2: within - len(ends), 3: self.routers**2 - within}.get(hops, 0)
 
     def _turns(self) -> float:
-        """Return how often a message over a drawn group has to change routers there."""
+        """Return the mean number of local hops of a message in a drawn intermediate group."""
         stays = 0.0
         for copy in range(self.between):
             ports = range(copy * (self.groups - 1), (copy + 1) * (self.groups - 1))
@@ -249,7 +248,7 @@ class Dragonfly(Topology):
         return 1 - stays / (self.between * (self.groups - 1) * (self.groups - 2))
 
     def bisection(self, bandwidths: Sequence[float], /) -> float:
-        """Return what the links between two halves of the groups carry one way, or the nodes of a half send."""
+        """Return the bandwidth of the links between two halves of the groups, or of the nodes of a half."""
         if self.groups == 1:
             links, layer = (self.routers // 2) * -(-self.routers // 2), LOCAL
         else:
@@ -270,17 +269,17 @@ class Dragonfly(Topology):
 class Cascade(Topology):
     """A dragonfly whose groups are grids of routers: chassis of blades (Faanes et al., "Cray Cascade", SC 2012).
 
-    All blades of a chassis are joined (green), and so are blades of one number in all chassis of a group (black).
-    Router (chassis 0, blade j) of group i has the link to group j (blue), as SimGrid wires it.
+    All blades of a chassis are connected (green), and so are blades with the same number in all chassis of a group
+    (black). Router (chassis 0, blade j) of group i has the link to group j (blue), as in SimGrid.
 
     Parameters
     ----------
     groups, chassis, blades
-        How many groups there are, chassis in a group, and blades in a chassis; not fewer blades than groups.
+        The number of groups, chassis per group, and blades per chassis; at least as many blades as groups.
     hosts
-        Nodes on a blade.
+        Nodes per blade.
     blue, black, green
-        How many times the bandwidth of their layer the links between groups, chassis and blades have.
+        Bandwidth factors of the links between groups, chassis and blades, relative to their layer.
     """
 
     layers = ("host", "green", "black", "blue")
@@ -297,7 +296,7 @@ class Cascade(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make the machine that a description asks for; the rules of the description see to it that all is there."""
+        """Return the machine that a description defines; validation ensures that all keys exist."""
         wanted = spec.topology
         if wanted.shape is not None:
             (groups, blue), (chassis, black), (blades, green), hosts = parse_cascade(wanted.shape)
@@ -322,9 +321,9 @@ class Cascade(Topology):
         return *divmod(rest, self.chassis), blade
 
     def route(self, a: int, b: int, /) -> Route:
-        """Go to the router with the link to the other group, green before black, and then the same way to the node.
+        """Return the route over the router with the link to the other group, green before black on both sides.
 
-        Hops that lead nowhere are left out, and no other.
+        Hops from a router to itself are omitted.
         """
         if a == b:
             return []
@@ -339,7 +338,7 @@ class Cascade(Topology):
         return list(pairwise(vertices))
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return how many links of nodes, green, black and blue ones the route has."""
+        """Return the number of links of nodes, and of green, black and blue links of the route."""
         if a == b:
             return 0, 0, 0, 0
         (group, chassis, blade), (other, last, end) = self._place(a), self._place(b)
@@ -348,11 +347,11 @@ class Cascade(Topology):
         return 2, (blade != other) + (end != group), (chassis != 0) + (last != 0), 1
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return the links of the route."""
+        """Return the number of links of the route."""
         return sum(self.ways(a, b))
 
     def layer(self, link: Wire, /) -> int:
-        """Return whether a link is a node's, or green, black or blue."""
+        """Return the layer of a link: of a node, green, black or blue."""
         if min(link[0], link[1]) < self.nodes:
             return 0
         (one, _), (other, _) = (divmod(end - self.nodes, self.blades) for end in link[:2])
@@ -368,7 +367,7 @@ class Cascade(Topology):
         return "r{}.{}.{}".format(*divmod(rest, self.chassis), blade)
 
     def wires(self) -> Iterator[Wire]:
-        """Yield the links of nodes, green, black and blue ones."""
+        """Yield the links of nodes, then green, black and blue links."""
         yield from ((node, self.nodes + node // self.hosts) for node in range(self.nodes))
         for group in range(self.groups):
             for chassis in range(self.chassis):
@@ -380,20 +379,20 @@ class Cascade(Topology):
             yield self._router(group, 0, other), self._router(other, 0, group)
 
     def diameter(self) -> int:
-        """Return the links of the longest way."""
+        """Return the number of links of the longest route."""
         return 2 + self.router_diameter() if self.nodes > 1 else 0
 
     def router_diameter(self) -> int:
-        """Return the hops between routers on the longest way."""
+        """Return the hops between routers of the longest route."""
         across = 1 if self.groups == 1 else 2
         return across * ((self.blades > 1) + (self.chassis > 1)) + (self.groups > 1)
 
     def router_hops(self) -> tuple[int, float]:
-        """Return the most and the mean hops between two different routers."""
+        """Return the maximum and the mean hops between two different routers."""
         return self.router_diameter(), self.mean_router_hops()
 
     def mean_distance(self) -> float:
-        """Return the mean links over all ordered pairs of different nodes."""
+        """Return the mean hops over all ordered pairs of different nodes."""
         others = self.nodes - self.hosts
         return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
 
@@ -405,7 +404,7 @@ class Cascade(Topology):
         return total / max(self.switches - 1, 1)
 
     def bisection(self, bandwidths: Sequence[float], /) -> float:
-        """Return what the links between two halves carry one way: of the groups, the chassis, or the blades."""
+        """Return the bandwidth between two halves: of the groups, the chassis, or the blades."""
         assert self.widths is not None
         wide = [bandwidth * width for bandwidth, width in zip(bandwidths, self.widths, strict=True)]
         halves = (

@@ -1,15 +1,15 @@
-"""Fat trees of any number of levels, by figures: parallel-ports generalized fat trees (PGFT).
+"""Fat trees of any number of levels: parallel-ports generalized fat trees (PGFT).
 
 ``PGFT(h; m_1 ... m_h; w_1 ... w_h; p_1 ... p_h)`` has h levels of switches above the nodes, which are level 0. A switch
 of level i has m_i children, a vertex of level i-1 has w_i parents, and p_i cables join each such pair. With p = 1 it is
 an XGFT (Öhring, Ibel, Das, Kumar, "On generalized fat trees", IPPS 1995).
 
 A vertex of level i has digits d_1 ... d_h, of which those up to i count parents (d_j < w_j) and the others children
-(d_j < m_j); digit 1 runs fastest in its number. Neighbours of levels i-1 and i differ in digit i alone.
+(d_j < m_j); digit 1 runs fastest in its number. Neighbours of levels i-1 and i differ only in digit i.
 
-Which way up a message takes depends on the node that it is for and nothing else, as where each switch has one table
-(D-mod-k: Zahavi, Johnson, Kerbyson, Lang, "Optimized InfiniBand fat-tree routing for shift all-to-all communication
-patterns", Concurrency and Computation 22(2), 2010). So every shift is free of conflicts where nothing is tapered.
+The upward route of a message depends only on its destination node, as with one table per switch (D-mod-k: Zahavi,
+Johnson, Kerbyson, Lang, "Optimized InfiniBand fat-tree routing for shift all-to-all communication patterns",
+Concurrency and Computation 22(2), 2010). So every shift is free of conflicts if no level is tapered.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from xsim_py.machine.topology import Route, Topology, Wire
 
 
 class FatTree(Topology):
-    """A fat tree; consecutive nodes are on one switch. After the nodes come the switches, level by level.
+    """A fat tree; consecutive nodes are on one switch. Switches follow the nodes, level by level.
 
     Parameters
     ----------
     children
-        How many children a switch has, level by level from the lowest on.
+        Children per switch, level by level from below.
     parents
-        How many parents a node, or a switch of the level below, has.
+        Parents per node, then per switch of each level.
     parallel
-        How many cables join each of these pairs; None: one.
+        Cables between each such pair; None: one.
     cables
-        What chooses one of several cables down: ``destination``, as in D-mod-k, or ``source`` (SimGrid's rule).
+        Choice between parallel cables downwards: ``destination``, as in D-mod-k, or ``source`` (SimGrid's rule).
     routing
-        ``dmodk``, or ``ecmp``: any shortest way, drawn for each pair of nodes.
+        ``dmodk``, or ``ecmp``: a random shortest route, drawn for each pair of nodes.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class FatTree(Topology):
         self._below = list(accumulate(self.children, mul, initial=1))  # nodes below a switch of level i
         self._above = list(accumulate(self.parents, mul, initial=1))
         sizes = [self._above[level] * prod(self.children[level:]) for level in range(levels + 1)]
-        self._starts = list(accumulate(sizes))  # the first vertex of each level but the lowest
+        self._starts = list(accumulate(sizes))  # the first vertex of each level except the lowest
         self.sizes = sizes
         self.nodes, self.switches = sizes[0], sum(sizes[1:])
         self.layers = tuple(f"level{level}" for level in range(1, levels + 1))
@@ -75,13 +75,13 @@ class FatTree(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make the tree that a description asks for; where that leaves the size open, as large as the ranks need."""
+        """Return the tree that a description defines; if its size is open, large enough for the ranks."""
         wanted = spec.topology
         shape = tree_shape(wanted, nodes)
         return cls(*shape, cables=wanted.cables or "destination", routing=wanted.routing or "dmodk")
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return twice the level of the lowest switch that is above both, or 0 to the node itself."""
+        """Return twice the level of the lowest common switch, or 0 from a node to itself."""
         if self._by_bits is not None:  # hot path: one look-up
             return self._by_bits[(a ^ b).bit_length()]
         if a == b:
@@ -92,7 +92,7 @@ class FatTree(Topology):
         raise IndexError(f"nodes {a} and {b} are out of range: there are {self.nodes}")
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return two links for each level that a message comes to."""
+        """Return two links for each level that the route reaches."""
         top = self.hops(a, b) // 2
         return (2,) * top + (0,) * (len(self.children) - top)
 
@@ -101,7 +101,10 @@ class FatTree(Topology):
         return bisect(self._starts, min(link[0], link[1]))
 
     def route(self, a: int, b: int, /) -> Route:
-        """Go up only as far as needed, by the digits of node ``b`` in radix parents times cables, and down again."""
+        """Return the route up to a common switch and down.
+
+        Upward ports are the digits of node ``b`` in radix parents times cables.
+        """
         top = self.hops(a, b) // 2
         route: Route = []
         at = place = a
@@ -126,7 +129,7 @@ class FatTree(Topology):
         return route
 
     def _cable_down(self, a: int, b: int, level: int) -> int:
-        """Return which of parallel cables a message takes from a switch of a level down."""
+        """Return the parallel cable that a message takes downwards from a switch of a level."""
         parallel, parents = self.parallel[level - 1], self.parents[level - 1]
         if parallel == 1:
             return 0
@@ -154,16 +157,16 @@ class FatTree(Topology):
                     yield from ((first + place, to, cable) for cable in range(1, parallel))
 
     def diameter(self) -> int:
-        """Return twice the highest level that is needed."""
+        """Return twice the highest level of any route."""
         return 2 * self._needed[-1] if self._needed else 0
 
     def mean_distance(self) -> float:
-        """Return the mean over all pairs; each node sees the same distances."""
+        """Return the mean hops over all pairs; all nodes have the same distances."""
         total = sum(2 * level * (self._below[level] - self._below[level - 1]) for level in self._needed)
         return total / max(self.nodes - 1, 1)
 
     def bisection(self, bandwidths: Sequence[float], /) -> float:
-        """Return half of what the cables up to the level where they carry least carry one way."""
+        """Return half of the upward bandwidth of the level with the least."""
         ups = [self.sizes[level] * self.parents[level] * self.parallel[level] for level in range(len(self.layers))]
         needed = self._needed[-1] if self._needed else 0
         return min((up * bandwidth / 2 for up, bandwidth in zip(ups[:needed], bandwidths, strict=False)), default=0.0)

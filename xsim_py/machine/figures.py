@@ -1,4 +1,4 @@
-"""Bandwidth and latency of the links of a machine, layer by layer, where its description gives them any."""
+"""Bandwidth and latency of the links of a machine, by layer, if its description gives any."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from xsim_py.errors import advice
 from xsim_py.machine.topology import Topology
 
 Figures = tuple[tuple[Fraction, int], ...]
-"""Picoseconds of a byte (0: unlimited), and picoseconds that a link adds to the latency, of each layer."""
+"""Picoseconds per byte (0: unlimited), and picoseconds that a link adds to the latency, by layer."""
 
 
 def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
-    """Return the figures of the layers of a topology; None where all links are as section ``network`` says.
+    """Return the parameters of a topology's layers; None if all links are as in section ``network``.
 
     Raises
     ------
     ConfigError
-        When figures are given to a layer that this topology does not have, or a message could take no time.
+        If parameters are given for a layer that this topology does not have, or a message could take no time.
     """
     network, given = spec.network, spec.topology.links or {}
     for name in given:
@@ -38,7 +38,7 @@ def _between_nodes(spec: MachineSpec, topology: Topology) -> Figures:
         return ((Fraction(0), 0),) * (len(topology.layers) - topology.doors)
     found = []
     for layer, name in enumerate(topology.layers[: len(topology.layers) - topology.doors]):
-        # The layers of a graph are the figures of its edges; what these leave out is that of all links.
+        # The layers of a graph are the parameters of its edges; missing values are those of all links.
         told = given.get("link" if edges and name.startswith("link ") else name)
         if told is None:
             told = LinkSpec() if name == "backbone" else given.get("every", LinkSpec())
@@ -63,7 +63,7 @@ def _between_nodes(spec: MachineSpec, topology: Topology) -> Figures:
 
 
 def _of_doors(spec: MachineSpec, topology: Topology) -> Figures:
-    """Return the figures of the links of the nodes themselves, see `xsim_py.machine.doors`."""
+    """Return the parameters of the links of the nodes themselves, see `xsim_py.machine.doors`."""
     found = []
     nic, memory = spec.nic, spec.memory
     for name in topology.layers[len(topology.layers) - topology.doors :]:
@@ -76,6 +76,6 @@ def _of_doors(spec: MachineSpec, topology: Topology) -> Figures:
         ps_per_byte = spec.network.ps_per_byte if nic.ps_per_byte is None else nic.ps_per_byte
         if name == "nic":
             found.append((ps_per_byte, nic.latency_ps))
-        else:  # what both directions have together
+        else:  # the combined bandwidth of both directions
             found.append((ps_per_byte / (2 * Fraction(nic.both_ways).limit_denominator(10**6)), 0))
     return tuple(found)

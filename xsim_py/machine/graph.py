@@ -1,7 +1,7 @@
-"""Topologies that a user draws: any connected graph, routed by shortest paths.
+"""User-defined topologies: any connected graph, routed by shortest paths.
 
-The graph comes from a file or stands in the description. Distances are found by breadth-first search, one search for
-each node that something is sent from.
+The graph comes from a file or from the description. Distances are found by breadth-first search, one search per sending
+node.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from xsim_py.config import EdgeSpec, MachineSpec
 from xsim_py.machine.graphfile import GraphEdge, read_graph
 from xsim_py.machine.topology import Route, Topology, Wire
 
-_AT_ONCE = 4096  # searches: with fewer at once the graph is gone through more often, and more need more memory
+_AT_ONCE = 4096  # concurrent searches: fewer need more passes over the graph, more need more memory
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Return a key that sorts n2 before n10, and n1 before n01: numbers by lengths and digits, whatever their size."""
+    """Return a natural sort key: n2 before n10, and n1 before n01, with numbers of any size."""
     parts = re.split(r"([0-9]+)", name)
     digits = [part.lstrip("0") for part in parts]
     key = [(len(digits[i]), digits[i]) if i % 2 else (-1, part) for i, part in enumerate(parts)]
@@ -32,26 +32,26 @@ def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
 
 
 class GraphTopology(Topology):
-    """A graph whose vertices are nodes and, after them, switches.
+    """A graph whose vertices are nodes, followed by switches.
 
     Parameters
     ----------
     edges
-        Pairs of names, perhaps with the figures of the link. Those of the same two vertices are links side by side;
-        direction and loops do not count.
+        Pairs of names, optionally with the parameters of the link. Edges between the same two vertices are parallel
+        links; direction and loops are ignored.
     hosts
         Pattern of the names that are nodes.
     isolated
         Names of vertices that may have no edge at all.
     cables
-        What chooses one of several links side by side: ``destination`` or ``source``.
+        Choice between parallel links: ``destination`` or ``source``.
     routing
-        ``minimal``, or ``ecmp``: any shortest way, drawn for each pair of nodes.
+        ``minimal``, or ``ecmp``: a random shortest route, drawn for each pair of nodes.
 
     Attributes
     ----------
     edge_figures : tuple
-        Picoseconds of a byte and latency of each layer of links, None where a link does not say them.
+        Picoseconds per byte and of latency of each layer of links, None where a link does not define them.
     """
 
     processor_name = "{node}"
@@ -84,7 +84,7 @@ class GraphTopology(Topology):
         self._search = lru_cache(maxsize=64)(self._search_from)
 
     def _tell_apart(self, pairs: list[GraphEdge], number: dict[str, int]) -> None:
-        """Note which vertices are joined by several links, or by links with figures of their own."""
+        """Record vertices joined by parallel links, and links with separate parameters."""
         known = sorted({pair[2:] for pair in pairs}, key=lambda told: [(each is not None, each or 0) for each in told])
         self.edge_figures = tuple(known) or ((None, None),)
         self.layers = ("link", *(f"link {layer}" for layer in range(2, len(self.edge_figures) + 1)))
@@ -99,12 +99,12 @@ class GraphTopology(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make the graph that a description asks for.
+        """Return the graph that a description defines.
 
         Raises
         ------
         ConfigError
-            When its file cannot be read, an edge is there twice, no vertex is a node, or two nodes are not connected.
+            If its file cannot be read, an edge is duplicated, no vertex is a node, or two nodes are not connected.
         """
         topology = spec.topology
         key = "topology.file" if topology.file is not None else "topology.edges"
@@ -122,8 +122,8 @@ class GraphTopology(Topology):
         return graph
 
     def _closest_pair(self) -> int:
-        """Return the hops between the two nearest nodes: where searches from all nodes at once first meet."""
-        found = {node: (0, node) for node in range(self.nodes)}  # distance from its nearest node, and which that is
+        """Return the hops between the two nearest nodes: where searches from all nodes first meet."""
+        found = {node: (0, node) for node in range(self.nodes)}  # distance from its nearest node, and that node
         least = len(self.names)
         queue = deque(found)
         while queue:
@@ -138,7 +138,7 @@ class GraphTopology(Topology):
         return least if self.nodes > 1 else 0
 
     def unreachable(self) -> tuple[str, str] | None:
-        """Return two nodes that no way connects, or None."""
+        """Return two nodes without a path between them, or None."""
         if not self.nodes:
             return None
         distance, _ = self._search(0)
@@ -146,28 +146,28 @@ class GraphTopology(Topology):
         return None if lost is None else (self.names[0], self.names[lost])
 
     def _search_from(self, source: int) -> tuple[array[int], array[int]]:
-        """Breadth first from ``source``: the distance of every vertex (-1: none), and the vertex before it."""
+        """Search breadth first from ``source``; return each vertex's distance (-1: none) and predecessor."""
         distance = array("i", [-1]) * len(self.names)
         before = array("i", [-1]) * len(self.names)
         distance[source] = 0
         queue = deque([source])
         while queue:
             at = queue.popleft()
-            for to in self._linked[at]:  # in order of their numbers, so that ties are always broken alike
+            for to in self._linked[at]:  # in ascending order, so that ties are broken consistently
                 if distance[to] < 0:
                     distance[to], before[to] = distance[at] + 1, at
                     queue.append(to)
         return distance, before
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return the links on a shortest way from node ``a`` to node ``b``."""
+        """Return the hops of a shortest path from node ``a`` to node ``b``."""
         found = self._distances.get(a)
-        if found is None:  # kept for nodes only, and without the ways, because this may become nodes squared
+        if found is None:  # distances only, and only to nodes: this may grow to nodes squared
             found = self._distances[a] = self._search(a)[0][: self.nodes]
         return found[b]
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return a shortest way; of equally short ones, that which a search from ``a`` meets first, or a drawn one."""
+        """Return a shortest path; among several, the first found by a search from ``a``, or a drawn one."""
         distance, before = self._search(a)
         route: Route = []
         to = b
@@ -181,7 +181,7 @@ class GraphTopology(Topology):
         return route[::-1]
 
     def _cable(self, at: int, to: int, a: int, b: int) -> Wire:
-        """Return the link between two vertices that a message between two nodes takes."""
+        """Return the link between two vertices for a message between two nodes."""
         cables = self._cables.get((at, to) if at < to else (to, at))
         if cables is None or len(cables) == 1:
             return at, to
@@ -192,17 +192,17 @@ class GraphTopology(Topology):
         return (at, to, chosen) if chosen else (at, to)
 
     def layer(self, link: Wire, /) -> int:
-        """Return which of `edge_figures` a link has."""
+        """Return the index of a link's entry in `edge_figures`."""
         at, to, *chosen = link
         cables = self._cables.get((at, to) if at < to else (to, at))
         return cables[chosen[0] if chosen else 0] if cables else 0
 
     def vertex(self, vertex: int, /) -> str:
-        """Return its name."""
+        """Return the name of a vertex."""
         return self.names[vertex]
 
     def wires(self) -> Iterator[Wire]:
-        """Yield every link, those side by side one after the other."""
+        """Yield all links, parallel ones consecutively."""
         for a, near in enumerate(self._linked):
             for b in near:
                 if a < b:
@@ -210,17 +210,17 @@ class GraphTopology(Topology):
                     yield from ((a, b, cable) for cable in range(1, len(self._cables.get((a, b), "x"))))
 
     def bisection(self, bandwidths: Sequence[float], /) -> float:
-        """Return what can flow at a time from the first half of the nodes to the second."""
-        from xsim_py.machine.cuts import flow_between_halves  # networkx takes a while
+        """Return the maximum flow from the first half of the nodes to the second."""
+        from xsim_py.machine.cuts import flow_between_halves  # importing networkx takes a while
 
         return flow_between_halves(self, bandwidths)
 
     def name(self, node: int, /) -> str:
-        """Return the name of its vertex."""
+        """Return the name of a node's vertex."""
         return self.names[node]
 
     def diameter(self) -> int:
-        """Return the hops between the two nodes that are farthest apart."""
+        """Return the hops between the two farthest nodes."""
         return self._farthest_and_sum[0]
 
     def mean_distance(self) -> float:
@@ -229,9 +229,9 @@ class GraphTopology(Topology):
 
     @cached_property
     def _farthest_and_sum(self) -> tuple[int, int]:
-        """The largest of all distances between nodes, and their sum, by searches from thousands of nodes at once.
+        """The largest distance between nodes, and the sum of all, by concurrent searches from many nodes.
 
-        Each vertex has a number whose bits are the searches that have come to it, and hands it to its neighbours.
+        Each vertex has a bit set of the searches that have reached it, and passes it to its neighbours.
         """
         farthest = total = 0
         for first in range(0, self.nodes, _AT_ONCE):
@@ -268,7 +268,7 @@ def _given(spec: MachineSpec) -> list[GraphEdge]:
 
 
 def _read(spec: MachineSpec, file: Path) -> tuple[list[GraphEdge], list[str]]:
-    """Return the edges and the vertices of a file, by name."""
+    """Return the edges and the vertex names of a file."""
     try:
         graph = read_graph(file)
     except OSError as error:

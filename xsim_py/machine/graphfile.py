@@ -1,8 +1,8 @@
 """Graphs in files: GraphML, and lists of edges.
 
-networkx reads GraphML. It takes edges without ends for edges of a vertex called None, so these are looked for first,
-and shown with their places. A list of edges is read here, line by line. Links may have a bandwidth and a latency, and
-stand side by side; the two directions of a directed graph are one link.
+networkx reads GraphML. It treats edges without ends as edges of a vertex called None, so these are detected first and
+reported with their locations. Edge lists are parsed here, line by line. Links may have a bandwidth and a latency, and
+may be parallel; the two directions of a directed graph are one link.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOP: Final = "a link cannot connect {} to itself; drop it"
 
 
 class GraphEdge(NamedTuple):
-    """A link between two vertices; what is None is as in the description of the machine."""
+    """A link between two vertices; None stands for the value in the machine description."""
 
     a: str
     b: str
@@ -38,20 +38,20 @@ class GraphEdge(NamedTuple):
 
 @dataclass
 class GraphFile:
-    """A graph as a file gives it: vertices by name, and links, each with the line where it stands."""
+    """The contents of a graph file: vertices by name, and links, with their lines."""
 
     file: Path
     vertices: dict[str, int] = field(default_factory=dict)
-    """The line of each that is declared; a list of edges declares none."""
+    """The line of each declared vertex; an edge list declares none."""
     edges: list[GraphEdge] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def refuse(self, line: int, column: int, message: str) -> None:
-        """Note what is wrong."""
+        """Record a problem."""
         self.problems.append(Problem(Location.in_file(self.file, line, column), "", message))
 
     def link(self, a: str, b: str, told: Mapping[str, object], line: int, column: int) -> None:
-        """Add a link, or several side by side, with what is told of it: bandwidth, latency, parallel."""
+        """Add a link, or several parallel ones, with attributes: bandwidth, latency, parallel."""
         try:
             figures = edge_figures(told)
             many = int(str(told.get("parallel", 1)))
@@ -64,12 +64,12 @@ class GraphFile:
 
 
 def edge_figures(told: Mapping[str, object]) -> tuple[Fraction | None, int | None]:
-    """Return the picoseconds of a byte and the latency of a link, where they are told.
+    """Return a link's picoseconds per byte and latency, None for missing attributes.
 
     Raises
     ------
     ValueError
-        When one of them cannot be read.
+        If an attribute cannot be parsed.
     """
     bandwidth, latency = told.get("bandwidth"), told.get("latency")
     return (
@@ -79,14 +79,14 @@ def edge_figures(told: Mapping[str, object]) -> tuple[Fraction | None, int | Non
 
 
 def read_graph(file: Path) -> GraphFile:
-    """Return the graph in a file; GraphML where its name ends in .graphml or .xml.
+    """Return the graph in a file; GraphML if its name ends in .graphml or .xml.
 
     Raises
     ------
     OSError
-        It cannot be read, or is too large.
+        If it cannot be read, or is too large.
     ConfigError
-        It is no graph; with the place of each problem.
+        If it is not a valid graph; with the location of each problem.
     """
     content = read_input(file, most_bytes=_MOST_BYTES)
     graph = GraphFile(file)
@@ -99,7 +99,7 @@ def read_graph(file: Path) -> GraphFile:
 
 
 def _read_edges(graph: GraphFile, content: bytes) -> None:
-    """Read an edge on each line: two names, and perhaps attributes in braces; # begins a comment."""
+    """Read one edge per line: two names, and optional attributes in braces; # begins a comment."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -121,7 +121,7 @@ def _read_edges(graph: GraphFile, content: bytes) -> None:
 
 
 def _attributes(graph: GraphFile, text: str, line: int) -> dict[str, object]:
-    """Return the attributes in braces after an edge, as networkx writes them; those that mean nothing here, too."""
+    """Return the attributes in braces after an edge, as networkx writes them; unknown ones are kept."""
     try:
         told = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -139,7 +139,7 @@ class _Edge(NamedTuple):
 
 
 class _GraphML:
-    """GraphML on its way to a graph."""
+    """A parser from GraphML to a graph."""
 
     def __init__(self, graph: GraphFile) -> None:
         self.graph = graph
@@ -167,8 +167,8 @@ class _GraphML:
             self.read_whole(content)
 
     def read_whole(self, content: bytes) -> None:
-        """Have networkx read what nothing has been found wrong with."""
-        import networkx  # here and not above: it takes longer to import than everything else together
+        """Parse a document without known errors by networkx."""
+        import networkx  # not at the top: importing networkx takes longer than all other imports together
 
         try:
             drawn = networkx.read_graphml(BytesIO(content))
@@ -185,7 +185,7 @@ class _GraphML:
                     self.graph.link(a, b, told, self.graph.vertices[a], 1)
 
     def connect(self, edge: _Edge) -> None:
-        """Declarations may come after the edges that need them, so this is the last step."""
+        """Check the ends of an edge. Declarations may come after the edges that use them, so this is the last step."""
         for name, end in ((edge.source, "source"), (edge.target, "target")):
             if name is None:
                 self.graph.refuse(edge.line, edge.column, f"missing attribute {end} of an edge")

@@ -1,8 +1,8 @@
-"""HyperX: routers in a grid of any dimension, each joined to all that differ from it in one coordinate.
+"""HyperX: routers in a grid of any dimension, each linked to all that differ in one coordinate.
 
 Ahn, Binkert, Davis, McLaren, Schreiber, "HyperX: topology, routing, and packaging of efficient large-scale networks"
-(SC 2009): L dimensions of lengths S_1 ... S_L, K_i links between two routers along dimension i, T nodes on a router.
-Flattened butterflies and hypercubes are such.
+(SC 2009): L dimensions of lengths S_1 ... S_L, K_i links between two routers along dimension i, T nodes per router.
+Flattened butterflies and hypercubes are special cases.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from xsim_py.machine.topology import Route, Topology, Wire
 
 
 class HyperX(Topology):
-    """A HyperX; consecutive nodes are on one router. After the nodes come the routers, the first digit fastest.
+    """A HyperX; consecutive nodes are on one router. Routers follow the nodes, the first digit fastest.
 
     Parameters
     ----------
     dims
         The length of each dimension.
     hosts
-        Nodes on a router.
+        Nodes per router.
     parallel
-        How many links join two routers along each dimension; None: one.
+        Links between two routers along each dimension; None: one.
     routing
-        ``dimension_order``; ``ecmp``: the dimensions in an order, and the links, that are drawn for each pair of nodes;
-        ``valiant``: over a router that is drawn.
+        ``dimension_order``; ``ecmp``: order of dimensions and links drawn for each pair of nodes; ``valiant``: over a
+        randomly drawn router.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class HyperX(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make the HyperX that a description asks for; without a number of nodes on a router, as many as are needed."""
+        """Return the HyperX that a description defines; if nodes per router are open, enough for all ranks."""
         wanted = spec.topology
-        assert wanted.dims is not None  # the rules of the description see to that
+        assert wanted.dims is not None  # validation of the description ensures this
         hosts = wanted.hosts_per_router or -(-nodes // prod(wanted.dims))
         return cls(wanted.dims, hosts, wanted.parallel, routing=wanted.routing or "dimension_order")
 
@@ -66,14 +66,14 @@ class HyperX(Topology):
         return digits
 
     def _order(self, a: int, b: int) -> list[int]:
-        """Return the dimensions in the order in which a message takes them."""
+        """Return the order in which a message corrects the dimensions."""
         order = list(range(len(self.dims)))
         if self.routing == "ecmp":
             order.sort(key=lambda dimension: (self.draw(1 << 60, a, b, "order", dimension), dimension))
         return order
 
     def route(self, a: int, b: int, /) -> Route:
-        """Correct one coordinate after the other; over a router that is drawn, twice."""
+        """Return the route that corrects one coordinate after the other; twice, over a drawn router."""
         if a == b:
             return []
         at, last = a // self.hosts, b // self.hosts
@@ -87,7 +87,7 @@ class HyperX(Topology):
         return [*route, (self.nodes + last, b)]
 
     def _between(self, router: int, other: int, a: int, b: int) -> Route:
-        """Return the way from router to router of a message between two nodes."""
+        """Return the route between two routers of a message between two nodes."""
         route: Route = []
         here, there = self.digits(router), self.digits(other)
         for dimension in self._order(a, b):
@@ -101,7 +101,7 @@ class HyperX(Topology):
         return route
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return how many links of nodes and of each dimension the route has."""
+        """Return the number of links of nodes and along each dimension of the route."""
         if self.routing == "valiant":
             return super().ways(a, b)
         one, other = a // self.hosts, b // self.hosts
@@ -113,11 +113,11 @@ class HyperX(Topology):
         return tuple(counts)
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return the links of the route: two, and one for each coordinate that differs."""
+        """Return the number of links of the route: two, and one for each coordinate that differs."""
         return sum(self.ways(a, b))
 
     def layer(self, link: Wire, /) -> int:
-        """Return 0 for the link of a node, and that of its dimension from 1 on for others."""
+        """Return 0 for a node's link, and the dimension, counted from 1, for others."""
         if min(link[0], link[1]) < self.nodes:
             return 0
         step = abs(link[0] - link[1])
@@ -142,19 +142,19 @@ class HyperX(Topology):
                     yield from ((*ends, lane) for lane in range(1, lanes))
 
     def diameter(self) -> int:
-        """Return the links of the longest way."""
+        """Return the number of links of the longest route."""
         return 2 + self.router_diameter() if self.nodes > 1 else 0
 
     def router_diameter(self) -> int:
-        """Return the hops between routers on the longest way."""
+        """Return the hops between routers of the longest route."""
         return sum(length > 1 for length in self.dims) * (2 if self.routing == "valiant" else 1)
 
     def router_hops(self) -> tuple[int, float]:
-        """Return the most and the mean hops between two different routers."""
+        """Return the maximum and the mean hops between two different routers."""
         return self.router_diameter(), self.mean_router_hops()
 
     def mean_distance(self) -> float:
-        """Return the mean links over all ordered pairs of different nodes, and over all routers that may be drawn."""
+        """Return the mean hops over all ordered pairs of different nodes, and all routers that may be drawn."""
         others = self.nodes - self.hosts
         return (2 * (self.hosts - 1) + others * (2 + self.mean_router_hops())) / max(self.nodes - 1, 1)
 
@@ -166,7 +166,7 @@ class HyperX(Topology):
         return to_any * self.switches / max(self.switches - 1, 1)
 
     def bisection(self, bandwidths: Sequence[float], /) -> float:
-        """Return what the links between two halves carry one way, cut across the dimension where that is least."""
+        """Return the bisection bandwidth: that of the narrowest cut across a dimension."""
         cuts = [
             (length // 2) * -(-length // 2) * (self.switches // length) * lanes * bandwidth
             for length, lanes, bandwidth in zip(self.dims, self.parallel, bandwidths[1:], strict=True)

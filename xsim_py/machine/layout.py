@@ -1,4 +1,4 @@
-"""Places for the nodes and switches of a topology in a picture."""
+"""Positions of the nodes and switches of a topology in a figure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from xsim_py.machine.topology import Topology
 from xsim_py.machine.torus import Torus
 
 Places = dict[int, tuple[float, float]]
-"""Where vertices stand; units have no meaning."""
+"""The positions of vertices, in arbitrary units."""
 
 _BEND = 0.14
-_LEANING = (0.23, 0.31)  # by how much a plane of a third dimension is shifted against the one before it
+_LEANING = (0.23, 0.31)  # the offset of each plane of the third dimension from the previous one
 
 
 def places(topology: Topology) -> Places:
-    """Return where each vertex stands: levels of trees in rows, groups on a circle, grids as grids, others freely."""
+    """Return the position of each vertex: tree levels in rows, groups on a circle, grids as grids.
+
+    Other graphs use a force-directed layout.
+    """
     if isinstance(topology, Doors):
         topology = topology.inner
     if isinstance(topology, FatTree):
@@ -50,7 +53,7 @@ def _rows(tree: FatTree) -> Places:
 
 
 def _circles(dragonfly: Dragonfly | Cascade) -> Places:
-    """Put groups on a circle, the routers of each on one of its own, and nodes around their router."""
+    """Place groups on a circle, the routers of each on a smaller one, and nodes around their router."""
     found: Places = {}
     per_group = dragonfly.switches // dragonfly.groups
     for router in range(dragonfly.switches):
@@ -67,9 +70,9 @@ def _circles(dragonfly: Dragonfly | Cascade) -> Places:
 
 
 def _on_grid(digits: Sequence[int], dims: Sequence[int]) -> tuple[float, float]:
-    """Return the place of a point: x to the right, y upwards, further dimensions leaning or beside each other.
+    """Return the position of a point: x to the right, y upwards, further dimensions offset.
 
-    Rows are bent a little, so that a link between two of their points does not hide those between others.
+    Rows are slightly bent, so that a link between two of their points does not hide others.
     """
     x, y = float(digits[0]), float(digits[1]) if len(digits) > 1 else 0.0
     bends = [_BEND * sin(pi * digit / max(length - 1, 1)) for digit, length in zip(digits, dims, strict=True)]

@@ -1,4 +1,4 @@
-"""A machine: its nodes, how they are connected, and which rank runs where."""
+"""A machine: its nodes, their connections, and the placement of ranks."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """The nodes of a described machine, with ``ranks`` ranks placed on them; ways are drawn by the ``seed``.
+    """The nodes of a described machine, with ``ranks`` placed ranks; ``seed`` determines drawn routes.
 
     Attributes
     ----------
     spec
         The description.
     ranks
-        How many ranks there are.
+        The number of initial ranks.
     topology
-        How its nodes are connected.
+        The connections between its nodes.
     cores_per_node
-        How many ranks fit on a node.
+        The number of ranks per node.
     node_of
-        The node of each rank; also of those that are started later, see `add_ranks`.
+        The node of each rank, including spawned ones; see `add_ranks`.
     universe
-        How many ranks there can be at a time.
+        The maximum number of ranks at a time.
     open
-        Whether there can be more: the description leaves the number of its nodes or cores open, and of its places.
+        True if there can be more: the description leaves the number of nodes or cores and the universe open.
     followers
-        Called with `node_of` when there are more ranks.
+        Called with `node_of` when ranks are added.
 
     Raises
     ------
     ConfigError
-        When there are too many ranks, they do not fit, or a graph cannot be read or is not connected.
+        If there are too many ranks, they do not fit, or a graph cannot be read or is not connected.
     """
 
     def __init__(self, spec: MachineSpec, *, ranks: int, seed: int = 0) -> None:
@@ -90,7 +90,7 @@ class Machine:
         self.followers: list[Callable[[Sequence[int]], object]] = []
 
     def _check_speeds(self) -> None:
-        """Make sure that the nodes and ranks that have speeds of their own can be there."""
+        """Raise `ConfigError` if a node or rank with a separate speed is out of range."""
         for index, each in enumerate(self.spec.compute.speeds or ()):
             for key, ranges, most in (("nodes", each.nodes, self.topology.nodes), ("ranks", each.ranks, self.universe)):
                 last = max((end for _, end in ranges or ()), default=0)
@@ -100,7 +100,7 @@ class Machine:
                     )
 
     def add_ranks(self, first: int, nodes: Sequence[int]) -> None:
-        """Place the ranks from `first` on at these nodes; it may be called several times, once for each shard."""
+        """Place the ranks from `first` on at these nodes; may be called several times, once per shard."""
         if not isinstance(self.node_of, array):
             self.node_of = array("i", self.node_of)
         if len(self.node_of) == first:
@@ -112,26 +112,26 @@ class Machine:
                 follow(self.node_of)
 
     def clear(self) -> None:
-        """Forget all but the first ranks, as when the job starts."""
+        """Remove all but the initial ranks, as when the job starts."""
         if isinstance(self.node_of, array):
             del self.node_of[self.ranks :]
             del self._core_of[self.ranks :]
 
     @property
     def core_of(self) -> Sequence[int]:
-        """The core of each rank: so many ranks, modulo the cores, have been placed on its node before."""
+        """The core of each rank: the number of ranks placed on its node before, modulo the cores."""
         if not self._core_of:
             self._count_cores()
         return self._core_of
 
     def _count_cores(self) -> None:
-        """Note the cores of the ranks that have been placed since this was last done."""
+        """Determine the cores of the ranks placed since the last call."""
         first = len(self._core_of)
         before = Counter(self.node_of[:first])
         shared = self.spec.machine.oversubscribe and self.spec.machine.placement == "block" and not first
         on_node = Counter(self.node_of) if shared else {}
         for node in self.node_of[first:]:
-            # Those who share a core are neighbours, so that they can be simulated together.
+            # Ranks that share a core are neighbours, so that they can be simulated together.
             crowd = max(on_node.get(node, 0), self.cores_per_node)
             core = before[node] * self.cores_per_node // crowd if shared else before[node] % self.cores_per_node
             self._core_of.append(core)
@@ -139,17 +139,17 @@ class Machine:
 
     @property
     def crowded(self) -> bool:
-        """Tell whether ranks may share a core."""
+        """True if ranks may share a core."""
         return self.spec.machine.oversubscribe
 
     @property
     def shares(self) -> tuple[bool, bool]:
-        """Tell whether messages between nodes share any links, and whether those within a node do."""
+        """Whether messages between nodes share any links, and whether those within a node do."""
         network, across = self.spec.network, self.spec.nic is not None
         return across or (network is not None and network.contention != "none"), self.spec.memory is not None
 
     def way(self, origin: int, to: int) -> Route:
-        """Return all links from one rank to another one, also those that messages do not share."""
+        """Return all links from one rank to another, also those that messages do not share."""
         topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
         if not topology.doors:
             return topology.route(a, b) if a != b else []
@@ -162,7 +162,7 @@ class Machine:
         topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
         crossing = self.spec.network is not None and self.spec.network.contention != "none"
         if not topology.doors:
-            # By their numbers, unless their layers differ: these go by what a link is.
+            # By number, unless the layers differ: these depend on the link itself.
             return topology.links(a, b) if topology.figures is None else topology.route(a, b)[::-1]
         doors = cast("Doors", topology)
         seats = (doors.seat(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
@@ -170,7 +170,7 @@ class Machine:
 
     @property
     def nodes(self) -> int:
-        """How many nodes it has, with and without ranks."""
+        """The number of nodes, with and without ranks."""
         return self.topology.nodes
 
     def _place(self) -> Sequence[int]:
@@ -184,7 +184,7 @@ class Machine:
         return array("i", [rank // self.cores_per_node for rank in range(self.ranks)])
 
     def processor_name(self, rank: int) -> str:
-        """Return the answer of ``MPI.Get_processor_name()`` on that rank."""
+        """Return the result of ``MPI.Get_processor_name()`` on that rank."""
         return self.name_of(self.node_of[rank])
 
     def name_of(self, node: int) -> str:
@@ -202,7 +202,7 @@ class Machine:
         return blocks + [range(self.ranks, self.ranks)] * max(shards - most, 0)
 
     def process_blocks(self, each: int) -> list[range]:
-        """Return the ranks of each process: so many one after the other, and who shares a core with one of them."""
+        """Return the ranks of each process: `each` consecutive ones, and any that share a core with them."""
         groups = self._together() if self.crowded else range(self.ranks)
         blocks, first = [], 0
         while first < self.ranks:
@@ -214,7 +214,7 @@ class Machine:
         return blocks
 
     def _together(self) -> list[int]:
-        """Return the group of each rank, ascending from 1: who shares a core has to be simulated together."""
+        """Return the group of each rank, ascending from 1: ranks that share a core are simulated together."""
         places = [node * self.cores_per_node + core for node, core in zip(self.node_of, self.core_of, strict=True)]
         last = {place: rank for rank, place in enumerate(places)}
         group, groups, until = 0, [], -1

@@ -1,4 +1,4 @@
-"""Files that say which rank runs on which core of which node."""
+"""Rank files: the node and core of each rank."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _COLUMNS = ("rank", "node", "core")
 
 
 def read_rank_file(spec: MachineSpec, ranks: int, nodes: int, cores_per_node: int) -> tuple[array[int], array[int]]:
-    """Return the node and the core of each of the first ranks.
+    """Return the node and the core of each of the initial ranks.
 
     Parameters
     ----------
     spec
-        Its ``machine.rank_file`` names the file: CSV with columns rank, node and core, in any order of lines.
+        Its ``machine.rank_file`` names the file: CSV with columns rank, node and core, with lines in any order.
     ranks
-        How many there are; lines of further ones are left alone.
+        The number of ranks; lines of further ones are ignored.
     nodes, cores_per_node
         The size of the machine.
 
     Raises
     ------
     ConfigError
-        When the file cannot be read or has no line for a rank, when there is no such node or core, or when two ranks
-        have the same core though ``machine.oversubscribe`` is false.
+        If the file cannot be read or has no line for a rank, if a node or core does not exist, or if two ranks have
+        the same core although ``machine.oversubscribe`` is false.
     """
     path = spec.machine.rank_file
     assert path is not None

@@ -1,4 +1,4 @@
-"""Which ranks are simulated together."""
+"""The division of ranks into shards."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 
 def shard_blocks(node_of: Sequence[int], *, shards: int) -> list[range]:
-    """Cut the ranks into consecutive blocks of about the same size, one for each shard.
+    """Divide the ranks into consecutive blocks of about the same size, one per shard.
 
-    No node is cut in two while there are enough nodes: what happens inside a node is the fastest there is, and a shard
-    may only look ahead as far as the fastest way to another shard.
+    Nodes are not split as long as there are enough of them: latencies within a node are the shortest, and a shard may
+    only look ahead by its minimum latency to other shards.
 
     Parameters
     ----------
     node_of
         The node of each rank.
     shards
-        How many blocks to make; above the number of ranks, the last ones are empty.
+        The number of blocks; if it exceeds the number of ranks, the last blocks are empty.
     """
     ranks = len(node_of)
     if shards == 1:
@@ -29,7 +29,7 @@ def shard_blocks(node_of: Sequence[int], *, shards: int) -> list[range]:
     at = 0
     for shard in range(1, wanted):
         ideal = shard * ranks / wanted
-        last = len(starts) - (wanted - shard)  # leave a node for each of those that follow
+        last = len(starts) - (wanted - shard)  # leave a node for each of the following shards
         at += 1
         while at < last and abs(starts[at + 1] - ideal) <= abs(starts[at] - ideal):
             at += 1

@@ -1,4 +1,4 @@
-"""The topologies that a machine description may name. A new one is entered here and in `config.description`."""
+"""The topologies that a machine description may name. Add a new one here and in `config.description`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TOPOLOGIES = {
     "hyperx": "xsim_py.machine.hyperx:HyperX",
     "graph": "xsim_py.machine.graph:GraphTopology",
 }
-"""Where the class of each ``topology.type`` is."""
+"""The class of each ``topology.type``."""
 
 
 def topology_class(name: str) -> type[Topology]:
-    """Return the class of that name; it is imported now, for that of graphs may need networkx, which takes a while."""
+    """Import and return the class of that name; that of graphs may need networkx, which takes a while."""
     module, _, cls = TOPOLOGIES[name].partition(":")
     found: type[Topology] = getattr(import_module(module), cls)
     return found

@@ -1,4 +1,4 @@
-"""The base class of all topologies, and the two that need no arithmetic: one node, and a switch."""
+"""The base class of all topologies, and the two trivial ones: one node, and a switch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from xsim_py import rng
 from xsim_py.config import MachineSpec
 
 Wire = tuple[int, ...]
-"""A directed link: the vertices that it leads from and to, and after them the number of one that is not the first of
-several side by side. One within a vertex has a number of `WITHIN`, before it perhaps that of a NIC or socket."""
+"""A directed link: the vertices that it leads from and to, then the number of a parallel link other than the first.
+
+A link within a vertex has a number of `WITHIN`, possibly after that of a NIC or socket.
+"""
 Route = list[Wire]
 
 PORT: Final = -1
@@ -23,46 +25,46 @@ MEMORY: Final = -4
 BACKBONE: Final = -5
 NIC: Final = -6
 WITHIN: Final = {PORT: ".port", OUT: ".out", IN: ".in", MEMORY: ".mem", BACKBONE: "", NIC: ".port"}
-"""The links within a vertex by their numbers: what their names have after that of the vertex."""
+"""The links within a vertex by their numbers: the suffixes of their names."""
 
 
 class Topology(ABC):
-    """How the nodes of a machine are connected. Nodes are numbers from 0; other vertices (switches) come after them.
+    """The connections between the nodes of a machine. Nodes are numbered from 0; switches follow them.
 
     Attributes
     ----------
     nodes : int
-        How many nodes there are.
+        The number of nodes.
     least_hops : int
-        The hops between the two nearest nodes (0 when there is only one node).
+        The hops between the two nearest nodes (0 if there is only one node).
     grows : str
-        What a machine whose size is left open has more of when more ranks are started: ``cores``, ``nodes`` or nothing.
+        What grows with the number of ranks if the size is open: ``cores``, ``nodes`` or nothing.
     equally_far : bool
-        Whether any two different nodes are.
+        Whether any two different nodes are equally far apart.
     codes : array of int or None
-        A number for each node, such that the difference of two of them says how far these nodes are apart.
+        A number per node: the difference of two of them determines the distance of their nodes.
     many_links : int
-        More than the number of any of `links`; 0 where links have no numbers.
+        An upper bound of the numbers of `links`; 0 if links have no numbers.
     processor_name : str
         The default of the key ``machine.processor_name``.
     layers : tuple of str
-        The kinds of its links, which may have a bandwidth and a latency of their own each; see `layer`.
+        The kinds of links, each with a bandwidth and a latency; see `layer`.
     widths : tuple of int or None
-        How many times the bandwidth of its layer a link has; None: once.
+        The bandwidth factor of a link by layer; None: 1.
     edge_figures : tuple
-        Picoseconds of a byte and of latency by layer, where they come with the links themselves; None: not told.
-    figures : tuple of (picoseconds of a byte, picoseconds of latency) or None
-        Those of each layer; None where all links are as section ``network`` says.
+        Picoseconds per byte and of latency by layer, if links define them; None: undefined.
+    figures : tuple of (picoseconds per byte, picoseconds of latency) or None
+        The parameters of each layer; None if all links are as in section ``network``.
     doors : int
-        How many of its layers, the last ones, are of links of the nodes themselves.
+        The number of layers of links of the nodes themselves, which are the last ones.
     switches : int
-        How many of its vertices are no nodes.
+        The number of vertices that are not nodes.
     one_way_out : bool
-        Whether all that a rank sends to other nodes goes over one link first.
+        Whether all messages of a rank to other nodes share their first link.
     closed_form : bool
-        Whether distances are quickly found, however many nodes there are.
+        Whether distances are cheap to compute for any number of nodes.
     seed : int
-        What ways that are drawn by chance are drawn by.
+        The seed of randomly drawn routes.
     """
 
     nodes: int
@@ -85,51 +87,51 @@ class Topology(ABC):
     @classmethod
     @abstractmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make the topology that a description asks for; where that leaves the size open, with room for `nodes`.
+        """Return the topology that a description defines; if its size is open, with room for `nodes`.
 
         Raises
         ------
         ConfigError
-            When there is no such topology.
+            If there is no such topology.
         """
 
     def grow(self, nodes: int) -> None:
-        """Have room for that many nodes, at least those that there are."""
+        """Make room for that number of nodes, at least the current one."""
         self.nodes = nodes
 
     @abstractmethod
     def hops(self, a: int, b: int, /) -> int:
-        """Return the number of links on a shortest way from node ``a`` to node ``b``."""
+        """Return the number of links of a shortest path from node ``a`` to node ``b``."""
 
     @abstractmethod
     def route(self, a: int, b: int, /) -> Route:
-        """Return a shortest way, always the same for the same two nodes; as long as `hops` says."""
+        """Return a shortest path of `hops` links, always the same for the same two nodes."""
 
     def links(self, a: int, b: int, /) -> list[int] | Route:
         """Return the links of `route`, the last one first; as numbers, if links have numbers."""
         return self.route(a, b)[::-1]
 
     def layer(self, link: Wire, /) -> int:
-        """Return the place of a link's layer among `layers`."""
+        """Return the index of a link's layer in `layers`."""
         return 0
 
     def partner(self, link: Wire, /) -> Wire:
-        """Return the link of the other direction of a node's network interface."""
+        """Return the link in the opposite direction of a node's NIC."""
         return (*link[:-1], OUT + IN - link[-1])
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return how many links of each layer `route` has."""
+        """Return the number of links per layer of `route`."""
         counts = [0] * len(self.layers)
         for link in self.route(a, b):
             counts[self.layer(link)] += 1
         return tuple(counts)
 
     def name(self, node: int, /) -> str:
-        """Return what a user calls that node."""
+        """Return the node's name for users."""
         return str(node)
 
     def vertex_of(self, node: int, /) -> int:
-        """Return the vertex that a node is: its own number, unless others have come before it."""
+        """Return the vertex of a node: its number, unless other vertices precede it."""
         return node
 
     def vertex(self, vertex: int, /) -> str:
@@ -144,7 +146,7 @@ class Topology(ABC):
         return f"{self.vertex(a)}>{self.vertex(b)}" + (f"#{number[0]}" if number else "")
 
     def wires(self) -> Iterator[Wire]:
-        """Yield all links between vertices, of both directions one."""
+        """Yield all links between vertices, one per pair of directions."""
         seen: set[Wire] = set()
         for a in range(self.nodes):
             for b in range(self.nodes):
@@ -155,11 +157,11 @@ class Topology(ABC):
                         yield link
 
     def router_hops(self) -> tuple[int, float] | None:
-        """Return the most and the mean hops between two different switches; None where that says nothing new."""
+        """Return the maximum and the mean hops between two different switches, or None if not useful."""
         return None
 
     def bisection(self, bandwidths: Sequence[float], /) -> float | None:
-        """Return what can flow at a time from one half of the nodes to the other where that is least; None: not known.
+        """Return the bisection bandwidth of the nodes, or None if it is unknown.
 
         Parameters
         ----------
@@ -169,7 +171,7 @@ class Topology(ABC):
         return None
 
     def draw(self, choices: int, *names: str | int) -> int:
-        """Return a number below `choices` that chance has drawn for these names, always the same for the same seed."""
+        """Return a random number below `choices`, determined by the seed and these names."""
         return rng.derive_seed(self.seed, "routing", *names) % choices
 
     @abstractmethod
@@ -178,15 +180,15 @@ class Topology(ABC):
 
     @abstractmethod
     def mean_distance(self) -> float:
-        """Return the mean hops over all ordered pairs of different nodes (0 when there is only one node)."""
+        """Return the mean hops over all ordered pairs of different nodes (0 if there is only one node)."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """Describe it, for the head of a report."""
+        """Return a description for the head of a report."""
 
 
 class Single(Topology):
-    """One node: nothing to cross."""
+    """One node, without links."""
 
     nodes = 1
     least_hops = 0
@@ -194,7 +196,7 @@ class Single(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make the one node."""
+        """Return the single node."""
         return cls()
 
     def hops(self, a: int, b: int, /) -> int:
@@ -223,9 +225,9 @@ class Switch(Topology):
     Parameters
     ----------
     nodes
-        How many there are.
+        The number of nodes.
     half
-        Whether one link of a node, its port, is for both directions.
+        Whether a node's port is one link for both directions.
     backbone
         Whether all messages share a link within the switch.
     """
@@ -243,21 +245,21 @@ class Switch(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make a switch for all nodes."""
+        """Return a switch for all nodes."""
         half, backbone = spec.topology.duplex == "half", "backbone" in (spec.topology.links or ())
         return cls(spec.machine.nodes or nodes, half=half, backbone=backbone)
 
     def grow(self, nodes: int) -> None:
-        """Have room for that many nodes on the switch."""
+        """Make room for that number of nodes on the switch."""
         self.nodes = nodes
         self.least_hops = 2 + self._backbone if nodes > 1 else 0
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return the links of the route, 0 to the node itself."""
+        """Return the number of links of the route, 0 from a node to itself."""
         return self.least_hops if a != b else 0
 
     def route(self, a: int, b: int, /) -> Route:
-        """Go up from ``a`` and down to ``b``; the switch is the vertex after the last of the first nodes."""
+        """Return the route up from ``a`` and down to ``b``; the switch is the vertex after the initial nodes."""
         if a == b:
             return []
         switch = self._first
@@ -268,11 +270,11 @@ class Switch(Topology):
         return [(a, switch), *backbone, (switch, b)]
 
     def vertex_of(self, node: int, /) -> int:
-        """Return the vertex of a node; those that came later stand behind the switch."""
+        """Return the vertex of a node; nodes added later follow the switch."""
         return node + (node >= self._first)
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return two links of nodes, and perhaps the backbone; none within a node."""
+        """Return two links of nodes, and possibly the backbone; none within a node."""
         return (2 * (a != b), int(a != b)) if self._backbone else (2 * (a != b),)
 
     def layer(self, link: Wire, /) -> int:
@@ -288,15 +290,15 @@ class Switch(Topology):
         yield from ((self.vertex_of(node), self._first) for node in range(self.nodes))
 
     def diameter(self) -> int:
-        """Return the links of a route when there are two nodes."""
+        """Return the number of links of a route between two nodes."""
         return self.least_hops
 
     def mean_distance(self) -> float:
-        """Return the links of a route when there are two nodes."""
+        """Return the number of links of a route between two nodes."""
         return float(self.least_hops)
 
     def bisection(self, bandwidths: Sequence[float], /) -> float:
-        """Return what half of the nodes send, or what the backbone carries."""
+        """Return the bandwidth of half of the nodes, or of the backbone."""
         nodes = self.nodes // 2 * bandwidths[0]
         return min(nodes, bandwidths[1]) if self._backbone else nodes
 

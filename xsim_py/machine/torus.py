@@ -1,10 +1,10 @@
 """Tori of any dimension, plain or twisted: distances and dimension-order routes in closed form.
 
-A torus is a finite commutative group of translations, so the way from a to b depends on their difference only. In a
-plain torus each dimension is a ring of its own: min(d, k-d) hops. In a twisted one (Camara et al., IEEE TPDS 21(12),
-2010; also called skewed wrap-around), who goes around a dimension comes out shifted in another. A shortest way then may
-go around more often, to use the shift: we try every number of times that could pay, once for each difference, and
-remember it.
+A torus is a finite commutative group of translations, so the route from a to b depends only on their difference. In a
+plain torus each dimension is an independent ring: min(d, k-d) hops. In a twisted one (Camara et al., IEEE TPDS 21(12),
+2010; also called skewed wrap-around), wrapping around one dimension shifts the position in another. A shortest path may
+then wrap around more often, to use the shift: we try every number of times that could pay, once per difference, and
+cache the result.
 
 Breadth-first search (networkx) finds the same numbers from the whole graph; the tests compare the two.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Twist:
-    """Going around dimension ``wrap`` upwards comes out ``by`` nodes further in dimension ``shift``."""
+    """A twist: wrapping around dimension ``wrap`` upwards shifts by ``by`` nodes in dimension ``shift``."""
 
     wrap: int
     shift: int
@@ -42,15 +42,18 @@ class Twist:
 
 
 def half_twists(dims: Sequence[int]) -> tuple[Twist, ...]:
-    """Every other dimension shifts x by half its length: the rectangular and the prismatic doubly twisted torus."""
+    """Return the twists of the rectangular and the prismatic doubly twisted torus.
+
+    Wrapping around each dimension other than x shifts x by half its length.
+    """
     return tuple(Twist(wrap, 0, dims[0] // 2) for wrap in range(1, len(dims)))
 
 
 def fitting_dims(nodes: int, *, half: bool = False) -> tuple[int, int, int]:
-    """Return the smallest 3-D torus with at least that many nodes that is at most twice as long as wide.
+    """Return the smallest 3-D torus with at least that number of nodes, at most twice as long as wide.
 
-    Of those with equally many nodes, the one with the smallest sum of lengths; longest first. With ``half`` it has the
-    form 2a x a x a, which `half_twists` is made for.
+    Among those with equal numbers of nodes, it has the smallest sum of lengths; longest first. With ``half`` it has the
+    form 2a x a x a, for `half_twists`.
     """
     if half:
         a = next(a for a in itertools.count(1) if 2 * a**3 >= nodes)
@@ -67,7 +70,7 @@ def fitting_dims(nodes: int, *, half: bool = False) -> tuple[int, int, int]:
 
 
 class Torus(Topology):
-    """An n-dimensional torus; x is the dimension in which consecutive nodes are neighbours.
+    """An n-dimensional torus; consecutive nodes are neighbours in x.
 
     Parameters
     ----------
@@ -76,7 +79,7 @@ class Torus(Topology):
     twists
         The twisted wrap-arounds. No dimension may be both wrapped by one and shifted by another.
     ties
-        Which of two equally long ways around a ring, where nothing is twisted: ``up``, or by the rule of ``simgrid``:
+        The choice between two equally long routes around a ring without twists: ``up``, or by the rule of ``simgrid``:
         up if that leads to a higher number, or from the upper half of the ring.
     """
 
@@ -96,12 +99,12 @@ class Torus(Topology):
         self._strides = [math.prod(self.dims[:dimension]) for dimension in range(len(self.dims))]
         self._wrapped = sorted({twist.wrap for twist in self.twists})
         self.codes = self._make_codes()
-        # A twist may make two numbers of one link, and SimGrid's ties depend on more than the difference of two nodes.
+        # A twist may give one link two numbers, and SimGrid's ties depend on more than the difference of two nodes.
         self.many_links = 0 if self.twists or not self._up else 2 * len(self.dims) * self.nodes
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Make the torus that a description asks for, or the smallest one that fits; see `Topology.of`."""
+        """Return the torus that a description defines, or the smallest one that fits; see `Topology.of`."""
         dims, twist = spec.topology.dims, spec.topology.twist
         if dims is None and nodes > MOST_TORUS_NODES:
             said = f"a torus of {nodes:,} nodes is too large (at most {MOST_TORUS_NODES:,})"
@@ -112,9 +115,9 @@ class Torus(Topology):
         return cls(dims, twists=[Twist(entry.wrap, entry.shift, entry.by) for entry in twist])
 
     def _make_codes(self) -> array[int]:
-        """Return a number for each node, such that two pairs of nodes have equal differences iff they lie alike.
+        """Return a number per node; differences are equal for pairs of nodes in the same relative position.
 
-        The coordinates are digits of base 2k-1, so that their differences, -(k-1) to k-1, do not run into each other.
+        The coordinates are digits of base 2k-1, so that their differences, -(k-1) to k-1, do not overlap.
         """
         codes, radix = array("q", [0]), 1
         for length in self.dims:
@@ -124,7 +127,7 @@ class Torus(Topology):
         return codes
 
     def coordinates(self, node: int) -> tuple[int, ...]:
-        """Return the place of a node, one number a dimension."""
+        """Return the coordinates of a node, one per dimension."""
         place = []
         for length in self.dims:
             node, at = divmod(node, length)
@@ -132,7 +135,7 @@ class Torus(Topology):
         return tuple(place)
 
     def hops(self, a: int, b: int, /) -> int:
-        """Return the links on a shortest way from node ``a`` to node ``b``."""
+        """Return the hops of a shortest path from node ``a`` to node ``b``."""
         # Hot path: one subtraction and one look-up. The slow twin is the sum over `steps`.
         codes = self.codes
         key = codes[b] - codes[a]
@@ -142,9 +145,9 @@ class Torus(Topology):
         return found
 
     def steps(self, a: int, b: int) -> tuple[int, ...]:
-        """Return the steps in each dimension, up or (negative) down, of a shortest way.
+        """Return the steps in each dimension, up or (negative) down, of a shortest path.
 
-        Of equally short ways, it is the one with the most steps up in x, then in y, and so on.
+        Among equally short paths, it is the one with the most steps up in x, then in y, and so on.
         """
         offset = [to - at for at, to in zip(self.coordinates(a), self.coordinates(b), strict=True)]
         windings = [self._windings(offset[wrap], wrap) for wrap in self._wrapped]
@@ -159,17 +162,17 @@ class Torus(Topology):
         )
 
     def _windings(self, offset: int, wrap: int) -> range:
-        """Return how often it could pay to go around a twisted dimension.
+        """Return how many times it could pay to wrap around a twisted dimension.
 
-        Not going around costs at most this offset and then half of each shifted ring; whoever takes more steps than
-        that in this dimension alone has lost.
+        Without wrapping, the cost is at most this offset plus half of each shifted ring; a path with more steps in this
+        dimension alone is longer.
         """
         length = self.dims[wrap]
         most = abs(offset) + sum(self.dims[twist.shift] // 2 for twist in self.twists if twist.wrap == wrap)
         return range(-((most + offset) // length), (most - offset) // length + 1)
 
     def _way(self, offset: Sequence[int], times: Sequence[int]) -> tuple[int, ...]:
-        """Return the steps of the way that goes around the twisted dimensions that often."""
+        """Return the steps of the path that wraps around the twisted dimensions that many times."""
         way = list(offset)
         around = dict(zip(self._wrapped, times, strict=True))
         for twist in self.twists:
@@ -177,13 +180,13 @@ class Torus(Topology):
         for dimension, length in enumerate(self.dims):
             if dimension in around:
                 way[dimension] += length * around[dimension]
-            else:  # the shorter way around the ring, and up if both are equal
+            else:  # the shorter path around the ring, and up if both are equal
                 up = way[dimension] % length
                 way[dimension] = up if 2 * up <= length else up - length
         return tuple(way)
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return a shortest way in dimension order: all steps in x, then all in y, and so on."""
+        """Return a shortest path in dimension order: all steps in x, then all in y, and so on."""
         route: Route = []
         at = a
         for dimension, count in enumerate(self.steps(a, b)):
@@ -194,16 +197,16 @@ class Torus(Topology):
         return route
 
     def ways(self, a: int, b: int, /) -> tuple[int, ...]:
-        """Return the links in each dimension."""
+        """Return the number of links in each dimension."""
         return tuple(map(abs, self.steps(a, b)))
 
     def layer(self, link: Wire, /) -> int:
-        """Return the dimension along which a link leads."""
+        """Return the dimension of a link."""
         a, b, *_ = link
         return next(d for d in range(len(self.dims)) if b in (self.neighbour(a, d, 1), self.neighbour(a, d, -1)))
 
     def wires(self) -> Iterator[Wire]:
-        """Yield the link upwards of each node in each dimension."""
+        """Yield the upward link of each node in each dimension."""
         seen = set[Wire]()
         for node in range(self.nodes):
             for dimension in range(len(self.dims)):
@@ -214,7 +217,7 @@ class Torus(Topology):
                     yield link
 
     def bisection(self, bandwidths: Sequence[float], /) -> float | None:
-        """Return what the links carry one way that a cut across a plain torus meets, where that is least."""
+        """Return the bisection bandwidth of a plain torus, of the narrowest cut; None if it is twisted."""
         if self.twists:
             return None
         cuts = [
@@ -274,7 +277,7 @@ class Torus(Topology):
         return number
 
     def diameter(self) -> int:
-        """Return the hops between the two nodes that are farthest apart; every node sees the same distances."""
+        """Return the hops between the two farthest nodes; all nodes have the same distances."""
         if not self.twists:
             return sum(length // 2 for length in self.dims)
         return int(self._hops_from_first.max())
@@ -289,12 +292,12 @@ class Torus(Topology):
 
     @cached_property
     def _hops_from_first(self) -> NDArray[np.int64]:
-        """`hops` from node 0 to every node, by `_way` on arrays."""
-        import numpy as np  # here and not above: it takes a while to import, and plain tori have no need of it
+        """The `hops` from node 0 to every node, computed like `_way` on arrays."""
+        import numpy as np  # not at the top: it takes a while to import, and plain tori do not need it
 
         place = np.indices(self.dims[::-1])[::-1]  # x, which changes fastest, is the last of an array's dimensions
         best = np.full(place.shape[1:], np.iinfo(np.int64).max)
-        # Whoever starts at 0 never pays for more than the windings up from 0 and down from the farthest offset.
+        # From node 0, only the windings up from 0 and down from the farthest offset can pay.
         windings = [
             range(self._windings(self.dims[wrap] - 1, wrap).start, self._windings(0, wrap).stop)
             for wrap in self._wrapped

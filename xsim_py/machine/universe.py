@@ -1,8 +1,8 @@
-"""The places of a machine that are free, for ranks that are started while others run.
+"""The free slots of a machine, for dynamic processes.
 
-The first ranks keep their places for the whole run, unless they fail: the core of a failed process is given out again
-where no other one is free, and none of a node that has failed itself. Places are given out as the machine's placement
-says: a node is filled before the next one is taken, or ranks are dealt out, each to a node that has the fewest.
+Initial ranks keep their slots for the whole run, unless they fail. The core of a failed process is reused if no other
+one is free; cores of a failed node are not. Slots are assigned by the machine's placement: a node is filled before the
+next one, or ranks are dealt out, each to a node with the fewest.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from xsim_py.machine.machine import Machine
 
 
 class Universe:
-    """The places of a machine.
+    """The slots of a machine.
 
     Parameters
     ----------
     machine
-        With its first ranks, and no other.
+        With its initial ranks only.
 
     Attributes
     ----------
     free
-        How many places are free; None where there is no limit.
+        The number of free slots; None if unlimited.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -39,14 +39,14 @@ class Universe:
         self._partial = [self._entry(node) for node in range(self._next) if self._used[node] < self._cores]
         heapify(self._partial)
         self.free = None if machine.open else machine.universe - machine.ranks
-        self._left: list[int] = []  # the node of each place that a failed process has left
+        self._left: list[int] = []  # the nodes of slots vacated by failed processes
         self._failed: set[int] = set()
 
     def _entry(self, node: int) -> tuple[int, int]:
         return (self._used[node] if self._dealt else 0, node)
 
     def take(self, count: int, nodes: Collection[int] | None = None) -> list[int]:
-        """Take `count` places, or as many as there are, only of `nodes` if given; return the node of each."""
+        """Take up to `count` slots, only on `nodes` if given; return the node of each."""
         taken: list[int] = []
         while len(taken) < count and self.free != 0:
             node = self._best() if nodes is None else self._best_of(nodes)
@@ -61,13 +61,13 @@ class Universe:
         return taken
 
     def _best(self) -> int | None:
-        """Return the node to place a rank on; its entry is renewed as long as it has a free core after that."""
+        """Return the node for the next rank; it stays a candidate as long as it has a free core."""
         fresh = self._machine.open or self._next < self._machine.nodes
         while self._partial:
             entry = self._partial[0]
             node = entry[1]
             if entry != self._entry(node) or self._used[node] >= self._cores or node in self._failed:
-                heappop(self._partial)  # it has been given out, or is not up to date
+                heappop(self._partial)  # it has been taken, or is out of date
             elif self._dealt and fresh and entry[0]:
                 break
             else:
@@ -84,7 +84,7 @@ class Universe:
         return node
 
     def _renew(self, node: int) -> None:
-        """Keep a node in mind that is about to get a rank."""
+        """Keep a node that is about to get a rank as a candidate, if it has more free cores."""
         if self._used[node] + 1 < self._cores:
             heappush(self._partial, (self._used[node] + 1 if self._dealt else 0, node))
 
@@ -93,7 +93,7 @@ class Universe:
         if not free:
             return None
         node = min(free, key=self._entry)
-        while self._next <= node:  # those before it stay empty, and are no longer behind all that have ranks
+        while self._next <= node:  # nodes before it stay empty, but are no longer beyond all used ones
             heappush(self._partial, self._entry(self._next))
             self._next += 1
         if self._dealt and self._used[node] + 1 < self._cores:
@@ -101,20 +101,20 @@ class Universe:
         return node
 
     def give_back(self, node: int) -> None:
-        """Free a place on a node, where a rank has ended."""
+        """Free a slot on a node whose rank has ended."""
         self._used[node] -= 1
         if self.free is not None:
             self.free += 1
         heappush(self._partial, self._entry(node))
 
     def leave(self, node: int) -> None:
-        """Keep in mind the place on a node that one of the first ranks has left by failing."""
+        """Record the slot on a node that a failed initial rank has vacated."""
         if self.free is not None:
             self.free += 1
         self._left.append(node)
 
     def _left_on(self, nodes: Collection[int] | None) -> int | None:
-        """Return the node of a place that a failed process has left, on one of `nodes` if given."""
+        """Return the node of a slot vacated by a failed process, on one of `nodes` if given."""
         node = next((n for n in sorted(self._left) if n not in self._failed and (nodes is None or n in nodes)), None)
         if node is not None:
             self._left.remove(node)
@@ -122,5 +122,5 @@ class Universe:
         return node
 
     def close(self, node: int) -> None:
-        """Give out no more places on a node: it has failed."""
+        """Stop assigning slots on a node: it has failed."""
         self._failed.add(node)
