@@ -1,9 +1,9 @@
-"""The trace of a run as data: calls, messages, and instants that are worth a mark, each with its times.
+"""The trace of a run as data: calls, messages and marked instants, each with its times.
 
-Prior art: OTF2 and the Chrome trace events. What differs: every time is an exact integer number of picoseconds of one
-global clock, so nothing needs to be corrected, and a message knows when it left, arrived and was taken.
+Prior art: OTF2 and the Chrome trace events. Unlike there, every time is an exact integer number of picoseconds of one
+global clock, so nothing needs correction, and a message has its times of departure, arrival and receipt.
 
-Nothing here knows of a running program: the floors above record, and the reports read.
+Nothing here depends on a running program: upper layers record, and reports read.
 """
 
 from __future__ import annotations

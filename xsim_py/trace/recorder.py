@@ -1,7 +1,7 @@
-"""The recorder takes down the calls, messages and marks of one shard's ranks as they happen.
+"""Recording of the calls, messages and marks of one shard's ranks as they happen.
 
-Rows of integers go to the end of one array each, eight bytes a number and no object of their own: a call costs 48 bytes
-and a message 120. Where a number does not fit (times beyond 106 days), the array becomes a list.
+Rows of integers are appended to one array each, with eight bytes per number and no Python objects: a call takes 48
+bytes and a message 120. If a number does not fit (times beyond 106 days), the array becomes a list.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NEVER = -1
-"""The time of what did not happen."""
+"""The time of an event that did not happen."""
 
 FOR_MESSAGE, FOR_ANSWER, FOR_COLLECTIVE, FOR_OTHERS = range(4)
-"""What a rank waits for: a message, the receiver of its own, a collective that it began before, or anything else."""
+"""The reason of a wait: a message, the receiver of a send, a pending collective, or anything else."""
 
 ALL, FROM_ROOT, TO_ROOT, FROM_BELOW = range(4)
-"""Whom a collective makes wait for whom: all for all, all for the root, the root for all, each for the ranks below."""
+"""The dependencies of a collective: all wait for all, all for the root, the root for all, each for lower ranks."""
 
 
 class Rows:
-    """A table of integers that grows at its end.
+    """An append-only table of integers.
 
     Parameters
     ----------
     width : int
-        Numbers in a row.
+        Numbers per row.
     """
 
     __slots__ = ("_numbers", "_width")
@@ -42,7 +42,7 @@ class Rows:
         return len(self._numbers) // self._width
 
     def append(self, *row: int) -> None:
-        """Add a row."""
+        """Append a row."""
         try:
             self._numbers.extend(row)
         except OverflowError:
@@ -58,8 +58,8 @@ class Rows:
             self._numbers[row * self._width + column] = value
 
     def _make_room(self) -> None:
-        """Take numbers of any size from now on; what there is of a row that did not fit goes."""
-        # An array that finds a number too large has taken in those before it.
+        """Switch to integers of any size; remove the part of a row that did not fit."""
+        # An array keeps the numbers before one that is too large.
         self._numbers = list(self._numbers)[: len(self) * self._width]
 
     def column(self, number: int) -> Sequence[int]:
@@ -68,7 +68,7 @@ class Rows:
 
 
 class Recorder:
-    """The record of what happens on the ranks of one shard; `Trace.of` puts the shards together.
+    """The record of events on the ranks of one shard; `Trace.of` merges the shards.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Recorder:
         self._open: dict[int, tuple[str, int, str, list[int]]] = {}
 
     def texts(self) -> list[str]:
-        """Return what the numbers of texts mean."""
+        """Return the texts by their numbers."""
         return list(self._texts)
 
     def _text(self, text: str) -> int:
@@ -98,20 +98,20 @@ class Recorder:
     # ---------------------------------------------------------------------------------------------------- calls
 
     def begin(self, rank: int, name: str, start_ps: int, place: str = "") -> None:
-        """Open a span: a call that the rank makes, at a line; it has one open at most."""
+        """Open a span: a call by the rank at a source line; at most one is open per rank."""
         self._open[rank] = name, start_ps, place, []
 
     def end(self, rank: int, end_ps: int, detail: str = "", *, if_it_took_time: bool = False) -> None:
-        """Close the span that the rank has open, or forget it where it is kept only if it took time and took none."""
+        """Close the open span of a rank; with `if_it_took_time`, discard it if it took none."""
         name, start_ps, place, entries = self._open.pop(rank)
-        if end_ps == start_ps:  # the next call may begin at that time, too, and these are not its own
+        if end_ps == start_ps:  # the next call may begin at that time, too, and must not own these rows
             for row in entries:
                 self.entries.put(row, 1, NEVER)
         if end_ps != start_ps or not if_it_took_time:
             self.spans.append(rank, self._text(name), start_ps, end_ps, self._text(detail), self._text(place))
 
     def cut(self, rank: int, end_ps: int | None) -> None:
-        """Close the span, if any, of a rank that will not: it died at that time, or was still in the call (None)."""
+        """Close the open span, if any, of a rank that failed at that time, or was still in the call (None)."""
         if rank in self._open:
             self.end(rank, NEVER if end_ps is None else end_ps, "did not return")
 
@@ -132,23 +132,26 @@ class Recorder:
         sent_ps: int,
         ticket: int = NEVER,
     ) -> None:
-        """Note that a message leaves; `number` is its own in the whole run, `ticket` what its answer will name."""
+        """Record the departure of a message.
+
+        `number` identifies it in the whole run, and `ticket` its reply.
+        """
         texts = self._text(call), self._text(kind)
         entered_ps = self._call_ps(source, sent_ps)
         facts = number, source, dest, tag, size_bytes, communicator, collective, *texts, sent_ps
         self.departures.append(*facts, entered_ps, ticket)
 
     def arrived(self, number: int, arrival_ps: int | None) -> int:
-        """Note that a message has come, with its data unless `arrival_ps` is None; return its number here."""
+        """Record the arrival of a message, with its data unless `arrival_ps` is None; return its row."""
         self.arrivals.append(number, NEVER if arrival_ps is None else arrival_ps, NEVER, NEVER)
         return len(self.arrivals) - 1
 
     def completed(self, arrival: int, arrival_ps: int) -> None:
-        """Note that the data of a message that has come is there too."""
+        """Record the arrival of a message's data."""
         self.arrivals.put(arrival, 1, arrival_ps)
 
     def taken(self, arrival: int, taken_ps: int, posted_ps: int | None = None) -> None:
-        """Note that a message that has come has met a receive, which was posted at that time or just now (None)."""
+        """Record the match of a message with a receive posted at that time, or just now (None)."""
         self.arrivals.put(arrival, 2, taken_ps)
         self.arrivals.put(arrival, 3, taken_ps if posted_ps is None else posted_ps)
 
@@ -157,38 +160,38 @@ class Recorder:
     def waited(
         self, rank: int, start_ps: int, end_ps: int, what: int, *, peer: int = NEVER, ticket: int = NEVER
     ) -> None:
-        """Note that a rank has waited, in the call that it has open.
+        """Record a wait of a rank in its open call.
 
         Parameters
         ----------
         rank : int
-            Who.
+            The rank that waits.
         start_ps, end_ps : int
-            From when to when. Of a collective as arrays only the difference is known.
+            Begin and end. For a vectorised collective only the difference is meaningful.
         what : int
             One of `FOR_MESSAGE`, `FOR_ANSWER`, `FOR_COLLECTIVE` and `FOR_OTHERS`.
         peer : int, optional
-            The sender of the message, or who was to answer.
+            The sender of the message, or the rank expected to reply.
         ticket : int, optional
-            Of a send that was answered: see `departed`; of a collective, its row: see `goes_on`.
+            Of a send with a reply: see `departed`; of a collective, its row: see `goes_on`.
         """
         self.waits.append(rank, self._call_ps(rank, start_ps), start_ps, end_ps, what, peer, ticket)
 
     def entered(
         self, rank: int, enter_ps: int, communicator: int, number: int, pattern: int, root: int, me: int
     ) -> None:
-        """Note that a rank enters a collective.
+        """Record that a rank enters a collective.
 
         Parameters
         ----------
         rank : int
-            Who.
+            The rank that enters.
         enter_ps : int
-            When.
+            The time.
         communicator, number : int
-            Which collective: all that take part say the same.
+            Identify the collective; equal on all members.
         pattern : int
-            Who has to have entered before who can leave: one of `ALL`, `FROM_ROOT`, `TO_ROOT` and `FROM_BELOW`.
+            Which ranks must have entered before a rank can leave: `ALL`, `FROM_ROOT`, `TO_ROOT` or `FROM_BELOW`.
         root, me : int
             The root, and the rank itself, in the communicator.
         """
@@ -199,7 +202,7 @@ class Recorder:
         self.entries.append(rank, call_ps, enter_ps, communicator, number, pattern, root, me)
 
     def goes_on(self, rank: int) -> int | None:
-        """Note that the collective that a rank has entered in its open call goes on after that; return its row."""
+        """Record that the collective entered in a rank's open call continues after it; return its row."""
         entries = self._open[rank][3] if rank in self._open else None
         if not entries:
             return None
@@ -207,7 +210,7 @@ class Recorder:
         return entries.pop()
 
     def _call_ps(self, rank: int, otherwise_ps: int) -> int:
-        """Return when the call began that a rank has open."""
+        """Return when the open call of a rank began, or `otherwise_ps`."""
         return self._open[rank][1] if rank in self._open else otherwise_ps
 
     # ---------------------------------------------------------------------------------------------------- marks
@@ -215,19 +218,19 @@ class Recorder:
     def mark(
         self, rank: int, time_ps: int, kind: str, text: str = "", *, dead: int | None = None, how: str = ""
     ) -> None:
-        """Mark an instant of a rank: a failure, what it learns of one, a checkpoint.
+        """Mark an instant of a rank: a failure, the detection of one, a checkpoint.
 
         Parameters
         ----------
         rank : int
-            Whose; recorded once, in the shard where that rank lives.
+            The rank; recorded once, in its shard.
         time_ps : int
-            When.
+            The time.
         kind : str
             One word, such as ``failed``, ``learned``, ``revoked``, ``told``, ``aborted``, ``restart``, ``checkpoint``.
         text : str
-            One line for people.
+            One line for users.
         dead, how : int, str, optional
-            Of whose failure the rank learns, and how.
+            The failed rank that the rank learns of, and how.
         """
         self.marks.append((rank, time_ps, kind, text, dead, how))

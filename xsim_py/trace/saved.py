@@ -1,4 +1,4 @@
-"""A trace in a file, from which timelines are drawn later: JSON, compressed, with every time to the picosecond."""
+"""A trace in a file, for timelines drawn later: compressed JSON, with times to the picosecond."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xsim_py.errors import ConfigError
 from xsim_py.trace.trace import Mark, Message, Span, Trace
 
 NAME: Final = "trace.json.gz"
-"""The name of the file in the folder of a result."""
+"""The name of the file in a results directory."""
 
 _KINDS: Final[dict[str, Any]] = {"spans": Span, "messages": Message, "marks": Mark}
 _RANKS: Final = ("rank", "source", "dest", "dead")
@@ -21,21 +21,21 @@ _MOST_BYTES: Final = 1 << 30
 
 
 def save_trace(trace: Trace, target: Path, *, digest: str) -> None:
-    """Write the calls, messages and marks of a trace; the same trace gives the same bytes.
+    """Write the calls, messages and marks of a trace; equal traces give equal bytes.
 
     Parameters
     ----------
     trace : Trace
-        What happened.
+        The trace.
     target : path
-        Where to.
+        The file to write.
     digest : str
-        That of the run that it is of.
+        The digest of its run.
 
     Raises
     ------
     OSError
-        When the file cannot be written.
+        If the file cannot be written.
     """
     columns = {
         name: dict(zip(kind._fields, map(list, zip(*getattr(trace, name), strict=True)), strict=False))
@@ -63,7 +63,7 @@ def load_trace(source: Path, *, digest: str, ranks: int) -> Trace | None:
     Raises
     ------
     ConfigError
-        When the file holds something else, or unpacks to more than a gigabyte.
+        If the file is not a trace, or unpacks to more than a gigabyte.
     """
     if not source.is_file():
         return None
@@ -78,7 +78,7 @@ def load_trace(source: Path, *, digest: str, ranks: int) -> Trace | None:
 
 
 def _unpacked(source: Path) -> bytes:
-    """Return what is packed in a file, of which none is kept before its size is known."""
+    """Return the decompressed contents of a file, after checking their size."""
     with gzip.open(source, "rb") as file:
         size = 0
         while piece := file.read(1 << 20):
@@ -90,7 +90,7 @@ def _unpacked(source: Path) -> bytes:
 
 
 def _records(kind: Any, columns: dict[str, list[Any]], ranks: int) -> list[Any]:
-    """Return the records of one kind, each cell of which has the type of its field."""
+    """Return the records of one kind, after checking the type of each cell."""
     for name, hint in get_type_hints(kind).items():
         allowed = set(get_args(hint) or (hint,))
         if strange := {type(cell) for cell in columns[name]} - allowed:

@@ -1,4 +1,4 @@
-"""The trace of a whole run: the same, whatever the number of shards it was recorded in."""
+"""The trace of a whole run, independent of the number of shards."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """A call that a rank of the program made: the outermost ones only."""
+    """A call by a rank of the program; outermost calls only."""
 
     rank: int
     name: str
     """As mpi4py spells it."""
     start_ps: int
     end_ps: int | None
-    """When it returned, or the rank died in it, or the job was aborted; None where it would be in it still."""
+    """When it returned, its rank failed, or the job was aborted; None if the rank is still in it."""
     detail: str
-    """Empty; else the error that it raised, or that it did not return."""
+    """Empty, the error that it raised, or that it did not return."""
     place: str = ""
-    """The file and line of the program that makes it, ``file:line``; empty where that is not known."""
+    """The source location of the call, ``file:line``; empty if unknown."""
 
 
 class Message(NamedTuple):
-    """One message; ranks are those of the whole run."""
+    """One message; ranks are world ranks."""
 
     source: int
     dest: int
     tag: int
-    """Of a collective: its number on the communicator."""
+    """For a collective: its number on the communicator."""
     size_bytes: int
     communicator: int
     """Its number, which all members share; 2 is ``COMM_WORLD``."""
     collective: bool
-    """Whether an algorithm of a collective sent it, not a call of the program that sends."""
+    """True if the algorithm of a collective sent it, not a send call of the program."""
     call: str
-    """The collective that it is a part of, if any; of a control message: ``detector``, ``revocation`` or ``ulfm``."""
+    """The collective that it belongs to, if any; for a control message: ``detector``, ``revocation`` or ``ulfm``."""
     kind: str
     """``eager``, ``synchronous``, ``rendezvous``, or ``notice``: a control message, from library to library."""
     sent_ps: int
-    """When it, or the envelope of a rendezvous, left the sender's network interface."""
+    """When it, or the envelope of a rendezvous, left the sender's NIC."""
     arrival_ps: int | None
-    """When all of it was there; None if it, or the data of a rendezvous, never came."""
+    """When it had arrived completely; None if it, or the data of a rendezvous, never arrived."""
     taken_ps: int | None
-    """When it and a receive met, which is when a rendezvous is answered; None if nobody received it."""
+    """When a receive matched it, which is when a rendezvous is answered; None if it was never received."""
     entered_ps: int | None = None
-    """When its sender entered the call that sends it; in a collective as arrays, when it was sent."""
+    """When its sender entered the sending call; in a vectorised collective, when it was sent."""
     posted_ps: int | None = None
-    """When the receive that took it was posted; in a collective as arrays, `taken_ps`; None if nobody received it."""
+    """When the matching receive was posted; in a vectorised collective, `taken_ps`; None if never received."""
 
 
 class Wait(NamedTuple):
-    """A time in which a rank could do nothing in a call, but wait."""
+    """A time that a rank spent waiting in a call."""
 
     rank: int
     call_ps: int
@@ -66,31 +66,31 @@ class Wait(NamedTuple):
     start_ps: int
     end_ps: int
     late_ps: int
-    """For how long of it the other side had not yet entered its call."""
+    """The part of it before the other side entered its call."""
     what: int
     """``FOR_MESSAGE`` (a late sender), ``FOR_ANSWER`` (a late receiver), ``FOR_COLLECTIVE`` or ``FOR_OTHERS``."""
 
 
 class Entrance(NamedTuple):
-    """A rank's part in a collective, from its entry on."""
+    """A rank's entry into a collective."""
 
     rank: int
     call_ps: int
     """When the call began."""
     enter_ps: int
     late_ps: int
-    """How much later the last one entered of those that it cannot go on without."""
+    """How much later the last rank that it depends on entered."""
 
 
 class Mark(NamedTuple):
-    """An instant of a rank."""
+    """A marked instant of a rank."""
 
     rank: int
     time_ps: int
     kind: str
     text: str
     dead: int | None = None
-    """The rank of whose failure this one has learned; None for other kinds."""
+    """The failed rank that this one has learned of; None for other kinds."""
     how: str = ""
     """How it has learned of that, such as ``detector`` or ``ftco``."""
 
@@ -99,12 +99,12 @@ R = TypeVar("R")
 
 
 class Records(Sequence[R], Generic[R]):
-    """Records kept as columns: eight bytes a number, and a record when one is asked for.
+    """A sequence of records stored as columns: eight bytes per number, with records made on demand.
 
     Parameters
     ----------
     make : callable
-        Makes a record of the values of its columns, in their order.
+        Makes a record from the values of its columns, in order.
     columns : dict of str to sequence
         The values.
     """
@@ -141,20 +141,20 @@ class Records(Sequence[R], Generic[R]):
 
 
 class Trace:
-    """Everything that was recorded of a run.
+    """All recorded events of a run.
 
     Attributes
     ----------
     spans : sequence of Span
-        In the order of their start and, at one time, of ranks.
+        Ordered by start time, then rank.
     messages : sequence of Message
-        In the order in which they were sent.
+        Ordered by send time.
     marks : sequence of Mark
-        In the order of time and, at one time, of ranks.
+        Ordered by time, then rank.
     waits : sequence of Wait
-        Those of one rank in the order of time.
+        Ordered by time for each rank.
     entries : sequence of Entrance
-        The same.
+        Ordered by time for each rank.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Trace:
 
     @classmethod
     def of(cls, recorders: Iterable[Recorder]) -> Trace:
-        """Put together what the shards of one start of a job have recorded."""
+        """Merge the records of all shards of one start of a job."""
         parts = list(recorders)
         marks = [Mark(*mark) for part in parts for mark in part.marks]
         messages, tickets = _messages(parts)
@@ -189,7 +189,7 @@ class Trace:
 
     @classmethod
     def joined(cls, traces: Sequence[Trace], starts_ps: Sequence[int]) -> Trace:
-        """Put together the traces of the starts of a job, which follow each other on one clock, and mark the starts."""
+        """Concatenate the traces of a job's restarts, which share one clock, and mark the restarts."""
         if len(traces) == 1:
             return traces[0]
         spans = [span for trace in traces for span in trace.spans]
@@ -202,7 +202,7 @@ class Trace:
         return cls(spans, messages, marks, waits, entries)
 
     def end_ps(self) -> int:
-        """Return the last time at which a rank was in a call, or something was marked.
+        """Return the last time of a call or mark.
 
         Messages do not count: they may arrive after the end of the job, as revocation notices to failed ranks do.
         """
@@ -232,7 +232,7 @@ def _known(time_ps: int) -> int | None:
 
 
 def _spans(parts: list[Recorder]) -> Records[Span]:
-    """Join the calls. Those of one rank are in one part, in order: the sort keeps it where two begin at one time."""
+    """Merge the calls. Those of a rank are in one part and ordered; the stable sort keeps that order."""
     rank, start_ps, end_ps = (_joined(part.spans.column(number) for part in parts) for number in (0, 2, 3))
     name, detail, place = (_texts((part.texts(), part.spans.column(number)) for part in parts) for number in (1, 4, 5))
     order = sorted(range(len(rank)), key=lambda row: (start_ps[row], rank[row]))
@@ -242,7 +242,7 @@ def _spans(parts: list[Recorder]) -> Records[Span]:
 
 
 def _messages(parts: list[Recorder]) -> tuple[Records[Message], Sequence[int]]:
-    """Join what the senders' shards know of a message and what the receivers' do, by its number; and their tickets."""
+    """Merge the senders' and receivers' records of each message, by its number; also return their tickets."""
     raw = {
         key: _joined(part.departures.column(number) for part in parts)
         for number, key in enumerate(("number", "source", "dest", "tag", "size_bytes", "communicator", "collective"))
@@ -270,12 +270,12 @@ def _messages(parts: list[Recorder]) -> tuple[Records[Message], Sequence[int]]:
 def _waits(
     parts: list[Recorder], messages: Records[Message], tickets: Sequence[int], last: Mapping[tuple[int, int], int]
 ) -> list[Wait]:
-    """Find the message of each wait, and how much of it passed before the other side had entered its call."""
+    """Find the message of each wait, and the part of the wait before the other side entered its call."""
     known = messages.columns
     source, dest, arrival, entered, posted = (
         known[name] for name in ("source", "dest", "arrival_ps", "entered_ps", "posted_ps")
     )
-    # A wait for a message ends when it is there; what sends wait for is known by the ticket.
+    # A wait for a message ends with its arrival; waits of sends are identified by the ticket.
     came = {key: entered[row] for row, key in enumerate(zip(dest, source, arrival, strict=True))}
     answered = {key: posted[row] for row, key in enumerate(zip(source, tickets, strict=True)) if key[1] != NEVER}
     waits = []
@@ -293,7 +293,7 @@ def _waits(
 
 
 def _entries(parts: list[Recorder]) -> tuple[list[Entrance], dict[tuple[int, int], int]]:
-    """Find out for each collective who entered it too late for whom; and when the last did, by part and row."""
+    """Find how late the ranks that each entry depends on are, and the last entry time by part and row."""
     calls: dict[tuple[int, int], list[tuple[int, ...]]] = {}
     for number, part in enumerate(parts):
         for place, row in enumerate(zip(*map(part.entries.column, range(8)), strict=True)):
@@ -314,7 +314,7 @@ def _entries(parts: list[Recorder]) -> tuple[list[Entrance], dict[tuple[int, int
             elif pattern == FROM_ROOT:
                 last = next((row[2] for row in members if row[7] == root), enter)
             lasts[where[0], where[1]] = last
-            if call != NEVER:  # else it goes on after the call, or that took no time
+            if call != NEVER:  # else it continues after the call, or the call took no time
                 entries.append(Entrance(rank, call, enter, max(last - enter, 0)))
     return sorted(entries), lasts
 
