@@ -1,7 +1,7 @@
-"""Machine descriptions: YAML, its complete check, the presets and the JSON Schema.
+"""Machine descriptions: YAML, its validation, the presets and the JSON Schema.
 
-The keys are listed once, in `xsim_py.config.description`. `load_machine` reads a description, checks all of it and
-gives a `MachineSpec` of plain numbers.
+The keys are defined once, in `xsim_py.config.description`. `load_machine` reads and validates a description and returns
+a `MachineSpec` of plain numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The names of the collective algorithms that a description may ask for.
+"""The names of the collective algorithms that a description may contain.
 
-The algorithms are floors above, in `xsim_py.mpi.collectives`, where a description cannot look; so their names stand
-here too, where a wrong one is found before anything runs. A test keeps the two lists equal.
+The algorithms belong to an upper layer, `xsim_py.mpi.collectives`, which a description cannot import. Their names are
+repeated here to detect a wrong one before anything runs. A test keeps the two lists equal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ALGORITHMS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 FTCO: Final = "ftco"
-"""The one that outlives failures, of these operations; see `xsim_py.mpi.ftco`."""
+"""The fault-tolerant algorithm, and the operations that it supports; see `xsim_py.mpi.ftco`."""
 
 FTCO_OPERATIONS: Final = (
     "barrier",

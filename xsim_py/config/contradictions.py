@@ -1,4 +1,4 @@
-"""Contradictions in one machine description: keys that cannot stand together, or need another one."""
+"""Contradictions in a machine description: keys that exclude or require each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xsim_py.config.topologies import ROUTINGS, TOPOLOGY_KEYS, TwistSpec
 from xsim_py.config.value_kinds import options
 from xsim_py.input_files import is_file
 
-MOST_RANKS = 2**24  # half of the numbers that the engine has, `engine.MAX_ORIGINS`: others are for later ranks
+MOST_RANKS = 2**24  # half of the numbers in the engine, `engine.MAX_ORIGINS`: the others are for spawned ranks
 _OTHER_FORMS = ", or one of shape, children and parents, arity, or radix"
 _LARGEST_BLOCK = 2**30
 MOST_TREE = 2**24
@@ -23,8 +23,8 @@ _SPEEDS = (1e-9, 1e9)
 
 
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
-    """Yield every pair of keys of ``spec`` that contradict each other, or that ask for one that is missing."""
-    yield from _foreign_keys(spec)  # which do not belong there, whatever is wrong with what they hold
+    """Yield all contradictions between keys of ``spec``, and all missing keys that others require."""
+    yield from _foreign_keys(spec)  # keys that do not belong there, whatever their values
     topologies = (_nodes, _placement, _doors, _torus, _fat_tree, _dragonfly, _routing)
     for rule in (*topologies, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
@@ -32,7 +32,7 @@ def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _foreign_keys(spec: MachineSpec) -> Iterator[Contradiction]:
-    """Keys of one topology that were given to another would be ignored, and a user would not know."""
+    """Yield keys of other topologies, which would be ignored silently."""
     kind = spec.topology.type
     for key in dict.fromkeys(key for keys in TOPOLOGY_KEYS.values() for key in keys):
         path = f"topology.{key}"
@@ -71,7 +71,7 @@ def _nodes(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _doors(spec: MachineSpec) -> Iterator[Contradiction]:
-    """Yield what is wrong with sockets, NICs and memories."""
+    """Yield the contradictions about sockets, NICs and memories."""
     machine, cores = spec.machine, spec.machine.cores_per_node
     for key, several in (("sockets_per_node", machine.sockets_per_node), ("nics_per_node", machine.nics_per_node)):
         if several is None:
@@ -117,7 +117,7 @@ def _torus(spec: MachineSpec) -> Iterator[Contradiction]:
         shape = "x".join(map(str, dims))
         yield "topology.dims", f"a {shape} torus has {nodes:,} nodes; the limit is {MOST_TORUS_NODES:,}", ()
     elif (ways := _ways(dims, twist)) > (most := min(_MOST_WAYS, _MOST_TRIED // nodes)):
-        # Each is tried for every pair of nodes that lie differently.
+        # Each is tried for every relative position of two nodes.
         message = f"such twists make {ways:,} ways around a torus of {nodes:,} nodes, of which {most:,} can be tried"
         yield "topology.twist", message, ("topology.dims",)
 
@@ -126,7 +126,7 @@ def _fat_tree(spec: MachineSpec) -> Iterator[Contradiction]:
     topology = spec.topology
     if topology.type != "fattree":
         return
-    from xsim_py.config.fat_trees import FORMS, parse_shape, tree_shape  # most machines are no trees
+    from xsim_py.config.fat_trees import FORMS, parse_shape, tree_shape  # most machines are not trees
 
     forms = [form for form in FORMS if getattr(topology, form[0]) is not None]
     first = FORMS[-1] if not forms else forms[0]
@@ -175,7 +175,7 @@ def _fat_tree(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _shape(spec: MachineSpec, parse: Callable[[str], object]) -> Iterator[Contradiction]:
-    """Yield what is wrong with the text that says a whole topology."""
+    """Yield the errors in the text that defines a whole topology."""
     try:
         parse(spec.topology.shape or "")
     except ValueError as error:
@@ -259,7 +259,7 @@ def _routing(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
-    """Return how often a message could go around the twisted dimensions so that it pays, about; see `Torus.steps`."""
+    """Return the approximate number of ways to wrap around the twisted dimensions; see `Torus.steps`."""
     if isinstance(twist, str):
         shifts = dict.fromkeys(range(1, len(dims)), dims[0]) if twist == "half" else {}
     else:
@@ -274,8 +274,8 @@ def _layers(spec: MachineSpec) -> Iterator[Contradiction]:
     needed = "same_node" if spec.topology.type == "single" else "network"
     if getattr(spec, needed) is None:
         yield needed, f"missing key: message costs, needed by topology.type {spec.topology.type}", ("topology.type",)
-    # Without any latency, an answer could arrive in the instant of its question, and no two shards could ever run at
-    # the same time: the smallest latency is how far a shard may look ahead.
+    # Without any latency, a reply could arrive at the time of its query, and no two shards could ever run concurrently:
+    # the minimum latency is the lookahead of a shard.
     if spec.network is not None:
         yield from _layer(spec, spec.network, "network", spec.network.per_hop_ps)
     if spec.same_node is not None:
@@ -285,7 +285,7 @@ def _layers(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _placed(spec: MachineSpec, layer: PlacedLayerSpec, path: str) -> Iterator[Contradiction]:
-    """Yield what is wrong with a layer that goes by where ranks are."""
+    """Yield the contradictions in a layer whose costs depend on the placement of ranks."""
     machine = spec.machine
     yield from _layer(spec, layer, path, 0 if layer.nodes is None or spec.network is None else spec.network.per_hop_ps)
     if layer.name in ("network", "same_node") or [each.name for each in spec.layers or ()].count(layer.name) > 1:
@@ -359,7 +359,7 @@ def _twist(spec: MachineSpec) -> Iterator[Contradiction]:
         elif entry.wrap == entry.shift:
             yield path, "a dimension cannot be shifted along itself", ()
         elif entry.wrap in shifted:
-            # Twists that chase each other in a circle would make the order of going around matter.
+            # With cyclic twists, the order of wrapping around would matter.
             yield path, "not supported: another twist shifts the dimension that this one wraps", ()
         elif entry.by >= dims[entry.shift]:
             yield (
@@ -403,7 +403,7 @@ def _compute(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _detector(spec: MachineSpec) -> Iterator[Contradiction]:
-    """Yield what is wrong but for the lengths of its times, which are judged where the network is known."""
+    """Yield the contradictions except in time limits, which are checked once the network is known."""
     detector = spec.mpi.detector
     if detector.type != "heartbeat" and "mpi.detector.period" in spec.places:
         yield "mpi.detector.period", f"a {detector.type} detector has no period", ("mpi.detector.type",)
@@ -426,7 +426,7 @@ def _storage(spec: MachineSpec) -> Iterator[Contradiction]:
     storage = spec.storage
     if storage is None:
         return
-    if storage.latency_ps == 0:  # an answer must not come in the instant of its question, as in the network
+    if storage.latency_ps == 0:  # as in the network, a reply must not arrive at the time of its query
         yield "storage.latency", "0 is out of range: an operation must take time", ()
     if not 1 <= storage.block_bytes <= _LARGEST_BLOCK:
         yield "storage.block", "out of range (1B to 1GiB)", ()

@@ -1,4 +1,4 @@
-"""Descriptions know where each thing in them was written, and are checked as a whole: machines and studies."""
+"""Descriptions (of machines and studies) that are checked as a whole and keep source locations."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from xsim_py.config.value_kinds import Reading, Section
 from xsim_py.errors import ConfigError
 
 Contradiction = tuple[str, str, tuple[str, ...]]
-"""The path of what is wrong, what is wrong with it, and the paths that the judgement rests on."""
+"""The path of the contradicting key, the message, and the paths of the other keys involved."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Described:
-    """A description that has been read; its places are by dotted path."""
+    """A description that has been read, with source locations by dotted path."""
 
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     told: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    """The description as plain values, with what options have put in place of some of them."""
+    """The description as plain values, after overrides by options."""
 
     def place(self, path: str) -> Location:
-        """Return where the key at ``path`` was written or, if it was left out, the section that it belongs to."""
+        """Return the source location of the key at ``path`` or, if it was omitted, of its section."""
         while path and path not in self.places:
             path = re.sub(r"(?:^[^.\[]+|\.[^.\[]*|\[\d+\])$", "", path)
         return self.places[path]
 
     def problem(self, path: str, message: str) -> Problem:
-        """Return what is wrong with the key at ``path``, with its place."""
+        """Return a problem with the key at ``path``, with its source location."""
         return Problem(self.place(path), path, message)
 
     def error(self, path: str, message: str) -> ConfigError:
-        """Return an error about the key at ``path`` that only a floor above can find."""
+        """Return an error about the key at ``path`` that only an upper layer can detect."""
         return ConfigError(self.problem(path, message))
 
 
@@ -54,14 +54,14 @@ def read_description(
     overrides: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> D:
-    """Check all of a description, a `what`, and return it; `more` are attributes that do not come from it.
+    """Check all of a description, a `what`, and return it; `more` are attributes from other sources.
 
-    `name` counts where the description says none, `overrides`, values by dotted path, in place of what stands there.
+    `name` is the default name. `overrides` replaces values by dotted path.
 
     Raises
     ------
     ConfigError
-        With every problem on a line of its own, also those in `reading` so far.
+        With one problem per line, including those already in `reading`.
     """
     if not isinstance(root.value, dict):
         if not reading.problems:
@@ -73,7 +73,7 @@ def read_description(
     spec: Any = Section(cls).read(root, "", reading)
     places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
     spec = dataclasses.replace(spec, name=spec.name or name, places=places, told=plain_values(root), **more)
-    # A key that could not be read has its default, and what follows from that would be said of nothing.
+    # A key that could not be read has its default: contradictions with it would be meaningless.
     wrong = {problem.path for problem in reading.problems}
     for path, message, involved in contradictions(spec):
         if not any(_touches(key, bad) for key in involved for bad in wrong):
@@ -84,5 +84,5 @@ def read_description(
 
 
 def _touches(key: str, bad: str) -> bool:
-    """Return whether a rule about ``key`` means nothing when ``bad`` could not be read."""
+    """Return True if a rule about ``key`` is meaningless when ``bad`` could not be read."""
     return key == bad or key.startswith((f"{bad}.", f"{bad}[")) or bad.startswith((f"{key}.", f"{key}["))

@@ -1,10 +1,9 @@
-"""The keys of a machine description: one dataclass a section, one field a key.
+"""The keys of a machine description: one dataclass per section, one field per key.
 
-Here and in `layers` is the only list of the keys. The checker, the JSON Schema, the manual's table and the
-configuration's hash are all made from it, so a new key (of a failure model, a file system) is one more field here;
-`config_hash` leaves it out where it says nothing, so that the hashes of older descriptions stay what they were.
-
-Times are picoseconds, sizes are bytes, and bandwidths are the exact picoseconds of a byte (see `xsim_py.units`).
+This module and `layers` have the only list of the keys. The checker, the JSON Schema, the manual's table and the
+configuration's hash are derived from it, so a new key (of a failure model, a file system) is one more field here;
+`config_hash` omits it if it has its default, so that the hashes of older descriptions stay the same. Times are
+picoseconds, sizes are bytes, and bandwidths are exact picoseconds per byte (see `xsim_py.units`).
 """
 
 # ruff: noqa: RUF009 - `option` makes a dataclasses.field, which is what a default here has to be
@@ -27,7 +26,7 @@ _MOST = 2**31 - 1
 
 
 def _algorithm(operation: str, names: tuple[str, ...]) -> OneOf:
-    """Return the algorithm of an operation: one, or several by the size of the communicator."""
+    """Return the kind of an operation's algorithm: one, or several by the size of the communicator."""
     word = choice("tuned", *names, *([FTCO] if operation in FTCO_OPERATIONS else []))
     by_size = BySize(word, "a section of ranks: algorithm, such as {1: tuned, 64: linear}")
     return OneOf(word, by_size, f"{word.words}, or {by_size.words}")
@@ -35,7 +34,7 @@ def _algorithm(operation: str, names: tuple[str, ...]) -> OneOf:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesSpec:
-    """Section ``machine``: nodes, cores, and which rank runs where."""
+    """Section ``machine``: nodes, cores, and the placement of ranks."""
 
     nodes: int | None = option(
         integer(1, _MOST),
@@ -83,7 +82,7 @@ class NodesSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorSpec:
-    """Section ``mpi.detector``: how a rank learns that another one is dead."""
+    """Section ``mpi.detector``: how a rank detects the failure of another."""
 
     type: str = option(
         choice("timeout", "heartbeat"),
@@ -126,7 +125,7 @@ class UlfmSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class FtcoSpec:
-    """Section ``mpi.ftco``: collectives that outlive failures, where ``mpi.collectives`` asks for them."""
+    """Section ``mpi.ftco``: collectives that survive failures, if selected by ``mpi.collectives``."""
 
     algorithm: str = option(
         choice("tree", "recursive_doubling"),
@@ -179,10 +178,10 @@ _DEAD = choice("skip", "stop", "raise")
 
 @dataclass(frozen=True, kw_only=True)
 class ResilienceSpec:
-    """Section ``mpi.resilience``: a layer under which unmodified programs outlive failures; off without this section.
+    """Section ``mpi.resilience``: a layer that lets unmodified programs survive failures; off without this section.
 
-    What a call does that needs a dead process: ``skip``, nothing, and it returns; ``stop``, the caller gets SIGINT;
-    ``raise``, MPI_ERR_PROC_FAILED.
+    The effect of a call that needs a failed process: ``skip``, it does nothing and returns; ``stop``, the caller gets
+    SIGINT; ``raise``, MPI_ERR_PROC_FAILED.
     """
 
     type: str = option(
@@ -283,7 +282,7 @@ class MpiSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedSpec:
-    """One entry of ``compute.speeds``: ranks or nodes that compute faster or slower than the others."""
+    """One entry of ``compute.speeds``: ranks or nodes that compute faster or slower than others."""
 
     speed: float = option(kinds.POSITIVE, "Their relative speed; several entries multiply.", default=1.0, required=True)
     ranks: tuple[tuple[int, int], ...] | None = option(kinds.NUMBERS, "Ranks of the entry.", shown="all of the nodes")
@@ -292,7 +291,7 @@ class SpeedSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeSpec:
-    """Section ``compute``: what the program's own work between MPI calls costs."""
+    """Section ``compute``: the cost of the program's computation between MPI calls."""
 
     mode: str = option(
         choice("none", "measured"),
@@ -336,7 +335,7 @@ _PACKAGES = ListOf(kinds.PACKAGE, "a list of packages such as [pyomo]")
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessSpec:
-    """Section ``process``: what a virtual process has to itself."""
+    """Section ``process``: the private state of a virtual process."""
 
     private: tuple[str, ...] = option(
         _PACKAGES,
@@ -355,7 +354,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ComponentSpec:
-    """One entry of ``failures.components``: a part of the machine that fails as a whole."""
+    """One entry of ``failures.components``: a part of the machine that fails as a unit."""
 
     name: str = option(kinds.NAME, "Name, such as cabinet, blade or socket.", default="", required=True)
     nodes: int | None = option(integer(1, _MOST), "Number of consecutive nodes per component.")
@@ -364,7 +363,7 @@ class ComponentSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawSpec:
-    """One entry of ``failures.draws``: components that fail again and again at random."""
+    """One entry of ``failures.draws``: components that fail repeatedly at random."""
 
     per: str = option(
         kinds.TEXT,
@@ -387,7 +386,7 @@ class DrawSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class FlipSpec:
-    """One entry of ``failures.flips``: a bit of a rank's data that changes, and nobody is told (a soft error)."""
+    """One entry of ``failures.flips``: an unreported bit flip in a rank's data (a soft error)."""
 
     rank: int = option(integer(0, _MOST), "Owner of the data.", default=0, required=True)
     at_ps: int = option(kinds.TIME, "Time, by that rank's own clock.", default=0, required=True)
@@ -408,7 +407,7 @@ class FlipSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class HangSpec:
-    """One entry of ``failures.hangs``: a process that stands still for a while (a transient failure)."""
+    """One entry of ``failures.hangs``: a process that hangs for some time (a transient failure)."""
 
     rank: int = option(integer(0, _MOST), "Rank of the process.", default=0, required=True)
     at_ps: int = option(kinds.TIME, "Start time, by that rank's own clock.", default=0, required=True)
@@ -423,7 +422,7 @@ class HangSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class FailuresSpec:
-    """Section ``failures``: which ranks die when, and what else goes wrong."""
+    """Section ``failures``: process failures and other faults."""
 
     at: tuple[str, ...] = option(
         ListOf(kinds.TEXT, "a list such as [rank=5@1.2ms, node=3@10ms, rank=3 before its 2nd Allreduce]", least=0),
@@ -465,7 +464,7 @@ class FailuresSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageSpec:
-    """Section ``storage``: a parallel file system that the program's files are on."""
+    """Section ``storage``: the parallel file system with the program's files."""
 
     latency_ps: int = option(
         kinds.COST,
@@ -500,7 +499,7 @@ class StorageSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class SpawnSpec:
-    """Section ``spawn``: processes that are started while others run (MPI_Comm_spawn)."""
+    """Section ``spawn``: dynamic processes (MPI_Comm_spawn)."""
 
     startup_ps: int = option(
         kinds.COST,
@@ -520,7 +519,7 @@ class SpawnSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSpec(Described):
-    """A whole machine description, checked."""
+    """A complete, validated machine description."""
 
     name: str = option(kinds.LINE, "A short name.", default="", shown="the file's name")
     description: str = option(kinds.TEXT, "One line about it.", default="")

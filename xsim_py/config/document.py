@@ -1,11 +1,11 @@
-"""YAML documents: read without recursion, within limits, and with the place of everything in them.
+"""YAML documents: read without recursion, within limits, and with source locations.
 
 Prior art: ruamel.yaml and strictyaml keep positions through a whole document model. Here the events of PyYAML's parser
-(in C where libyaml is there) become a tree of `Entry` in one pass. `yaml.compose` would recurse, in C, and crash the
+(in C if libyaml is available) become a tree of `Entry` in one pass. `yaml.compose` would recurse, in C, and crash the
 interpreter on a file of 100,000 brackets.
 
-A scalar is a number, true, false or nothing where YAML 1.1 and YAML 1.2 both say so, and text otherwise: ``yes``,
-``010``, ``1_000`` and ``1:30`` are something else to a reader of the one than to a reader of the other.
+A scalar is a number, true, false or null if YAML 1.1 and YAML 1.2 agree on that, and text otherwise: they disagree on
+``yes``, ``010``, ``1_000`` and ``1:30``.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from xsim_py.config.entries import MOST_LEVELS, Entry, Location, Problem, from_p
 from xsim_py.errors import ConfigError
 from xsim_py.input_files import MIB, read_input
 
-_MOST_BYTES: Final = MIB  # a second
-_MOST_VALUES: Final = 100_000  # with those that aliases repeat: a short file can say more than any memory holds
+_MOST_BYTES: Final = MIB  # takes a second
+_MOST_VALUES: Final = 100_000  # aliases included: a short file can expand beyond any memory
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
 _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
 _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]{1,100}\.[0-9]{0,100}|\.[0-9]{1,100})(?:[eE][-+][0-9]{1,3})?")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _BOOLEANS: Final = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
-_ENDS_OF_LINES: Final = "\x85\u2028\u2029\ufeff"  # PyYAML writes them as they are, and reads something else
+_ENDS_OF_LINES: Final = "\x85\u2028\u2029\ufeff"  # PyYAML writes them unescaped, and reads something else
 _NESTED: Final = f"nested more than {MOST_LEVELS} levels deep"
-_TOO_DEEP: Final = "maximum nesting depth"  # since libyaml 0.2.6, which PyYAML 6.0.4 comes with: 1,000 levels
+_TOO_DEEP: Final = "maximum nesting depth"  # libyaml since 0.2.6, part of PyYAML 6.0.4: 1,000 levels
 _NOTHING: Final = ("", "~", "null", "Null", "NULL")
 
 
 def read_yaml(text: str, *, name: str, folder: Path, problems: list[Problem]) -> Entry:
-    """Return the entry of a YAML document: an empty section if nothing is in it, None if it is not YAML.
+    """Return the entry of a YAML document: an empty section if it is empty, None if it is not YAML.
 
-    What is wrong with the syntax, and every key given twice, goes to ``problems``.
+    Syntax errors and duplicate keys are added to ``problems``.
     """
     return _Reader(name, folder, problems).read(text)
 
@@ -50,12 +50,12 @@ def read_yaml_file(path: Path, *, what: str, problems: list[Problem]) -> Entry:
 
 
 def read_text(path: Path, *, what: str) -> str:
-    """Return the text of a file; ``what`` it holds is for the message that it cannot be read.
+    """Return the text of a file; ``what`` names its contents in the error message.
 
     Raises
     ------
     ConfigError
-        When there is no text to read.
+        If the file cannot be read, or is not text.
     """
     try:
         return read_input(path, most_bytes=_MOST_BYTES).decode()
@@ -67,7 +67,7 @@ def read_text(path: Path, *, what: str) -> str:
 
 
 def yaml_text(values: Any) -> str:
-    """Return plain values as YAML, from which the same ones are read."""
+    """Return plain values as YAML that reads back as the same values."""
     text = str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100))
     if any(sign in text for sign in _ENDS_OF_LINES):
         text = str(yaml.safe_dump(values, sort_keys=False, width=100))
@@ -75,7 +75,7 @@ def yaml_text(values: Any) -> str:
 
 
 def plain_values(entry: Entry) -> Any:
-    """Return what an entry says, without the places."""
+    """Return the value of an entry, without source locations."""
     value = entry.value
     if isinstance(value, dict):
         return {key: plain_values(item) for key, item in value.items()}
@@ -85,12 +85,12 @@ def plain_values(entry: Entry) -> Any:
 
 
 def override(root: Entry, *, path: str, value: object, problems: list[Problem]) -> None:
-    """Put ``value`` (text is read as YAML) at the dotted ``path`` below ``root``, as ``--set path=value`` asks."""
+    """Set the dotted ``path`` below ``root`` to ``value`` (text is read as YAML), as for ``--set path=value``."""
     wrong: list[Problem] = []
     if isinstance(value, str):
         entry = read_yaml(value, name="", folder=Path(), problems=wrong)
     else:
-        # Of the path alone: what is refused here are numbers that have no text.
+        # With the path only: the values refused here are numbers that have no text.
         entry = from_python(value, place=Location.in_option(f"--set {path}", path))
     place = Location.in_option(f"--set {path}={value}", path)
     if wrong or (isinstance(value, str) and not value.strip()):
@@ -112,7 +112,7 @@ def override(root: Entry, *, path: str, value: object, problems: list[Problem]) 
 
 
 def _moved(entry: Entry, place: Location) -> Entry:
-    """``entry`` and everything below it, as if it had been written at ``place``."""
+    """Return a copy of ``entry`` and everything below it, with the source location ``place``."""
     value = entry.value
     if isinstance(value, dict):
         value = {key: _moved(item, place) for key, item in value.items()}
@@ -122,41 +122,41 @@ def _moved(entry: Entry, place: Location) -> Entry:
 
 
 class _Made(NamedTuple):
-    """An entry, and what it takes to hold it: aliases may stand for much more than is written."""
+    """An entry with its size: aliases may expand to much more than is written."""
 
     entry: Entry
     text: str | None = None
-    """The text of a scalar stands here, for it may name a key; None for anything else."""
+    """The text of a scalar, which may be a key; None for anything else."""
     values: int = 1
     levels: int = 0
 
 
 @dataclass
 class _Open:
-    """A list or a mapping whose end has not come yet."""
+    """An unfinished list or mapping."""
 
     place: Location
     anchor: str | None
     value: dict[str, Entry] | list[Entry]
     first: int
-    """How many values there were before it."""
+    """The number of values before it."""
     key: tuple[str | None, Location] | None = None
-    """The key of the next value waits here with its place, without its name if that is not wanted."""
+    """The pending key and its source location; the name is None if the value is to be dropped."""
     levels: int = 0
 
 
 class _Stop(Exception):
-    """The rest cannot be read, or would be too much; with a place and a message."""
+    """The end of reading after an error, with a location and a message."""
 
 
 class _Reader:
-    """One YAML document on its way to entries."""
+    """A reader from one YAML document to entries."""
 
     def __init__(self, name: str, folder: Path, problems: list[Problem]) -> None:
         self.name = name
         self.folder = folder
         self.problems = problems
-        self.anchors: dict[str, _Made | None] = {}  # None while it is open
+        self.anchors: dict[str, _Made | None] = {}  # None while the value is unfinished
         self.open: list[_Open] = []
         self.root: Entry | None = None
         self.values = 0
@@ -172,13 +172,13 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             at = error.problem_mark or error.context_mark
             what = "not YAML: " + ", ".join(part for part in (error.context, error.problem) if part)
-            if _TOO_DEEP in what:  # libyaml reads on where brackets may be a key, and meets its own limit there
+            if _TOO_DEEP in what:  # libyaml reads ahead where brackets may be a key, and reaches its own limit
                 what = _NESTED
             self.problem(self.place(at) if at else start, what)
         except yaml.reader.ReaderError as error:
             place = Location.in_file(self.name, *line_and_column(text, error.position))
             self.problem(place, f"not YAML: {error.reason}")
-        except UnicodeEncodeError:  # half a character: an option that is not UTF-8
+        except UnicodeEncodeError:  # a surrogate: an option that is not UTF-8
             self.problem(start, "not YAML: invalid UTF-8")
         return Entry(None, start, start, self.folder)
 
@@ -189,7 +189,7 @@ class _Reader:
         self.problems.append(Problem(place, path, message))
 
     def take(self, event: yaml.Event) -> None:
-        """Take the parser's next event."""
+        """Process the parser's next event."""
         if isinstance(event, yaml.ScalarEvent):
             place = self.place(event.start_mark)
             self.count(1, levels=0)
@@ -224,7 +224,7 @@ class _Reader:
         self.add(_Made(entry, None, self.values - done.first, done.levels + 1), done.anchor)
 
     def count(self, values: int, *, levels: int) -> None:
-        """Stop when there are too many."""
+        """Count values and levels; stop reading at the limits."""
         self.values += values
         if self.values > _MOST_VALUES:
             said = f"too many values (more than {_MOST_VALUES:,}, aliases included)"
@@ -233,7 +233,7 @@ class _Reader:
             raise _Stop(self.open[-1].place, _NESTED)
 
     def add(self, made: _Made, anchor: str | None) -> None:
-        """Put what is complete into what is open: it is a value, or the key of one."""
+        """Add a finished value to its parent, as a value or as a key."""
         if anchor is not None:
             self.anchors[anchor] = made
         if not self.open:

@@ -1,6 +1,6 @@
-"""Values that know where they were written: the common form of a YAML file, a Python mapping and ``--set`` options.
+"""Values with source locations: the common form of YAML files, Python mappings and ``--set`` options.
 
-`xsim_py.config.document` makes a tree of `Entry` of a YAML document, which is all that the checker needs.
+`xsim_py.config.document` converts a YAML document to a tree of `Entry`, the input of the checker.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Any, AnyStr, Final, Self
 from xsim_py.errors import ConfigError
 
 MOST_LEVELS: Final = 64
-"""How deep a description may be nested: more than any has use for, and safe to read by recursion."""
+"""The maximum nesting depth of a description: ample, and safe to read recursively."""
 
 _MOST_BITS: Final = 333
 
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A place where something was written. They sort as one reads: the file from its top, then the options."""
+    """A source location. Locations sort in reading order: the file from its top, then the options."""
 
     is_option: bool
     line: int
     column: int
     name: str
     entry: str = ""
-    """The entry of a description that an option sets, by its dotted path."""
+    """The dotted path of the key that an option sets."""
 
     @classmethod
     def in_file(cls, name: object, line: int = 0, column: int = 0) -> Self:
-        """Return a place in a file, or all of it; lines and columns count from 1."""
+        """Return a location in a file, or the whole file; lines and columns count from 1."""
         return cls(False, line, column, str(name))
 
     @classmethod
     def in_option(cls, text: str, entry: str = "") -> Self:
-        """Return the place of an option, as it was written."""
+        """Return the location of an option, as typed."""
         return cls(True, 0, 0, text.replace("\n", "\\n"), entry)
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Location:
 
 
 def line_and_column(content: AnyStr, offset: int) -> tuple[int, int]:
-    """Return where a character of a text, or a byte, stands, both counted from 1."""
+    """Return the line and column of a character or byte of a text, both counted from 1."""
     end = "\n" if isinstance(content, str) else b"\n"
     return content.count(end, 0, offset) + 1, offset - content.rfind(end, 0, offset)
 
@@ -56,9 +56,9 @@ _PYTHON: Final = Location.in_file("machine description")
 
 @dataclass(frozen=True)
 class Entry:
-    """A scalar, a list of entries or a mapping of names to entries, with the place where it was written.
+    """A scalar, a list of entries or a mapping of names to entries, with its source location.
 
-    ``key_place`` is where its name stands; file names are relative to ``folder``.
+    ``key_place`` is the location of its key; file names are relative to ``folder``.
     """
 
     value: Any
@@ -69,7 +69,7 @@ class Entry:
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One thing that is wrong with the input."""
+    """One problem in the input."""
 
     place: Location
     path: str
@@ -80,7 +80,7 @@ class Problem:
 
 
 def raise_all(problems: list[Problem]) -> None:
-    """Raise one `ConfigError` with every problem on a line of its own, in the order of the file."""
+    """Raise one `ConfigError` with one problem per line, in file order."""
     if problems:
         raise ConfigError(*sorted(set(problems)))
 
@@ -91,7 +91,7 @@ def from_python(value: object, *, place: Location = _PYTHON, levels: int = MOST_
     Raises
     ------
     ConfigError
-        When they are nested more than so many ``levels`` deep, or hold a number that is beyond all reason.
+        If they are nested more than `levels` deep, or contain a number of more than 100 digits.
     """
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes) and not levels:
         raise ConfigError(Problem(place, "", f"nested more than {MOST_LEVELS} levels deep"))
@@ -101,7 +101,7 @@ def from_python(value: object, *, place: Location = _PYTHON, levels: int = MOST_
         value = [from_python(item, place=place, levels=levels - 1) for item in value]
     elif isinstance(value, Path):
         value = str(value)
-    elif isinstance(value, Real) and not isinstance(value, int | float):  # most of numpy's
+    elif isinstance(value, Real) and not isinstance(value, int | float):  # most of NumPy's
         value = operator.index(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise ConfigError(Problem(place, "", "number too large (more than 100 digits)"))

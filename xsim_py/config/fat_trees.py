@@ -1,4 +1,4 @@
-"""The shapes of fat trees and cascades, from the words that a description has for them."""
+"""The shapes of fat trees and cascades, from the keys of a description."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from xsim_py.config.topologies import TopologySpec
 
 Shape = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""Children, parents, and cables between each such pair, level by level from the lowest on."""
+"""Children, parents, and cables between each such pair, level by level from below."""
 
 _LONGEST: Final = 200
 _MOST: Final = 2**24
 
 FORMS: Final = (("shape",), ("children", "parents"), ("arity", "levels"), ("radix", "levels"), ("nodes_per_leaf",))
-"""The keys that say by themselves, one group or another, which tree it is."""
+"""The groups of keys that define a tree, of which one is used."""
 
 
 def parse_shape(text: str) -> Shape:
-    """Return the tree of a text such as ``3; 4,4,4; 1,4,4; 1,1,1``, whose last list may be left out.
+    """Return the tree of a text such as ``3; 4,4,4; 1,4,4; 1,1,1``, whose last list may be omitted.
 
     Raises
     ------
     ValueError
-        When it is no such text; it says why.
+        If the text is invalid, with the reason.
     """
     lists = [re.fullmatch(r"\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*", part) for part in text.split(";")]
     if len(lists) not in (3, 4) or not all(lists):
@@ -46,14 +46,14 @@ def parse_shape(text: str) -> Shape:
 
 
 def parse_cascade(text: str) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], int]:
-    """Return groups, chassis and blades, each with the width of their links, and the nodes of a blade.
+    """Return groups, chassis and blades, each with the width of their links, and the nodes per blade.
 
     The text is that of SimGrid's dragonfly, ``groups,blue;chassis,black;blades,green;nodes``.
 
     Raises
     ------
     ValueError
-        When it is no such text, or there are fewer blades than groups; it says why.
+        If the text is invalid, or there are fewer blades than groups, with the reason.
     """
     found = re.fullmatch(r"\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*,\s*(\d+)\s*;\s*(\d+)\s*", text)
     numbers = [int(part) for part in found.groups()] if found and len(text) < _LONGEST else []
@@ -73,7 +73,7 @@ def parse_cascade(text: str) -> tuple[tuple[int, int], tuple[int, int], tuple[in
 
 
 def tree_shape(wanted: TopologySpec, nodes: int) -> Shape:
-    """Return the tree that a checked description asks for; where that leaves the size open, with room for `nodes`."""
+    """Return the tree that a validated description defines; if its size is open, with room for `nodes`."""
     if wanted.shape is not None:
         return parse_shape(wanted.shape)
     if wanted.children is not None and wanted.parents is not None:
@@ -87,7 +87,7 @@ def tree_shape(wanted: TopologySpec, nodes: int) -> Shape:
         levels = wanted.levels or next(n for n in itertools.count(2) if 2 * half**n >= nodes)
         return _with((half,) * (levels - 1) + (2 * half,), (1,) + (half,) * (levels - 1), wanted)
     below = wanted.nodes_per_leaf
-    assert below is not None  # the rules of the description see to that
+    assert below is not None  # validation of the description ensures this
     leaves = wanted.leaves or -(-nodes // below)
     if wanted.spines is not None:
         return (below, leaves), (1, wanted.spines), (1, 1)
@@ -95,7 +95,7 @@ def tree_shape(wanted: TopologySpec, nodes: int) -> Shape:
 
 
 def _with(children: Sequence[int], parents: Sequence[int], wanted: TopologySpec) -> Shape:
-    """Return a tree whose topmost level has `taper` times fewer switches."""
+    """Return a tree whose top level has `taper` times fewer switches."""
     taper = wanted.taper or 1
     top = max(1, math.ceil(parents[-1] / taper)) if len(parents) > 1 else parents[-1]
     return tuple(children), (*parents[:-1], top), (1,) * len(children)

@@ -1,4 +1,4 @@
-"""The keys of a layer of a machine: what messages cost within a node and between nodes; see `description`."""
+"""The keys of a layer of a machine: message costs within a node and between nodes; see `description`."""
 
 # ruff: noqa: RUF009 - `option` makes a dataclasses.field, which is what a default here has to be
 
@@ -15,13 +15,13 @@ from xsim_py.units import round_half_up
 
 
 def _own(kind: kinds.Kind, *, key: str = "") -> Any:
-    """Make the field of a figure that is the section's where a segment leaves it out."""
+    """Return the field of a segment that defaults to the section's value."""
     return option(kind, "As in the section, for these sizes.", shown="the section's", key=key)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentSpec:
-    """One entry of ``segments``: the figures of messages from one size up to the next entry's."""
+    """One entry of ``segments``: the parameters of messages from one size up to the next entry's."""
 
     from_bytes: int = option(kinds.SIZE, "Smallest message size of the segment.", default=0, required=True)
     latency_ps: int | None = _own(kinds.COST)
@@ -52,7 +52,7 @@ class ScaleSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSpec:
-    """Section ``same_node``: what a message costs between two ranks of one node."""
+    """Section ``same_node``: message costs between two ranks of one node."""
 
     latency_ps: int = option(
         kinds.COST,
@@ -137,7 +137,7 @@ def _scaled(values: Any, scale: ScaleSpec) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedLayerSpec(LayerSpec):
-    """One entry of ``layers``: what a message costs between ranks that are near each other."""
+    """One entry of ``layers``: message costs between ranks in the same unit."""
 
     name: str = option(kinds.NAME, "Name, such as core, socket or cabinet.", default="", required=True)
     cores: int | None = option(
@@ -152,7 +152,7 @@ class PlacedLayerSpec(LayerSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class NicSpec:
-    """Section ``nic``: the network interfaces of a node, which its ranks share."""
+    """Section ``nic``: the network interfaces of a node, shared by its ranks."""
 
     ps_per_byte: Fraction | None = option(
         kinds.BANDWIDTH, "Bandwidth of each, per direction.", shown="that of network", key="bandwidth"
@@ -180,7 +180,7 @@ class NicSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySpec:
-    """Section ``memory``: that of a socket (or of a node with one), which messages between ranks of a node share."""
+    """Section ``memory``: the memory per socket (or node), shared by messages between ranks of a node."""
 
     ps_per_byte: Fraction = option(
         kinds.BANDWIDTH,
@@ -194,7 +194,7 @@ class MemorySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSpec:
-    """Section ``network.noise``: what is added to messages between nodes by chance, by lognormal laws."""
+    """Section ``network.noise``: random additions to messages between nodes, with lognormal distributions."""
 
     latency: float | None = option(
         up_to(1000), "Median addition to the latency of each message, as a fraction of it.", shown="none"
@@ -212,7 +212,7 @@ class NoiseSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeNoiseSpec:
-    """Section ``compute.noise``: what is added to computing by chance, as a part of what it takes."""
+    """Section ``compute.noise``: random additions to compute times, as fractions of them."""
 
     work: float | None = option(up_to(1000), "Median addition to each compute time, as a fraction of it.", shown="none")
     ranks: float | None = option(
@@ -234,7 +234,7 @@ class ComputeNoiseSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSpec(LayerSpec):
-    """Section ``network``: what a message costs between two nodes."""
+    """Section ``network``: message costs between two nodes."""
 
     per_hop_ps: int = option(kinds.COST, "Additional latency of each hop.", default=0, shown="0s")
     model: str = option(

@@ -1,4 +1,4 @@
-"""From a preset's name, a file or a mapping to a checked `MachineSpec`."""
+"""Loading of a `MachineSpec` from a preset's name, a file or a mapping."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
 def bundled(name: str) -> Path:
-    """Return the folder ``models`` or ``apps``: that of a wheel is inside the package, with an underscore before."""
+    """Return the directory ``models`` or ``apps``; a wheel contains it with a leading underscore."""
     installed = _PACKAGE / f"_{name}"
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
 def bundled_apps() -> Path:
-    """Return the folder of the programs."""
+    """Return the directory of the bundled programs."""
     return bundled("apps")
 
 
 @cache
 def files_by_name(folder: Path) -> Mapping[str, Path]:
-    """Return the descriptions in a folder, by their names."""
+    """Return the descriptions in a directory, by name."""
     return {path.stem: path for path in sorted(folder.glob("*.yaml"), key=lambda path: path.stem)}
 
 
@@ -54,7 +54,7 @@ def preset_path(name: str) -> Path:
     Raises
     ------
     ConfigError
-        When there is none of that name; it lists those there are.
+        If there is none of that name; lists the available ones.
     """
     found = presets().get(name)
     if found is None:
@@ -78,7 +78,7 @@ def load_machine(source: str | Path | Mapping[str, Any], *, overrides: Mapping[s
     Raises
     ------
     ConfigError
-        With every problem on a line of its own: ``file:line:column: path: message``.
+        With one problem per line: ``file:line:column: path: message``.
     """
     if isinstance(source, Mapping):
         return _checked("custom", from_python(source), overrides, [])
@@ -103,12 +103,12 @@ def _checked(name: str, root: Entry, overrides: Mapping[str, Any] | None, proble
 
 
 def description_text(source: str | Path | Mapping[str, Any], *, overrides: Mapping[str, Any] | None = None) -> str:
-    """Return a machine description as YAML, with the entries that `overrides` set; see `load_machine`."""
+    """Return a machine description as YAML, with the keys set by `overrides`; see `load_machine`."""
     return yaml_text(load_machine(source, overrides=overrides).told)
 
 
 def machine_name(source: str | Path | Mapping[str, Any]) -> str:
-    """Return what a machine is called: as its description says, or else as its file is; also of one that is wrong."""
+    """Return the name of a machine: the one in its description, or else of its file; even if invalid."""
     try:
         if isinstance(source, Mapping):
             root, name = from_python(source), "custom"
@@ -122,10 +122,10 @@ def machine_name(source: str | Path | Mapping[str, Any]) -> str:
 
 
 def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
-    """Return what several machines are called in tables and pictures: by their names, or as they were asked for.
+    """Return the names of several machines for tables and figures: their names, or as requested.
 
-    `sources` says where each is that was asked for. Those whose names are the same go by what was asked for, and so
-    does one whose name is what another was asked for: no two are called the same.
+    `sources` maps each requested machine to its source. Machines with equal names, or whose name was requested for
+    another machine, are named as requested: all names are different.
     """
     names = {asked: machine_name(source) for asked, source in sources.items()}
     while len(counts := Counter(names.values())) < len(names):
@@ -148,7 +148,7 @@ def every_path() -> tuple[str, ...]:
 
 
 def kind_of(path: str) -> Any:
-    """Return the kind of value that stands at a dotted path; None where there is no such key."""
+    """Return the kind of value at a dotted path; None if there is no such key."""
     return dict(_paths(MachineSpec, "")).get(path)
 
 
@@ -178,14 +178,14 @@ _YOUNGER: Final[dict[str, dict[str, Any]]] = {
     "mpi.ftco": {"algorithm": "tree"},
     "failures": dict.fromkeys(("flips", "hangs")),
 }
-"""By section, the entries that are younger than `config_hash`, and what they are where they say nothing."""
+"""By section, the keys that are younger than `config_hash`, and their defaults."""
 
 
 def config_hash(spec: MachineSpec) -> str:
-    """Sixteen hexadecimal digits that are equal for two descriptions of the same machine.
+    """Return sixteen hexadecimal digits that are equal for two descriptions of the same machine.
 
-    Order of keys, units and comments do not count, nor do the name, description and source; the content of a graph's
-    file does, and not where it lies.
+    Order of keys, units and comments are ignored, and so are the name, description and source. The contents of a
+    graph's file count, but not its path.
     """
     told = _without_silent(dataclasses.replace(spec, name="", description="", source=""), _YOUNGER[""])
     for path, younger in _YOUNGER.items():
@@ -199,13 +199,13 @@ def config_hash(spec: MachineSpec) -> str:
 
 
 def _without_silent(section: object, younger: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a section, but for those that are younger than hashes and say nothing."""
+    """Return the keys of a section without those younger than hashes that have their defaults."""
     told: Any = _plain(section)
     return {name: value for name, value in told.items() if name not in younger or value != younger[name]}
 
 
 def _plain(value: object) -> object:
-    """Return what JSON cannot say by itself."""
+    """Return a value in a form that JSON can represent."""
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, Path):
@@ -213,4 +213,4 @@ def _plain(value: object) -> object:
             return hashlib.file_digest(file, hashlib.blake2b).hexdigest()
     assert dataclasses.is_dataclass(value), value
     names = (field.name for field in options(type(value)))
-    return {name: getattr(value, name) for name in names if name != "scale"}  # which `load_machine` has applied
+    return {name: getattr(value, name) for name in names if name != "scale"}  # `load_machine` has applied the scale

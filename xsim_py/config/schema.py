@@ -1,4 +1,4 @@
-"""The description's keys for other readers: JSON Schema for editors, and a table for the manual."""
+"""The keys of a description for other readers: JSON Schema for editors, and a table for the manual."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from xsim_py.config.value_kinds import ListOf, ListOrSection, OneOf, Section, Se
 def json_schema(cls: type[Any] = MachineSpec, what: str = "machine description") -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a description.
 
-    It accepts whatever can be loaded. Loading also refuses what JSON Schema cannot see: keys that contradict each
-    other, files that are not there, times below a picosecond, and sizes with half a byte.
+    It accepts all valid descriptions. Loading also refuses errors that JSON Schema cannot express: contradicting keys,
+    missing files, times below a picosecond, and sizes with half a byte.
     """
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"xsim_py {what}"}
     return head | Section(cls).schema()
 
 
 def markdown_table() -> str:
-    """Return a Markdown table of every key, its values and its default."""
+    """Return a Markdown table of all keys with their values and defaults."""
     return "\n".join([*TABLE_HEAD, *table_rows(MachineSpec, "")])
 
 
@@ -28,7 +28,7 @@ TABLE_HEAD: Final = ("| key | value | default | meaning |", "| --- | --- | --- |
 
 
 def table_rows(cls: type[Any], prefix: str) -> Iterator[str]:
-    """Yield the rows of such a table for the keys of one section, and of the sections in it."""
+    """Yield the table rows of the keys of one section, and of the sections in it."""
     for _, key, kind, help, default, shown, required in options(cls):
         usual = "" if isinstance(default, type) else default or ""
         inside = f"{prefix}{key}"

@@ -1,4 +1,4 @@
-"""The keys of section ``topology``: how the nodes are connected; see `description`."""
+"""The keys of section ``topology``: the connections between nodes; see `description`."""
 
 # ruff: noqa: RUF009 - `option` makes a dataclasses.field, which is what a default here has to be
 
@@ -17,7 +17,7 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class TwistSpec:
-    """One entry of ``topology.twist``: who goes around one dimension comes out shifted in another."""
+    """One entry of ``topology.twist``: wrapping around one dimension shifts the position in another."""
 
     wrap: int = option(kinds.DIMENSION, "Dimension whose wrap-around links are twisted.", default=0, required=True)
     shift: int = option(kinds.DIMENSION, "Dimension in which they are shifted.", default=0, required=True)
@@ -43,7 +43,7 @@ TOPOLOGY_KEYS = {
     "hyperx": ("dims", "hosts_per_router", "parallel", "routing", "links"),
     "graph": ("file", "edges", "hosts", "cables", "routing", "links"),
 }
-"""The keys of section ``topology`` that each type has besides ``type``; their classes are in `machine.topologies`."""
+"""The keys of section ``topology`` by type, besides ``type``; their classes are in `machine.topologies`."""
 
 ROUTINGS = {
     "torus": ("dimension_order",),
@@ -53,7 +53,7 @@ ROUTINGS = {
     "hyperx": ("dimension_order", "ecmp", "valiant"),
     "graph": ("minimal", "ecmp"),
 }
-"""The values that ``topology.routing`` has on each type, the default first."""
+"""The values of ``topology.routing`` by type, the default first."""
 
 _LAYERS = (
     *("every", "node", "backbone", "host", "local", "global", "green", "black", "blue", "link"),
@@ -65,7 +65,7 @@ _LAYERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class LinkSpec:
-    """One entry of ``topology.links``: the figures of one layer of links."""
+    """One entry of ``topology.links``: the parameters of one layer of links."""
 
     ps_per_byte: Fraction | None = option(
         kinds.BANDWIDTH, "Bandwidth of a link, per direction.", shown="that of network", key="bandwidth"
@@ -75,7 +75,7 @@ class LinkSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeSpec:
-    """One entry of ``topology.edges`` that says more than two names."""
+    """One entry of ``topology.edges`` with more than two names."""
 
     ends: tuple[str, ...] = option(
         ListOf(kinds.NAME, "two names", least=2, most=2), "The two vertices.", default=(), required=True
@@ -92,7 +92,7 @@ _COUNTS = ListOf(integer(1, _MOST), "a list of numbers, one per level or dimensi
 
 @dataclass(frozen=True, kw_only=True)
 class TopologySpec:
-    """Section ``topology``: how the nodes are connected."""
+    """Section ``topology``: the connections between nodes."""
 
     type: str = option(
         choice(*TOPOLOGY_KEYS),

@@ -1,6 +1,6 @@
-"""The kinds of value that a description may hold: how each is checked, and how JSON Schema says the same.
+"""The kinds of value in a description, each with its check and its JSON Schema.
 
-A kind is the one place that knows both, so that the checker and ``xsim models schema`` cannot drift apart.
+Each kind defines both, so that the checker and ``xsim models schema`` cannot diverge.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from xsim_py.code_origin import package_name
 from xsim_py.config.entries import Entry, Problem
 from xsim_py.errors import advice, close_match
 
-REFUSED: Final = object()  # what a kind reads when it has noted a problem
+REFUSED: Final = object()  # returned by a kind that has recorded a problem
 DIMENSIONS: Final = "xyzwvu"
-_ADVISED: Final = 100  # unknown keys; for more no advice is looked for, which takes half a millisecond each
+_ADVISED: Final = 100  # unknown keys; beyond that no name is suggested, which takes half a millisecond per key
 _LONGEST_LINE: Final = 200
 _OPTION: Final = "xsim_py option"
 _UNIT: Final = re.compile("_(?:ps|bytes)$")
@@ -33,48 +33,48 @@ _SIZE_KEY: Final = re.compile("[1-9][0-9]{0,9}")
 
 @dataclass
 class Reading:
-    """One check of one description: what was wrong, and where each thing was written."""
+    """One check of one description: its problems, and the source location of each value."""
 
     problems: list[Problem] = field(default_factory=list)
     entries: dict[str, Entry] = field(default_factory=dict)
     every_path: tuple[str, ...] = ()
 
     def refuse(self, entry: Entry, path: str, message: str) -> object:
-        """Note that what stands at ``entry`` is wrong."""
+        """Record a problem with the value of ``entry``."""
         self.problems.append(Problem(entry.place, path, message))
         return REFUSED
 
     def unknown(self, entry: Entry, path: str, advise: Callable[[], str]) -> None:
-        """Note a key that nobody knows, with some advice: a name that is near takes a while to find."""
+        """Record an unknown key, with advice: finding a similar name takes a while."""
         said = f"; {advise()}" if len(self.problems) < _ADVISED else ""
         self.problems.append(Problem(entry.key_place, path, f"unknown key{said}"))
 
 
 class Kind(Protocol):
-    """A kind of value knows how one is read, and how JSON Schema describes it."""
+    """A kind of value: how it is read, and its JSON Schema."""
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
-        """Return the value inside the simulator, or REFUSED after a noted problem."""
+        """Return the value in the simulator's form, or REFUSED after recording a problem."""
         ...
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of what `read` takes."""
+        """Return the JSON Schema of the values that `read` accepts."""
         ...
 
     @property
     def words(self) -> str:
-        """The name that it has in the table of the manual, and where a value is refused."""
+        """Its name in the table of the manual, and in error messages."""
         ...
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value that one function parses (and refuses with a ValueError that says what to write instead)."""
+    """A value parsed by one function, which raises a ValueError that says what to write instead."""
 
     parse: Callable[[object], Any]
     json: dict[str, Any]
-    words: str  # what the table of the manual calls it
-    is_file: bool = False  # then it means a file beside the one that names it
+    words: str  # its name in the table of the manual
+    is_file: bool = False  # if true, a file name relative to the file that contains it
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
         if isinstance(entry.value, (dict, list)):
@@ -109,7 +109,7 @@ def without_nul(text: str) -> str:
     Raises
     ------
     ValueError
-        When it holds a NUL character.
+        If it contains a NUL character.
     """
     if "\0" in text:
         raise ValueError(f"NUL character in {text!r}; remove it")
@@ -225,7 +225,7 @@ DIMENSION: Final = Scalar(_dimension, {"enum": list(DIMENSIONS)}, "a dimension")
 
 
 def integer(minimum: int, maximum: int) -> Scalar:
-    """Return the kind of a whole number from ``minimum`` to ``maximum``."""
+    """Return the kind of an integer from ``minimum`` to ``maximum``."""
     words = f"an integer from {minimum} to {maximum}"
 
     def parse(value: object) -> int:
@@ -264,7 +264,7 @@ def choice(*choices: str) -> Scalar:
 
 @dataclass(frozen=True)
 class WordOr:
-    """A word that says to decide by other means, read as None, or a value."""
+    """Either a value or a keyword such as `auto`, which is read as None."""
 
     word: str
     kind: Scalar
@@ -282,7 +282,7 @@ class WordOr:
 
 @dataclass(frozen=True)
 class BySize:
-    """A word for each size from a number on, such as ``{1: tuned, 64: ftco}``; read as pairs in ascending order."""
+    """Keywords by minimum size, such as ``{1: tuned, 64: ftco}``; read as pairs in ascending order."""
 
     word: Scalar
     words: str
@@ -355,7 +355,7 @@ class MapOf:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A word, or something longer: which of the two is meant shows in the form of the value."""
+    """Either a keyword or a list or section, distinguished by the form of the value."""
 
     word: Scalar
     other: Kind
@@ -389,7 +389,7 @@ class Section:
     def _value(each: Key, entry: Entry, path: str, reading: Reading) -> Any:
         inner, here = entry.value.get(each.key), _join(path, each.key)
         value = REFUSED
-        # A key without a value counts as left out; so `--set topology.dims=null` undoes what a file says.
+        # A key without a value counts as omitted, so `--set topology.dims=null` undoes the value of a file.
         if inner is not None and inner.value is not None:
             reading.entries[here] = inner
             value = each.kind.read(inner, here, reading)
@@ -401,7 +401,7 @@ class Section:
 
     @staticmethod
     def _advice(path: str, key: str, reading: Reading, keys: Iterable[str]) -> str:
-        """Return advice on a wrong key, which is perhaps a right one in another section."""
+        """Return advice on an unknown key, which may exist in another section."""
         elsewhere = [other for other in reading.every_path if other.rpartition(".")[2] == key]
         if not elsewhere:
             return advice(key, keys)
@@ -412,7 +412,7 @@ class Section:
         properties: dict[str, Any] = {}
         for each in options(self.type):
             kind = each.kind.schema()
-            # Every key may stand there without a value, and then counts as left out; a required one may not.
+            # Any key may have no value, and then counts as omitted, except a required one.
             value = kind if each.required else {"anyOf": [kind, {"type": "null"}]}
             properties[each.key] = {"description": each.help, **value}
         required = [each.key for each in options(self.type) if each.required]
@@ -447,7 +447,7 @@ class SectionsOf:
 
 @dataclass(frozen=True)
 class ListOrSection:
-    """A short list, or a section that says more: which of the two is meant shows in the form of the value."""
+    """Either a short list or a section with more keys, distinguished by the form of the value."""
 
     short: ListOf
     section: Section
@@ -461,7 +461,7 @@ class ListOrSection:
 
 
 def _is_empty(entry: Entry) -> bool:
-    """Return whether this is a section whose keys, of which there are some, are all without a value."""
+    """Return True if this is a non-empty section whose keys have no values."""
     section = entry.value
     return isinstance(section, dict) and bool(section) and all(item.value is None for item in section.values())
 
@@ -476,29 +476,29 @@ def _join(path: str, key: str) -> str:
 
 
 class Key(NamedTuple):
-    """One key of a section, which a field of its dataclass holds."""
+    """One key of a section, stored in a field of its dataclass."""
 
     name: str
     """The name of the field, which may end with a unit that the key does not have: ``latency_ps``."""
     key: str
     """Its name in YAML."""
     kind: Any
-    """The kind of value that it takes."""
+    """The kind of its value."""
     help: str
     """One sentence for the manual and for editors."""
     default: Any
-    """The value where the key is left out or was refused; a class is called to make one."""
+    """The value if the key is omitted or refused; a class is called to make one."""
     shown: str
-    """The default, as one would write it in YAML."""
+    """The default, as written in YAML."""
     required: bool
 
     def default_value(self) -> Any:
-        """Return what it is when it is left out or was refused."""
+        """Return the value of the key if it is omitted or refused."""
         return self.default() if isinstance(self.default, type) else self.default
 
 
 def options(cls: type[Any]) -> tuple[Key, ...]:
-    """Return the keys of a section, those of its fields that are an `option`."""
+    """Return the keys of a section: those of its fields that are an `option`."""
     fields = [each for each in dataclasses.fields(cls) if _OPTION in each.metadata]
     told = [(each.name, *each.metadata[_OPTION]) for each in fields]
     return tuple(Key(name, key or _UNIT.sub("", name), *rest) for name, key, *rest in told)
@@ -507,9 +507,9 @@ def options(cls: type[Any]) -> tuple[Key, ...]:
 def option(
     kind: Kind, help: str, *, key: str = "", default: Any = None, shown: str = "", required: bool = False
 ) -> Any:
-    """Return a field of a section, which holds what one key of the description says; see `Key`.
+    """Return a field of a section for one key of the description; see `Key`.
 
-    The key is the field's name without a unit at its end, unless another one is given.
+    The key is the field's name without a unit at its end, unless `key` is given.
     """
     metadata = {_OPTION: (key, kind, help, default, shown, required)}
     if isinstance(default, type):
