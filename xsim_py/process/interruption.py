@@ -1,4 +1,4 @@
-"""Three things reach a run from outside: the wall clock, Ctrl-C, and compiled code that ends this process."""
+"""Interruptions of a run from outside: the wall clock, Ctrl-C, and compiled code that ends this process."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.shard import Control, Shard
 
 Progress = Callable[[int, int, int, int], None]
-"""Called with virtual time (ps), events, ranks finished, and ranks."""
+"""Called with virtual time (ps), events, finished ranks, and ranks."""
 
-_real_pid = os.getpid  # a rank has another one
+_real_pid = os.getpid  # a rank has a different one
 _at_exit_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -39,10 +39,10 @@ def watched(
     progress: Progress | None,
     cpu_limit_s: float | None = None,
 ) -> Iterator[None]:
-    """Look at the wall clock now and then, or at the CPU time, and let Ctrl-C end the run with a report.
+    """Poll the wall clock and CPU time, and let Ctrl-C end the run with a report.
 
-    Signals reach the main thread only; elsewhere there is neither a limit nor a line. Whoever watches this process
-    is shown that it is alive (`xsim_py.vitals`).
+    Signals reach the main thread only; in other threads there is neither a limit nor a status line. The polling also
+    shows other processes that this one is alive (`xsim_py.vitals`).
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -56,7 +56,7 @@ def watched(
         limit_reached = limit_reached or (cpu_limit_s is not None and used_s() - before_s >= cpu_limit_s)
         if limit_reached or control.stop_reason:
             control.stop("wall limit")
-        if not shards:  # the clock may strike before there are any, or between two starts of the job
+        if not shards:  # the timer may fire before there are any, or between two starts of the job
             return
         if shards[0].alone:
             shards[0].output.flush(shards[0].kernel.now_ps)
@@ -80,30 +80,30 @@ def watched(
     finally:
         vitals.mine.due_ns = 0
         ticks.stop()
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # drops one that is on its way, which could end the process
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # discards a pending one, which could end the process
         signal.signal(signal.SIGALRM, before[0])
         signal.signal(signal.SIGINT, before[1])
 
 
 @contextmanager
 def c_exit_watched(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int], NoReturn]) -> Iterator[None]:
-    """Write what was printed, and say who it was, where compiled code calls ``exit``, such as Fortran's STOP.
+    """Report the rank and write pending output if compiled code calls ``exit``, as Fortran's STOP does.
 
-    It would end this process, which is that of all ranks, and with any status, also 0. There is no way back from there.
+    The call would end this process, and with it all ranks, with any status, also 0. It cannot be prevented.
 
     In a process that is forked meanwhile, see `on_c_exit`.
 
     Parameters
     ----------
     shards : sequence of Shard
-        Those of this process, as soon as there are any.
+        Those of this process, once there are any.
     stderr : text file
-        Where it is said.
+        Receives the message.
     leave : callable
         Called with the exit status; ends the run in all its processes.
     """
     libc = c_library()
-    # Others may not be able to take it back, and Python is no longer there when its own exit comes to it.
+    # Other C libraries may not be able to unregister it, and Python has gone when their own exit calls it.
     if threading.current_thread() is not threading.main_thread() or not hasattr(libc, "gnu_get_libc_version"):
         yield
         return
@@ -127,16 +127,16 @@ def c_exit_watched(shards: Sequence[Shard], stderr: TextIO, leave: Callable[[int
         libc.__cxa_finalize(ctypes.byref(ours))
 
 
-_on_c_exit: dict[int, Callable[[], None]] = {}  # by process: a fork has those of its parent
+_on_c_exit: dict[int, Callable[[], None]] = {}  # by process: a fork inherits its parent's
 
 
 def on_c_exit(function: Callable[[], None]) -> None:
-    """Have a function called where compiled code calls ``exit`` in this process, inside of `c_exit_watched`."""
+    """Call a function if compiled code calls ``exit`` in this process, inside of `c_exit_watched`."""
     _on_c_exit[_real_pid()] = function
 
 
 def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | None]:
-    """Return who runs, and where in the program; end what the ranks have printed without a newline."""
+    """Return the running fiber and its source location; end lines printed without a newline."""
     vitals.mine.running = 0
     fiber, frame = current.fiber, vitals.innermost()
     current.fiber = None
@@ -148,7 +148,7 @@ def last_words(shards: Sequence[Shard]) -> tuple[Fiber | None, vitals.Frame | No
 
 
 def _report_exit(shards: Sequence[Shard], stderr: TextIO) -> None:
-    with suppress(Exception):  # or nobody would end this process
+    with suppress(Exception):  # or this process would not end
         fiber, frame = last_words(shards)
         for shard in shards:
             if shard.number:
@@ -160,5 +160,5 @@ def _report_exit(shards: Sequence[Shard], stderr: TextIO) -> None:
         message = f"xsim: {who} ended this process{when}, and all ranks with it: exit() of the C library"
         where = "" if frame is None else f"\n    {vitals.shown(frame)}"
         print(f"{message}{where}", file=stderr, flush=True)
-        if not hasattr(stderr, "fileno"):  # what only somebody in this process would read
+        if not hasattr(stderr, "fileno"):  # which only code in this process would read
             print(f"{message}{where}", file=sys.__stderr__, flush=True)

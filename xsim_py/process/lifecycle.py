@@ -1,22 +1,22 @@
-"""A virtual rank runs its program and ends as a real process does, by its launcher and the operating system.
+"""The life of a virtual rank: it runs its program and ends like a real process under its launcher.
 
 ==========================  =====================================================================================
 the program                 the rank
 ==========================  =====================================================================================
-returns                     ends with status 0, after its threads that are no daemons, and its ``atexit`` functions
-``sys.exit(n)``             ends with status n; the others go on, as they do until a real launcher notices
+returns                     ends with status 0, after its non-daemon threads and its ``atexit`` functions
+``sys.exit(n)``             ends with status n; the others continue, as they do until a real launcher notices
 raises                      prints its traceback and ends with status 1; the launcher ends the job
-``os._exit(n)``             ends at once: no ``finally``, no ``atexit``; the launcher ends the job (it did not finalise)
+``os._exit(n)``             ends at once: no ``finally``, no ``atexit``; the launcher ends the job (not finalised)
 ``os.abort()``, ``kill``    the same, with status 128 + signal, unless it has a handler for that signal
 ``MPI.Comm.Abort(n)``       ends the job with status n
 ==========================  =====================================================================================
 
-The launcher's signal takes one network latency to reach the other ranks: nothing is known before it can be.
+The launcher's signal takes one network latency to reach the other ranks: no information travels faster.
 
 In a fault-tolerant run, as under ``mpirun --with-ft ulfm``, the launcher does not end the job: a process that raises or
-ends without MPI_Finalize has failed, as one that is killed by the simulator (`kill`), and the others learn of it from
-their failure detector. An error that tells of such a failure and that the program does not handle still ends the job,
-which is what the default error handler of MPI would have done.
+ends without MPI_Finalize has failed, like one that is killed by the simulator (`kill`), and the others are notified by
+their failure detector. An unhandled error that reports such a failure still ends the job, as the default error handler
+of MPI would.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _STALLED = 3
 
 
 def body(program: Any) -> Callable[[Fiber], None]:
-    """Return the function that a rank's first fiber runs: the program, and then the end of the process."""
+    """Return the function that a rank's first fiber runs: the program, then the end of the process."""
 
     def run(fiber: Fiber) -> None:
         rank = fiber.rank
         begin_thread(fiber)
         status, message, fatal = _run_program(rank, program)
         end_thread(fiber)
-        if not current.thread:  # in a child that the program has forked, and that came back here
+        if not current.thread:  # in a forked child of the program, after it has returned
             sys.stdout.flush()
             _real_exit(status)
         if rank.extra is not None:
@@ -93,7 +93,7 @@ def body(program: Any) -> Callable[[Fiber], None]:
 
 
 def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
-    """Run the program; return the exit status, a message for the launcher, and whether that ends the job anyway."""
+    """Run the program; return the exit status, a message for the launcher, and whether the job ends in any case."""
     try:
         program.run(rank)
     except SystemExit as stop:
@@ -107,19 +107,19 @@ def _run_program(rank: Rank, program: Any) -> tuple[int, str | None, bool]:
 
 
 def _message(error: BaseException) -> str:
-    """Return what the launcher says of a rank that an exception has ended."""
+    """Return the launcher's description of an exception that ended a rank."""
     said = traceback.TracebackException.from_exception(error, limit=0)
-    said.__notes__ = None  # they are in the traceback
+    said.__notes__ = None  # the traceback includes them
     return "".join(said.format_exception_only()).strip()
 
 
 def _is_fatal(error: BaseException) -> bool:
-    """Return whether an exception that the program has not handled ends the job: it tells of a failed process."""
+    """Return True if an unhandled exception reports a process failure, which ends the job."""
     return getattr(error, "_is_about_failures", False)
 
 
 def _ended_thread(error: BaseException) -> None:
-    """End the job if it is such an exception that has ended a thread."""
+    """End the job if such an exception has ended a thread."""
     if _is_fatal(error):
         leave(1, _message(error), job=True)
 
@@ -146,7 +146,7 @@ def _exit_status(code: Any) -> int:
 
 
 def _call_hook(rank: Rank, error: BaseException) -> None:
-    """Let ``sys.excepthook`` show an uncaught exception; many MPI programs set one that calls Abort."""
+    """Show an uncaught exception with ``sys.excepthook``; many MPI programs set one that calls Abort."""
     hook = (rank.private_state or {}).get("excepthook")
     if hook is None:
         report(error)
@@ -173,14 +173,14 @@ def _ended(rank: Rank, time_ps: int, status: int) -> None:
         file_locks.end(rank, time_ps)
     if pipes.ends:
         fifos.end(rank, time_ps)
-    # Its place is free when the launcher has heard of it, and it is asked for nothing that it has waited for.
+    # Its core is free once the launcher is notified, and its pending requests are dropped.
     if rank.number >= shard.initial or (rank.extra is not None and rank.extra.get("asks")):
         rank.key += 1
         shard.post_to_first(time_ps + shard.abort_delay_ps, rank.key, "gone", rank.number)
 
 
 def announce(rank: Rank, time_ps: int, status: int, message: str, *, mismatch: bool = False) -> None:
-    """Tell the launcher that this rank ended badly, or is in another collective than others: it ends the job."""
+    """Notify the launcher that this rank has failed or is in a mismatched collective; it ends the job."""
     rank.key += 1
     shard = rank.shard
     abort = Abort(rank.number, time_ps, status, message, mismatch)
@@ -188,7 +188,7 @@ def announce(rank: Rank, time_ps: int, status: int, message: str, *, mismatch: b
 
 
 def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
-    """End the running rank here and now; nothing of it runs any more.
+    """End the running rank immediately; none of its code runs again.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def leave(status: int, message: str, *, job: bool = False) -> NoReturn:
 
 
 def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False) -> None:
-    """End a rank wherever it stands, and tell who has to know."""
+    """End a rank wherever it is, and notify everything that depends on it."""
     shard = rank.shard
     finish_lines(rank, time_ps)
     survivable = shard.fault_tolerant and not job
@@ -227,16 +227,16 @@ def _die(rank: Rank, time_ps: int, status: int, cause: str, *, job: bool = False
 
 
 def _abandon_fibers(rank: Rank, *fibers: Fiber) -> None:
-    """Let none of these fibers run any more, nor those of threads and of non-blocking collectives."""
+    """Stop these fibers for good, and those of threads and of non-blocking collectives."""
     for each in (*fibers, *(rank.extra or {}).get("fibers", ())):
         each.abandon()
         each.greenlet = DEAD_GREENLET
 
 
 def kill(entry: tuple[Rank, str] | tuple[Rank, str, int]) -> None:
-    """End a rank from outside, with a cause and perhaps an exit status other than that of one that was killed.
+    """End a rank from outside, with a cause and optionally an exit status other than that of a killed process.
 
-    An event handler, called when the rank's clock has come there.
+    An event handler, called when the rank's clock has reached this time.
     """
     rank, cause = entry[:2]
     status = _KILLED if len(entry) == 2 else entry[2]
@@ -250,12 +250,12 @@ def fail_here(cause: str) -> NoReturn:
 
 
 def stop_mismatch(message: str, reason: Any) -> NoReturn:
-    """Have the launcher end a job whose ranks are in different collectives, and keep the running rank until then.
+    """Make the launcher end a job whose ranks are in different collectives, and suspend the running rank until then.
 
     Parameters
     ----------
     reason : object
-        What the deadlock report says of the rank: anything with ``describe()``.
+        The rank's entry in the deadlock report: anything with ``describe()``.
     """
     fiber = current.running()
     fiber.sync()
@@ -265,11 +265,11 @@ def stop_mismatch(message: str, reason: Any) -> NoReturn:
 
 
 def abort_job(status: int, message: str) -> NoReturn:
-    """`MPI.Comm.Abort`: end the running rank and then the job."""
+    """Implement `MPI.Comm.Abort`: end the running rank and then the job."""
     leave(status & 0xFF, message, job=True)
 
 
-# ------------------------------------------------------------------------------- the doors to the operating system
+# ------------------------------------------------------------------------------- calls to the operating system
 
 
 def _os_exit(status: int) -> NoReturn:
@@ -292,14 +292,14 @@ def _getpid() -> int:
 
 
 def _is_about_children(caller: FrameType) -> bool:
-    """Return whether `multiprocessing` asks, to know its own children again: they are real, and may outlive the run."""
+    """Return True if `multiprocessing` asks, to identify its children: they are real and may outlast the run."""
     name = caller.f_globals.get("__name__")
     return isinstance(name, str) and name.startswith("multiprocessing.") and caller.f_code.co_name != "ident"
 
 
 def _register(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
     fiber = current.here()
-    if fiber is None or is_for_all():  # then it is there for all of them, and after them
+    if fiber is None or is_for_all():  # it is then registered for all ranks, and beyond them
         return _real_register(function, *args, **kwargs)
     fiber.rank.private("atexit", list).append((function, args, kwargs))
     return function

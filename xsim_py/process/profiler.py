@@ -1,8 +1,8 @@
-"""A profile of a run: samples of who is at work in which wall time, by floor of the simulator and by shard.
+"""A sampling profile of a run: wall time by layer of the simulator and by shard.
 
-A timer interrupts the process some hundred times a second of its CPU time, and the wall time since the last interrupt
-goes to the innermost function that is the simulator's or the program's own; what a library does is done for who calls
-it. So nothing is measured where messages are handled, and a run takes the time that it takes without a profile.
+A timer interrupts the process some hundred times per second of its CPU time, and the wall time since the last interrupt
+is attributed to the innermost function of the simulator or the program; library functions count for their callers. So
+no measurement code runs where messages are handled, and a run takes the same time as without a profile.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 PARTS = ("engine", "mpi", "program", "exchange", "waiting", "rest")
-"""Event queue, ranks, machine and network; the virtual MPI; the program; sending to other shards and taking what they
-send; waiting for other shards; starting, reporting and all else."""
+"""Event queue, ranks, machine and network; the virtual MPI; the program; data exchange with other shards; waiting for
+other shards; starting, reporting and everything else.
+"""
 
 _EVERY_S = 0.002
 _FLOORS = {
@@ -65,18 +66,18 @@ class Profile:
 
     @contextmanager
     def sampling(self) -> Iterator[None]:
-        """Take samples while this is entered."""
+        """Take samples while this context is entered."""
         before = signal.signal(signal.SIGPROF, self._sample)
         self.begin(self._first)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-            signal.signal(signal.SIGPROF, signal.SIG_IGN)  # drops one that is on its way, which would end the process
+            signal.signal(signal.SIGPROF, signal.SIG_IGN)  # discards a pending one, which would end the process
             signal.signal(signal.SIGPROF, before)
 
     def begin(self, first_shard: int) -> None:
-        """Begin to take samples, in a process whose first shard this is, which may be a fork of that which did it."""
+        """Begin sampling in a process whose first shard this is; it may be a fork of one that already samples."""
         self._first = first_shard
         self._then_s = perf_counter()
         signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
@@ -92,7 +93,7 @@ class Profile:
         self._then_s = now_s
 
     def _place(self, frame: FrameType | None) -> tuple[str, int]:
-        """Return which part the frame belongs to, and which shard is at work."""
+        """Return the part that the frame belongs to, and the active shard."""
         found = ""
         fiber = current.fiber
         shard = self._first if fiber is None else fiber.rank.shard.number
@@ -101,14 +102,14 @@ class Profile:
             if part is None:
                 part = self._parts[frame.f_code] = _part_of(frame.f_code)
             found = found or part
-            if fiber is None and frame.f_code.co_name == "run_window":  # of a shard, or of its kernel: look on
+            if fiber is None and frame.f_code.co_name == "run_window":  # of a shard or its kernel: keep looking
                 shard = getattr(frame.f_locals.get("self"), "number", shard)
             frame = frame.f_back
         return found or "rest", shard
 
 
 def _part_of(code: CodeType) -> str:
-    """Return the part that a function belongs to; empty for one of a library."""
+    """Return the part that a function belongs to; empty for a library function."""
     file = code.co_filename
     if not file.startswith(PACKAGE):
         return "" if is_installed(file) or file.startswith("<frozen") else "program"

@@ -1,4 +1,4 @@
-"""All that gives a rank its own part of Python and of its process is put in place here, while a run lasts."""
+"""Installation of everything that gives a rank its own part of Python and of its process, during a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def install(patches: Patches) -> None:
-    """Put all of them in place; the order matters where one calls what another has replaced."""
+    """Install all of them; the order matters if one calls what another has replaced."""
     greenlets.install(patches)
     context.install(patches)
     signals.install(patches, lifecycle.leave)

@@ -1,1 +1,1 @@
-"""Descriptors of ranks, in virtual time: pipes, sockets, locks of files and child processes."""
+"""Descriptors of ranks in virtual time: pipes, sockets, file locks and child processes."""

@@ -1,9 +1,8 @@
-"""Child processes are real: so are the threads that wait for their pipes, and their locks.
+"""Child processes, which are real, as are the threads that wait for their pipes, and those threads' locks.
 
-A child is a real process, outside of the simulation. `multiprocessing` and `concurrent.futures.process` have threads of
-this process that serve it, and hand over what comes by events and queues made in `threading`. These are told from the
-program's own by who makes them. And whoever calls `simulate` with threads of their own around may have made an event
-that one of these sets.
+A child is a real process, outside of the simulation. `multiprocessing` and `concurrent.futures.process` serve children
+with threads of this process, which pass results on by events and queues of `threading`. They are distinguished from the
+program's own threads by the module that creates them. A multi-threaded caller of `simulate` may also have created an event that one of these sets.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
 REAL_LOCKS: WeakSet[Any] = WeakSet()
-"""The real locks that were made in ranks for this."""
+"""The real locks created in ranks for this purpose."""
 
-_real_threads = _thread._count  # besides the first one; a rank that asks is told of its own threads
+_real_threads = _thread._count  # excludes the main thread; patched in ranks
 _REAL = (type(_thread.allocate_lock()), type(_thread.RLock()))
 _BETWEEN = ("threading", "queue", "concurrent.futures._base")
 _SERVANTS = ("concurrent.futures.process", "asyncio.unix_events")
 
 REAL_THREADS = "threads that serve children"
-"""Under this name a rank keeps its real threads."""
+"""The key under which a rank keeps its real threads."""
 
 
 def serves_children(depth: int) -> bool:
-    """Return whether the caller, so many frames above, makes something for child processes."""
+    """Return True if the caller, `depth` frames above, creates an object for child processes."""
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
         if any(future._condition._lock in REAL_LOCKS for future in _futures(frame)):
@@ -44,14 +43,14 @@ def serves_children(depth: int) -> bool:
 
 
 def _futures(frame: FrameType) -> Any:
-    """Return the futures that a function of `concurrent.futures` is about to wait for; none for any other function."""
+    """Return the futures that a function of `concurrent.futures` is about to wait for, if any."""
     return frame.f_locals.get("fs", ()) if frame.f_code.co_name == "_create_and_install_waiters" else ()
 
 
 def waits_for_real_thread(depth: int) -> bool:
-    """Return whether the caller, so many frames above, is a condition that a real thread may notify.
+    """Return True if the caller, `depth` frames above, is a condition that a real thread may notify.
 
-    Its lock is one of `REAL_LOCKS`, or was made outside of the simulation, where there are other threads than this.
+    Its lock is one of `REAL_LOCKS`, or was created outside the simulation while other threads exist.
     """
     condition = sys._getframe(depth + 1).f_locals.get("self")
     if not isinstance(condition, threading.Condition):
@@ -61,14 +60,14 @@ def waits_for_real_thread(depth: int) -> bool:
 
 
 def has_real_threads(rank: Rank) -> bool:
-    """Tell whether a rank has real threads, which wait for child processes."""
+    """Return True if a rank has real threads, which wait for child processes."""
     return any(thread.is_alive() for thread in (rank.extra or {}).get(REAL_THREADS, ()))
 
 
 def exist() -> bool:
-    """Tell whether this process has children, besides one that `multiprocessing` has for itself."""
+    """Return True if this process has child processes, except for one that `multiprocessing` has for itself."""
     try:
-        # It fails if there are no children, and WNOWAIT leaves those that have ended to the program.
+        # It fails if there are no children, and WNOWAIT leaves ended ones for the program to wait for.
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False
@@ -82,7 +81,7 @@ def exist() -> bool:
 
 
 def descendants(process: str = "self") -> list[str]:
-    """Return the processes that one has started, and those that they have."""
+    """Return the children of a process and all their descendants."""
     found: list[str] = []
     for task in os.listdir(f"/proc/{process}/task"):
         with open(f"/proc/{process}/task/{task}/children") as file:

@@ -1,8 +1,8 @@
-"""FIFOs between ranks: what one does to a FIFO, all learn after the time of a launcher's signal.
+"""FIFOs between ranks: all ranks are notified of each operation after the delay of a launcher's signal.
 
-They are real ones. But what is in one is seen by its reader when it has been told of it, and not before, so that it is
-the same in however many shards. Where child processes may have a FIFO open, or where no rank has made it, nobody tells
-of all that happens to it, and ranks look at what really is there.
+The FIFOs are real. But a reader sees data only once it has been notified of them, so that the result is the same for
+any number of shards. If child processes may have a FIFO open, or if no rank has created it, not all operations are
+notified, and ranks poll the real FIFO.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _CAPACITY = 65536
 _READER, _WRITER, _WRITTEN, _TAKEN, _MADE, _FOUND = range(6)
 
 expected = False
-"""Whether a rank has made a FIFO: until then nobody looks for them where a file is opened."""
+"""Whether a rank has created a FIFO; before that, opening a file does not check for one."""
 
 _real_close, _real_open, _real_read = os.close, os.open, os.read
 
 
 class _FifoState:
-    """The state of a FIFO, as the ranks of a shard have been told of it.
+    """The state of a FIFO, as known to the ranks of a shard.
 
     Attributes
     ----------
     open, opened : list of int
-        How many readers and writers there are, and have been.
+        The current and the total number of readers and writers.
     written, taken : dict of int to int
-        How many bytes each rank has put there, and has taken out.
+        The bytes that each rank has written and read.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class _FifoState:
 
 
 def _note(place: int, rank: int, what: int, amount: int, shard: Shard) -> None:
-    """Take down in a shard what a rank has done to a FIFO."""
+    """Record in a shard an operation of a rank on a FIFO."""
     global expected
     expected = True
     if what == _MADE:
@@ -66,14 +66,14 @@ def _tell(fiber: Fiber, place: int, what: int, amount: int) -> None:
 
 
 def tell_made(fiber: Fiber, path: Any, *, found: bool) -> None:
-    """Tell all ranks that one has made a FIFO, or has found that it is there."""
+    """Notify all ranks that one has created a FIFO, or found an existing one."""
     global expected
     expected = True
     _tell(fiber, os.stat(path).st_ino, _FOUND if found else _MADE, 0)
 
 
 def end(rank: Rank, time_ps: int) -> None:
-    """Close the FIFOs of a rank that has ended: nobody else does."""
+    """Close the FIFOs of a rank that has ended."""
     for number, each in list(pipes.ends.items()):
         if each.fifo is not None and each.fifo.rank == rank.number:
             pipes.forget(number)
@@ -83,20 +83,20 @@ def end(rank: Rank, time_ps: int) -> None:
 
 
 def forget() -> None:
-    """Look for no FIFOs any more: the run has ended."""
+    """Stop checking for FIFOs: the run has ended."""
     global expected
     expected = False
 
 
 class FifoEnd:
-    """One end of a FIFO, as a rank has opened it.
+    """One end of a FIFO, as opened by a rank.
 
     Attributes
     ----------
     rank, place, side : int
-        Whose it is, of which FIFO, and whether it is the reader's.
+        The rank, the FIFO's inode number, and the reader's or the writer's side.
     amount : int
-        What it has written, or taken.
+        The number of bytes that it has written or read.
     """
 
     def __init__(self, fiber: Fiber, place: int, side: int) -> None:
@@ -107,12 +107,12 @@ class FifoEnd:
         _tell(fiber, place, side, 1)
 
     def known(self, fiber: Fiber) -> _FifoState | None:
-        """Return the state of the FIFO as ranks have told it; None where others than ranks may use it."""
+        """Return the known state of the FIFO; None if it may be used outside the simulation."""
         known: _FifoState | None = fiber.rank.shard.fifos.get(self.place)
         return None if known is None or child_processes.exist() else known
 
     def _there(self, known: _FifoState) -> int:
-        """Return how many bytes it has been told of that nobody has taken."""
+        """Return the number of unread bytes that it has been notified of."""
         others = sum(taken for rank, taken in known.taken.items() if rank != self.rank)
         return sum(known.written.values()) - others - self.amount
 
@@ -130,7 +130,7 @@ class FifoEnd:
             self._wait(fiber, ready, "something to be written into")
         known = self.known(fiber)
         if known is not None and count:
-            # More may really be there, from a rank of another shard that is ahead: it has not been told of yet.
+            # There may be more data, from a rank of another shard that is ahead: they have not been notified yet.
             count = min(count, self._there(known))
             if count <= 0 and not known.open[_WRITER]:
                 return b""
@@ -142,7 +142,7 @@ class FifoEnd:
         return data
 
     def wait_for_room(self, fiber: Fiber, number: int, count: int) -> None:
-        """Wait until there is room for so many bytes, as far as the rank has been told."""
+        """Wait until there is room for `count` bytes, as far as the rank has been notified."""
 
         def ready() -> bool:
             known = self.known(fiber)
@@ -154,7 +154,7 @@ class FifoEnd:
         self._wait(fiber, ready, "room in")
 
     def written(self, fiber: Fiber, count: int) -> None:
-        """Tell all ranks that so many bytes have been written."""
+        """Notify all ranks that `count` bytes have been written."""
         self.amount += count
         _tell(fiber, self.place, _WRITTEN, count)
 
@@ -165,18 +165,18 @@ class FifoEnd:
 
 
 def tell_closed(fiber: Fiber, end: pipes.End) -> None:
-    """Tell all ranks that one has closed its end."""
+    """Notify all ranks that one has closed its end."""
     if end.fifo is not None:
         _tell(fiber, end.fifo.place, end.fifo.side, -1)
 
 
 def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
-    """Open a FIFO as `os.open` does, waiting in virtual time for who opens the other end.
+    """Open a FIFO as `os.open` does, waiting in virtual time for the other end to be opened.
 
     Raises
     ------
     OSError
-        As the real one.
+        Raised by the real `os.open`.
     """
     place = os.stat(path).st_ino
     side = _READER if flags & os.O_ACCMODE == os.O_RDONLY else _WRITER
@@ -192,7 +192,7 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
             return False
         if number < 0:
             try:
-                # Without this flag the call would wait for the other end in this process, with all ranks.
+                # Without this flag the call would block this process, and all ranks, until the other end is opened.
                 number = _real_open(path, flags | os.O_NONBLOCK)
             except OSError as error:
                 if error.errno != errno.ENXIO:
@@ -219,10 +219,10 @@ def open_fifo(fiber: Fiber, path: Any, flags: int) -> int:
 
 
 def _has_writer(number: int) -> bool:
-    """Return whether somebody has a FIFO open for writing, or has had."""
+    """Return True if a FIFO is or was open for writing."""
     if pipes.is_ready(number, select.POLLIN):
         return True
     try:
-        return bool(_real_read(number, 1))  # nothing is there, so nothing is taken
+        return bool(_real_read(number, 1))  # it is empty, so no data are lost
     except BlockingIOError:
         return True

@@ -1,14 +1,14 @@
-"""Locks of files between ranks: `fcntl.flock`, `fcntl.lockf` and those of `fcntl.fcntl`, in virtual time.
+"""File locks between ranks in virtual time: `fcntl.flock`, `fcntl.lockf` and those of `fcntl.fcntl`.
 
-One shard, in which rank 0 begins, keeps the table of all (`lock_table`); to ask takes the time of a launcher's signal,
-and so does the answer. So who gets a lock when does not depend on how many shards there are, nor in which processes.
+One shard, in which rank 0 starts, keeps the table of all locks (`lock_table`); a request takes the time of a launcher's
+signal, and so does the reply. So the order of locking does not depend on the number of shards or their processes.
 
-Whoever has got one takes the real lock as well, for the sake of other processes, such as its children. Ranks of one
-interpreter are one process to the operating system, so a lock that would be the process's is taken for the open file.
-Where a process outside of the simulation has it, the rank looks again every millisecond.
+A rank that gets a lock takes the real lock as well, for the sake of other processes, such as its children. Ranks of one
+interpreter are one process to the operating system, so a per-process lock is taken for the open file. If a process
+outside the simulation holds it, the rank polls every millisecond.
 
-A lock is gone when its owner closes the file. Most files are closed by code in C that tells nobody, so a rank that has
-locked a file looks whenever it waits whether it is still open.
+A lock is released when its owner closes the file. Most files are closed by C code without notice, so a rank that has
+locked a file checks at each wait whether it is still open.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _real_flock, _real_fcntl, _real_lockf = fcntl.flock, fcntl.fcntl, fcntl.lockf
 
 
 class _Waiting(Parked):
-    """A rank waits for the answer to its request for a lock."""
+    """A rank that waits for the reply to its lock request."""
 
     __slots__ = ("answer", "ask", "conflict", "fiber", "name")
 
@@ -67,11 +67,11 @@ class _Waiting(Parked):
         return f"waits for the lock of {self.name} ({how}){held}"
 
 
-# ------------------------------------------------------------------------------------------------- the table's side
+# ------------------------------------------------------------------------------------------------- table
 
 
 class _LockService:
-    """The part of a shard that deals with locks: the first keeps the table, all of them wake who waits."""
+    """The lock service of a shard: the first shard keeps the table, and all wake waiting ranks."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -111,7 +111,7 @@ def attach(shard: Shard) -> None:
 
 
 def _send(rank: Rank, time_ps: int, ask: LockRequest, *, answered: bool = False) -> int:
-    """Tell the shard that keeps the table; return the key under which it will answer, if it is to."""
+    """Send a request to the shard with the table; return the key of the reply, if any."""
     rank.key += 1
     if answered:
         ask = ask._replace(key=rank.key)
@@ -119,24 +119,24 @@ def _send(rank: Rank, time_ps: int, ask: LockRequest, *, answered: bool = False)
     return rank.key
 
 
-# -------------------------------------------------------------------------------------------------- the rank's side
+# -------------------------------------------------------------------------------------------------- ranks
 
 
 class _LockedFile:
-    """A file that a rank has locked: what one `open` has made of it, with all its descriptors.
+    """An open file that a rank has locked, with all its descriptors.
 
     Attributes
     ----------
     number : int
-        Counts what the rank has locked.
+        Numbers the rank's locked files.
     file : tuple
-        Which file it is.
+        The file's identity.
     raw : StorageFile or None
         If it is on the simulated storage.
     numbers : set of int
-        The descriptors that it is known by.
+        Its known descriptors.
     held : set of (str, object)
-        Of which kinds there are locks, and what they belong to.
+        The kinds of locks held, and their owners.
     """
 
     def __init__(self, number: int, file: tuple[Any, ...], raw: StorageFile | None) -> None:
@@ -148,16 +148,16 @@ class _LockedFile:
 
     @property
     def tag(self) -> int:
-        """The mark that its descriptors bear."""
+        """The mark of its descriptors."""
         return 1 + self.number % _TAGS
 
     def has(self, number: int) -> bool:
-        """Return whether a descriptor is one of this open file."""
+        """Return True if a descriptor refers to this open file."""
         tag = _tag_of(number)
         return number in self.numbers if tag is None else tag == self.tag
 
     def closed(self) -> set[int]:
-        """Return those of its descriptors that have been closed."""
+        """Return its descriptors that have been closed."""
         if self.raw is not None:
             return set(self.numbers) if self.raw.closed else set()
         return {number for number in self.numbers if _file_of(number) != self.file or not self.has(number)}
@@ -183,7 +183,7 @@ def _file_of(number: int) -> tuple[int, int] | None:
 
 
 def _tag_of(number: int) -> int | None:
-    """Return the mark of an open file, the same for all its descriptors: the signal that it would send."""
+    """Return the mark of an open file, the same for all its descriptors: the signal number set for it."""
     try:
         return int(_real_fcntl(number, fcntl.F_GETSIG))
     except (OSError, AttributeError):
@@ -217,8 +217,7 @@ def _locked_file(rank: Rank, target: Any) -> _LockedFile:
         mine.open.append(found)
         if raw is None:
             with suppress(OSError, AttributeError):
-                # The kernel keeps this signal with the open file, whatever its descriptors are called, and few programs
-                # use it.
+                # The kernel keeps this signal with the open file, whatever its descriptors, and few programs use it.
                 _real_fcntl(number, fcntl.F_SETSIG, found.tag)
         _watch(rank)
     found.numbers.add(number)
@@ -226,7 +225,7 @@ def _locked_file(rank: Rank, target: Any) -> _LockedFile:
 
 
 def note_copy(rank: Rank, number: int, copy: int) -> None:
-    """Note that a rank has made another descriptor of an open file."""
+    """Record that a rank has duplicated a descriptor of an open file."""
     for each in rank.extra[_LOCKED].open if rank.extra is not None and _LOCKED in rank.extra else ():
         if number in each.numbers:
             each.numbers.add(copy)
@@ -235,7 +234,7 @@ def note_copy(rank: Rank, number: int, copy: int) -> None:
 def _lock(
     fiber: Fiber, target: Any, ask: LockRequest, *, space: str, by_process: bool = False
 ) -> tuple[str, LockRequest | None]:
-    """Ask for a lock, wait for the answer, and take the real lock as well."""
+    """Request a lock, wait for the reply, and take the real lock as well."""
     rank = fiber.rank
     release_closed(rank, fiber.clock_ps)
     opened, number = _locked_file(rank, target), _number_of(target)
@@ -268,7 +267,7 @@ def _name_of(target: Any, number: int) -> str:
 
 
 def _take_real_lock_too(fiber: Fiber, opened: _LockedFile, number: int, ask: LockRequest) -> str:
-    """Take the real lock, too; who does not want to wait for another process gets none."""
+    """Take the real lock, too; a non-blocking request fails if another process holds it."""
     try:
         if _set_real_lock(opened, number, ask):
             return GRANTED
@@ -283,7 +282,7 @@ def _take_real_lock_too(fiber: Fiber, opened: _LockedFile, number: int, ask: Loc
 
 
 def _set_real_lock(opened: _LockedFile, number: int, ask: LockRequest) -> bool:
-    """Take or release the real lock; return False where another process has it."""
+    """Take or release the real lock; return False if another process holds it."""
     if opened.raw is not None or (ask.kind == NONE and opened not in _really_locked):
         return True
     try:
@@ -300,7 +299,7 @@ def _set_real_lock(opened: _LockedFile, number: int, ask: LockRequest) -> bool:
 
 
 def _release(opened: _LockedFile) -> None:
-    """Let go of the real locks: the file may stay open, as nobody closes what a dead rank has left."""
+    """Release the real locks: the file may stay open, as a failed rank's files are not closed."""
     _really_locked.discard(opened)
     for number in opened.numbers - opened.closed():
         for space in ("flock", "record"):
@@ -311,18 +310,18 @@ def _release(opened: _LockedFile) -> None:
 
 
 def forget() -> None:
-    """Let go of all real locks, at the end of a run."""
+    """Release all real locks, at the end of a run."""
     for opened in list(_really_locked):
         _release(opened)
 
 
-# ------------------------------------------------------------------------------------------------- looking after them
+# ------------------------------------------------------------------------------------------------- closed files
 
 
 def _watch(rank: Rank) -> None:
-    """Have the fibers of a rank look, whenever they wait, whether what it has locked is still open."""
+    """Make the fibers of a rank check at each wait whether its locked files are still open."""
     for fiber in (rank.fiber, *(rank.extra or {}).get("fibers", ())):
-        # Only the ranks that lock files look at each wait: all others wait as before.
+        # Only ranks that lock files check at each wait; all others wait as before.
         fiber.__class__ = _watching(type(fiber))
 
 
@@ -343,7 +342,7 @@ def _watching(kind: type[Fiber]) -> type[Fiber]:
 
 
 def release_closed(rank: Rank, time_ps: int) -> None:
-    """Let go of the locks of files that a rank has closed."""
+    """Release the locks of files that a rank has closed."""
     mine: _LockedFiles | None = (rank.extra or {}).get(_LOCKED)
     for each in () if mine is None else list(mine.open):
         closed = each.closed()
@@ -363,7 +362,7 @@ def release_closed(rank: Rank, time_ps: int) -> None:
 
 
 def end(rank: Rank, time_ps: int) -> None:
-    """Let go of all locks of a rank that has ended."""
+    """Release all locks of a rank that has ended."""
     if rank.extra is not None and _LOCKED in rank.extra:
         for each in rank.extra[_LOCKED].open:
             _release(each)
@@ -372,7 +371,7 @@ def end(rank: Rank, time_ps: int) -> None:
         rank.shard.post_to(0, time_ps + rank.shard.abort_delay_ps, rank.key, _ENDED, rank.number)
 
 
-# -------------------------------------------------------------------------------------------------- the functions
+# -------------------------------------------------------------------------------------------------- functions
 
 
 def _raise(answer: str) -> None:
@@ -399,7 +398,7 @@ def _flock(fd: Any, operation: int, /) -> None:
 
 
 def _range(target: Any, start: int, length: int, whence: int) -> tuple[int, int]:
-    """Return the first byte that is meant, and the one behind the last."""
+    """Return the first byte of a range, and the one after the last."""
     if whence != os.SEEK_SET:
         number = _number_of(target)
         start += os.lseek(number, 0, os.SEEK_CUR) if whence == os.SEEK_CUR else os.fstat(number).st_size
@@ -421,7 +420,7 @@ def _lockf(fd: Any, cmd: int, len: int = 0, start: int = 0, whence: int = 0, /) 
 
 
 def _check_access(target: Any, kind: int) -> None:
-    """Refuse a lock of a kind for which the file is not open."""
+    """Reject a lock of a kind for which the file is not open."""
     if _storage_file(target) is None:
         access = _real_fcntl(_number_of(target), fcntl.F_GETFL) & os.O_ACCMODE
         if (kind == SHARED and access == os.O_WRONLY) or (kind == EXCLUSIVE and access == os.O_RDONLY):
@@ -461,7 +460,7 @@ def _fcntl(fd: Any, cmd: int, arg: Any = 0, /) -> Any:
 
 
 def _described(told: bytes, conflict: LockRequest | None) -> bytes:
-    """Return what F_GETLK says of the lock that is in the way."""
+    """Return the result of F_GETLK for a conflicting lock."""
     if conflict is None:
         return struct.pack("h", fcntl.F_UNLCK) + told[struct.calcsize("h") :]
     length = conflict.end - conflict.start if conflict.end < _EVERYTHING else 0

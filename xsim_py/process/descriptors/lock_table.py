@@ -1,9 +1,8 @@
-"""The locks of files that ranks of one run hold, and who waits for which: one table for all ranks, in one place.
+"""The table of all file locks in a run, with the ranks that hold them and those that wait.
 
-The rules are those of the operating system. Locks of two kinds know nothing of each other: `flock`, on whole files, and
-records, on ranges of bytes. What a lock belongs to is its owner: the process (`fcntl.lockf`), or what one `open` has
-made (`fcntl.flock`, and locks of open file descriptions). Who waits is served in the order in which it asked, as far as
-what is held allows it.
+The rules are those of the operating system. Locks of two kinds are independent: `flock`, on whole files, and records,
+on ranges of bytes. The owner of a lock is the process (`fcntl.lockf`) or the open file (`fcntl.flock`, and locks of
+open file descriptions). Waiting requests are granted in order, as far as held locks permit.
 """
 
 from __future__ import annotations
@@ -16,28 +15,28 @@ GRANTED, REFUSED, DEADLOCK, WAITS = "granted", "refused", "deadlock", "waits"
 
 
 _TOLD = 4
-"""So many who wait hear of it when another has got the lock, for what a deadlock report says; all would be too many."""
+"""The maximum number of waiting ranks that are notified of a new holder, for the deadlock report."""
 
 
 class LockRequest(NamedTuple):
-    """A lock that a rank asks for, and then holds.
+    """A rank's request for a lock, and the lock itself once granted.
 
     Attributes
     ----------
     rank, key : int
-        Who asks, and under which key it will get the answer.
+        The requesting rank, and the key of the reply.
     file : tuple
-        Of which kind the lock is, and which file.
+        The kind of lock, and the file.
     owner : hashable
-        To what the lock belongs.
+        The owner of the lock.
     kind : int
-        `NONE` to let go of it.
+        `NONE` to release it.
     start, end : int
-        The bytes from `start` up to, and without, `end`.
+        The bytes from `start` up to, but not including, `end`.
     waits : bool
-        Whether it waits, if others hold the lock.
+        Whether it waits if others hold the lock.
     probes : bool
-        Whether it only wants to know who does.
+        Whether it only queries the conflicting lock.
     """
 
     rank: int
@@ -51,16 +50,16 @@ class LockRequest(NamedTuple):
     probes: bool = False
 
     def overlaps(self, other: LockRequest) -> bool:
-        """Return whether both are about some of the same bytes."""
+        """Return True if both have bytes in common."""
         return self.file == other.file and self.start < other.end and other.start < self.end
 
     def conflicts_with(self, other: LockRequest) -> bool:
-        """Return whether the two cannot be held at one time."""
+        """Return True if the two cannot be held at the same time."""
         exclusive = EXCLUSIVE in (self.kind, other.kind)
         return exclusive and self.owner != other.owner and self.overlaps(other)
 
     def without(self, other: LockRequest) -> Iterator[LockRequest]:
-        """Yield what is left of this lock where its owner asks for another one on some of its bytes."""
+        """Yield the rest of this lock after its owner requests a different lock on some of its bytes."""
         if self.owner != other.owner or not self.overlaps(other):
             yield self
             return
@@ -79,7 +78,7 @@ class LockTable:
     Parameters
     ----------
     answer : callable
-        Called with what was asked for, `GRANTED`, `REFUSED`, `DEADLOCK` or `WAITS`, and with what is in the way.
+        Called with the request, `GRANTED`, `REFUSED`, `DEADLOCK` or `WAITS`, and the conflicting lock.
     """
 
     def __init__(self, answer: Answer) -> None:
@@ -88,7 +87,7 @@ class LockTable:
         self._waiting: list[LockRequest] = []
 
     def ask(self, ask: LockRequest) -> None:
-        """Grant a lock, or let go of it."""
+        """Grant or release a lock."""
         conflict = self._conflict(ask) if ask.kind != NONE else None
         if ask.probes:
             self._answer(ask, GRANTED if conflict is None else REFUSED, conflict)
@@ -106,14 +105,14 @@ class LockTable:
             self._answer(ask, WAITS, conflict)
 
     def convert(self, ask: LockRequest) -> None:
-        """Grant a lock of a whole file, or let go of it: what its owner had is gone first, whatever comes of it."""
+        """Grant or release a lock of a whole file; the owner's previous lock is always released first."""
         if any(held.owner == ask.owner and held.overlaps(ask) and held.kind != ask.kind for held in self._held):
             self._take(ask._replace(kind=NONE))
             self._serve()
         self.ask(ask)
 
     def forget(self, rank: int) -> None:
-        """Let go of what a rank holds that has ended, and of what it waits for."""
+        """Drop all locks and requests of a rank that has ended."""
         self._held = [held for held in self._held if held.rank != rank]
         self._waiting = [waiting for waiting in self._waiting if waiting.rank != rank]
         self._serve()
@@ -127,7 +126,7 @@ class LockTable:
         return next((held for held in self._held if held.conflicts_with(ask)), None)
 
     def _serve(self) -> None:
-        """Grant what can be granted now; others may go after it, where somebody asks for less than it had."""
+        """Grant waiting requests; a downgrade by an owner may enable further ones."""
         served = True
         while served:
             served = False
@@ -141,7 +140,7 @@ class LockTable:
             self._answer(ask, WAITS, self._conflict(ask))
 
     def _is_deadlock(self, ask: LockRequest) -> bool:
-        """Return whether those who hold a process up wait for that process, as the operating system finds out."""
+        """Return True if a request would close a cycle of waiting processes, as the operating system checks."""
         if ask.owner != ask.rank:
             return False
         seen: set[Hashable] = set()

@@ -1,7 +1,7 @@
-"""The functions of `os` about descriptors, and `open`, as a rank finds them for its streams and for pipes.
+"""The functions of `os` about descriptors, and `open`, for ranks' streams and pipes.
 
-Every other descriptor, and every call from outside of ranks, goes to the function that was there before: that of the
-simulated storage, if there is one.
+Every other descriptor, and every call from outside of ranks, goes to the function that was installed before: that of
+the simulated storage, if there is one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _COPYING = (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC)
 
 _before: dict[str, Any] = {}
-"""The functions as they were before the run, by their names."""
+"""The functions as they were before the run, by name."""
 
 
 # ----------------------------------------------------------------------------------------------- reading and writing
@@ -48,7 +48,7 @@ def _read(fd: int, length: int, /) -> bytes:
             finish_lines(fiber.rank, fiber.clock_ps)
             fiber.rank.shard.output.flush(fiber.clock_ps + 1)
             if fiber.rank.number:
-                return b""  # as launchers do it
+                return b""  # as with launchers
     data: bytes = _before["read"](fd, length)
     return data
 
@@ -85,7 +85,7 @@ def _writev(fd: int, buffers: Any, /) -> int:
     return _write(fd, b"".join(bytes(buffer) for buffer in buffers))
 
 
-# --------------------------------------------------------------------------------------------- making and closing
+# --------------------------------------------------------------------------------------------- creating and closing
 
 
 def _close(fd: int) -> None:
@@ -96,7 +96,7 @@ def _close(fd: int) -> None:
             pipes.forget(fd)
         return
     if fd in standard_descriptors.STANDARD:
-        os.fstat(fd)  # it may be closed already
+        os.fstat(fd)  # raises an error if it is closed already
         standard_descriptors.keep_shared(fiber, fd)
     _before["close"](fd)
     standard_descriptors.note_closed(fiber, fd)
@@ -263,19 +263,19 @@ class _File(io.RawIOBase):
         return self._number
 
     def readable(self) -> bool:
-        """Return whether it was opened for reading."""
+        """Return True if it was opened for reading."""
         return self._access != os.O_WRONLY
 
     def writable(self) -> bool:
-        """Return whether it was opened for writing."""
+        """Return True if it was opened for writing."""
         return self._access != os.O_RDONLY
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return True if it is a terminal."""
         return os.isatty(self._number)
 
     def readinto(self, buffer: Any) -> int | None:
-        """Read what is there, after waiting for something."""
+        """Read available data, after waiting for some."""
         view = memoryview(buffer).cast("B")
         try:
             data = os.read(self.fileno(), len(view))
@@ -292,7 +292,7 @@ class _File(io.RawIOBase):
             return None
 
     def close(self) -> None:
-        """Close it; the descriptor, too, unless somebody else is to do that."""
+        """Close the file, and its descriptor unless opened with ``closefd=False``."""
         if not self.closed:
             super().close()
             if self._closes:
@@ -311,7 +311,7 @@ def _opened(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """Make a file of a descriptor, as `open` does."""
+    """Return a file object for a descriptor, as `open` does."""
     check_text(mode, encoding, errors, newline)
     os.fstat(number)
     raw = _File(number, mode, name, closefd)
@@ -332,7 +332,7 @@ def _opened(
 
 
 def _flush_at_end(fiber: Fiber, stack: Any) -> None:
-    """Have a file flushed at the end of its rank, as Python does it at the end of a process."""
+    """Flush a file at the end of its rank, as Python does at the end of a process."""
     reference = weakref.ref(stack)
 
     def flush() -> None:
@@ -349,10 +349,10 @@ _real_detach = socket.socket.detach
 
 
 class _Plain(partial[Any]):
-    """A function that does not become a method where it is an attribute of a class, as functions in C do not."""
+    """A function that does not become a method as a class attribute, like functions in C."""
 
     def __new__(cls, function: Callable[..., Any], name: str) -> _Plain:
-        """Give a function the name of another one."""
+        """Give a function the name of another."""
         made = super().__new__(cls, function)
         made.__name__ = made.__qualname__ = name  # type: ignore[attr-defined]
         made.__doc__ = getattr(_before.get(name), "__doc__", None)
@@ -384,18 +384,18 @@ def attach(shard: Shard) -> None:
 
 
 def forget() -> None:
-    """Forget what the ranks of this process have open, at the end of a run."""
+    """Forget the open files of this process's ranks, at the end of a run."""
     file_locks.forget()
 
 
 def _noted(real: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Remember what a function takes the place of."""
+    """Record the real function and return its replacement."""
     _before[name] = real
     return _Plain(function, name.rpartition(".")[2])
 
 
 def _with_ours(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Have pipes of `multiprocessing`, which has its functions from its import on, use ours if that was before."""
+    """Make pipes of `multiprocessing` use our functions, even if it was imported before the run."""
     ours = {_before[name]: getattr(os, name) for name in ("read", "write", "close")}
     return tuple(ours.get(each, each) for each in defaults)
 

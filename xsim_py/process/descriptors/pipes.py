@@ -1,8 +1,8 @@
-"""Pipes that ranks have made: who finds one empty, or full, waits in virtual time.
+"""Pipes created by ranks: a rank that finds one empty or full waits in virtual time.
 
-They are real ones. One that a rank has made is its own, so what waits for it is another thread of the rank, which goes
-on at the time when something is put there or taken out. Where a child process has the other end, as far as one can see
-that, the rank really waits.
+The pipes are real. One that a rank has created is private to it, so another of its threads waits for it, which
+continues when data are written or read. If a child process has the other end, as far as can be determined, the rank
+waits in real time.
 
 FIFOs are known to all ranks; see `fifos`.
 """
@@ -29,7 +29,7 @@ _REALLY_WAITED_FOR = ("multiprocessing.", "concurrent.", "asyncio.")
 _OURS = "multiprocessing.connection"
 
 ends: dict[int, End] = {}
-"""The ends of pipes, and what else ranks wait for by reading it, by their descriptors."""
+"""The ends of pipes and other descriptors that ranks wait for by reading, by descriptor."""
 
 _real_open, _real_read, _real_write, _real_poll = os.open, os.read, os.write, select.poll
 
@@ -46,7 +46,7 @@ class End:
     served : bool
         Whether a real thread of `multiprocessing` may.
     is_of_child : bool
-        Whether it is there for a child process.
+        Whether it was created for a child process.
     fifo : FifoEnd or None
         If it is one of a FIFO.
     """
@@ -62,7 +62,7 @@ class End:
 
 
 def note_made(*numbers: int) -> None:
-    """Note that a rank has made a pipe, or a pair of sockets without names, or the like; not for real threads."""
+    """Register a pipe, socket pair or similar created by a rank; not those of real threads."""
     name = str(sys._getframe(2).f_globals.get("__name__"))
     if name == _OURS or not name.startswith(_REALLY_WAITED_FOR):
         for number in numbers:
@@ -70,7 +70,7 @@ def note_made(*numbers: int) -> None:
 
 
 def note(number: int, *, fifo: Any = None, served: bool = False) -> End:
-    """Note that a descriptor is the end of a pipe, or of a FIFO."""
+    """Register a descriptor as the end of a pipe or FIFO."""
     known = os.fstat(number)
     end = ends[number] = End(known.st_ino, common=stat.S_ISSOCK(known.st_mode), served=served)
     end.fifo = fifo
@@ -79,7 +79,7 @@ def note(number: int, *, fifo: Any = None, served: bool = False) -> End:
 
 
 def note_copy(number: int, copy: int) -> None:
-    """Note that a rank has made `copy` the same as `number`."""
+    """Record that a rank has made `copy` a duplicate of `number`."""
     end = ends.get(number)
     if end is not None:
         ends[copy] = end
@@ -89,21 +89,21 @@ def note_copy(number: int, copy: int) -> None:
 
 
 def forget(number: int) -> None:
-    """Forget a descriptor, which has been closed."""
+    """Forget a closed descriptor."""
     del ends[number]
     if number > 2:
         virtual_descriptors.discard(number)
 
 
 def wake_waiters(fiber: Fiber, end: End) -> None:
-    """Let those look again who wait for a pipe, as the running fiber has done something to it."""
+    """Make ranks that wait for a pipe check again, after an operation of the running fiber."""
     waits.wake(fiber)
     if end.common:
         sockets.tell(fiber)
 
 
 def is_ready(number: int, event: int) -> bool:
-    """Return whether a call on a descriptor would not wait."""
+    """Return True if a call on a descriptor would not block."""
     poll = _real_poll()
     poll.register(number, event)
     return bool(poll.poll(0))
@@ -132,7 +132,7 @@ def read(fiber: Fiber, number: int, count: int) -> bytes:
 
 
 def write(fiber: Fiber, number: int, data: Any) -> int:
-    """Write into a pipe as `os.write` does, so much at a time as there is room for."""
+    """Write to a pipe as `os.write` does, in pieces for which there is room."""
     if not os.get_blocking(number):
         written = _real_write(number, data)
         wake_waiters(fiber, ends[number])
@@ -140,7 +140,7 @@ def write(fiber: Fiber, number: int, data: Any) -> int:
     view = memoryview(data).cast("B")
     done = 0
     while done < len(view) or not done:
-        # A pipe that is ready for writing has room for so many bytes at least, so the real call never waits.
+        # A pipe that is ready for writing has room for at least this many bytes, so the real call never blocks.
         piece = view[done : done + _ATOMIC]
         fifo = ends[number].fifo
         if fifo is not None:
@@ -164,7 +164,7 @@ def _named(number: int) -> str:
 
 
 def is_of_child(fiber: Fiber, number: int) -> bool:
-    """Return whether a real process or thread may use the other end of a descriptor."""
+    """Return True if a real process or thread may use the other end of a descriptor."""
     end = ends.get(number)
     if end is not None and end.is_of_child:
         return True
@@ -173,10 +173,10 @@ def is_of_child(fiber: Fiber, number: int) -> bool:
     if not child_processes.exist():
         return False
     if end is None or stat.S_ISSOCK(os.fstat(number).st_mode):
-        return True  # the other end of a socket has another inode
+        return True  # the other end of a socket has a different inode
     try:
         return any(_has_open(child, end.inode) for child in child_processes.descendants())
-    except OSError:  # a system that does not tell
+    except OSError:  # the system does not provide this
         return True
 
 

@@ -1,4 +1,4 @@
-"""`select` in a rank: it waits for descriptors in virtual time, and for nothing but the time if there are none."""
+"""`select` in a rank: it waits for descriptors in virtual time, or only for the time if there are none."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def selected(
 
 
 def _is_real(fiber: Fiber, number: int) -> bool:
-    """Return whether something may come from outside of the simulation."""
+    """Return True if data may come from outside the simulation."""
     if number in pipes.ends:
         return pipes.is_of_child(fiber, number)
     return child_processes.has_real_threads(fiber.rank) or not stat.S_ISSOCK(os.fstat(number).st_mode)
@@ -59,7 +59,7 @@ def _select(reading: Any, writing: Any, special: Any, timeout: float | None = No
 
 
 class _Poll:
-    """A `select.poll` or `select.epoll` that waits in virtual time; its times are counted in so many a second."""
+    """A `select.poll` or `select.epoll` that waits in virtual time; `per_second` is the unit of its timeouts."""
 
     def __init__(self, poll: Any, per_second: int) -> None:
         self._poll = poll
@@ -72,7 +72,7 @@ class _Poll:
         self._numbers.add(_number(fd))
 
     def unregister(self, fd: Any) -> None:
-        """Watch a file no more, as `select.poll.unregister` does."""
+        """Stop watching a file, as `select.poll.unregister` does."""
         self._poll.unregister(fd)
         self._numbers.discard(_number(fd))
 

@@ -1,7 +1,7 @@
-"""The semaphores of `multiprocessing` in a rank: its other threads go on while one waits.
+"""The semaphores of `multiprocessing` in a rank: its other threads continue while one waits.
 
-They are real ones, which child processes share. Who finds one taken is parked until another thread of the rank releases
-it; where children may do that, the rank looks again every millisecond.
+They are real semaphores, which child processes share. A thread that finds one taken is parked until another thread of
+the rank releases it; if children may do so, the rank polls every millisecond.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from . import child_processes, waits
 if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
 
-_module: Any = import_module("_multiprocessing")  # nobody has written down its types
+_module: Any = import_module("_multiprocessing")  # it has no type stubs
 _Real: Any = _module.SemLock
 _RECURSIVE = 0
 
 
 class SemLock(_Real):  # type: ignore[misc]
-    """The semaphore of which `multiprocessing.synchronize` makes all its locks."""
+    """The semaphore on which all locks of `multiprocessing.synchronize` are based."""
 
     _owner: Fiber | None = None
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
-        """Take it, waiting in virtual time, as `multiprocessing.Lock.acquire` does."""
+        """Acquire it, waiting in virtual time, as `multiprocessing.Lock.acquire` does."""
         fiber = current.here()
         if fiber is None:
             taken: bool = super().acquire(block, timeout)
@@ -43,8 +43,8 @@ class SemLock(_Real):  # type: ignore[misc]
         return bool(waits.until(fiber, take, timeout, what))
 
     def _take(self, fiber: Fiber, acquire: Any) -> bool:
-        """Take it if it is free: to the real one, all threads of all ranks are the same."""
-        # The real one is held by this thread of the operating system, and would let any rank take it once more.
+        """Acquire it if it is free; the real one does not distinguish threads of ranks."""
+        # The real one is held by this operating system thread, and any rank could acquire it again.
         if self.kind == _RECURSIVE and self._count() and self._owner is not fiber:
             return False
         if not acquire(False):
@@ -53,7 +53,7 @@ class SemLock(_Real):  # type: ignore[misc]
         return True
 
     def release(self) -> None:
-        """Let go of it, as `multiprocessing.Lock.release` does."""
+        """Release it, as `multiprocessing.Lock.release` does."""
         super().release()
         fiber = current.here()
         if fiber is not None:

@@ -1,9 +1,9 @@
-"""Sockets between ranks: real ones of this computer, on which a rank waits without stopping the simulator.
+"""Sockets between ranks: real sockets of the host, on which a rank waits without blocking the simulator.
 
-A blocking call on a real socket would stop all ranks, among them the one that is to answer. So a rank that finds
-nothing to take, or no room to send, is parked; whatever a rank does to a socket is known to all of them after the time
-of a launcher's signal, and who is parked looks again. What goes over sockets costs no other virtual time: they are no
-part of the simulated network.
+A blocking call on a real socket would stop all ranks, including the one that has to reply. So a rank that finds no data
+or no room to send is parked; all ranks are notified of each operation on a socket after the delay of a launcher's
+signal, and parked ranks check again. Traffic over sockets takes no other virtual time: sockets are not part of the
+simulated network.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TELLING = ("connect", "shutdown", "close")
 
 
 class _OnSocket:
-    """A rank waits in a call of a socket."""
+    """A rank that waits in a socket call."""
 
     __slots__ = ("call",)
 
@@ -50,8 +50,8 @@ def attach(shard: Shard) -> None:
         if first is not None:
             first(shard)
         if shard.number != 0:
-            shard.kernel.events -= 1  # one event of the run, in however many shards it happens
-        # In the order of ranks: with several shards, those that came first to wait may be in another one.
+            shard.kernel.events -= 1  # one event of the run, however many shards it happens in
+        # In the order of ranks: with several shards, the ranks that began to wait first may be elsewhere.
         fibers = sorted(waiting, key=lambda fiber: fiber.rank.number)
         waiting.clear()
         for fiber in fibers:
@@ -63,12 +63,12 @@ def attach(shard: Shard) -> None:
 
 
 def tell(fiber: Fiber, first: Callable[[Shard], None] | None = None) -> None:
-    """Tell all ranks that one has done something to a socket; `first` is called in each shard before they look."""
+    """Notify all ranks of an operation on a socket; `first` is called in each shard before they check."""
     tell_at(fiber.rank, fiber.clock_ps, first)
 
 
 def tell_at(rank: Rank, time_ps: int, first: Callable[[Shard], None] | None = None) -> None:
-    """Tell all ranks what one has done to a socket, at a time; the rank may have ended."""
+    """Notify all ranks of an operation on a socket at a given time; the rank may have ended."""
     rank.key += 1
     rank.shard.post_everywhere(time_ps + rank.shard.abort_delay_ps, rank.key, _HANDLER, first)
 
@@ -87,7 +87,7 @@ def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             return function(self, *args, **kwargs)
         if self.fileno() >= 0 and self.gettimeout() is None:
             if name in _READING:
-                # Asked without waiting: a blocking call would stop the rank that is to send.
+                # Polled without waiting: a blocking call would stop the rank that has to send.
                 _wait(fiber, name, lambda: select.select([self], [], [], 0))
             elif name in _WRITING:
                 _wait(fiber, name, lambda: select.select([], [self], [], 0))
@@ -99,13 +99,13 @@ def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _send_all(self: socket.socket, data: Any, flags: int = 0) -> None:
-    """Send all data as `socket.sendall` does, so much at a time as there is room for."""
+    """Send all data as `socket.sendall` does, in pieces for which there is room."""
     if current.here() is None or self.gettimeout() is not None:
         _real_send_all(self, data, flags)
         return
     left = memoryview(data).cast("B")
     while left:
-        # As C's `send` on a blocking socket would wait for room for all of it.
+        # C's `send` on a blocking socket would wait for room for everything.
         left = left[self.send(left, flags | socket.MSG_DONTWAIT) :]
 
 

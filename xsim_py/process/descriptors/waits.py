@@ -1,8 +1,7 @@
-"""Waiting in virtual time for what the operating system says of descriptors, without stopping the other ranks.
+"""Waiting in virtual time for descriptors of the operating system, without stopping other ranks.
 
-A rank looks, and if there is nothing it is parked. It looks again when its rank, or another one, has done something to
-a descriptor that others may wait for (`wake`, `sockets`), or when its time is up. Where only reality can end the wait,
-such as a child process that is to write into a pipe, it really waits, which takes no virtual time.
+A rank polls, and if the descriptor is not ready it is parked. It polls again when its rank or another rank has operated on a descriptor that others may wait for (`wake`, `sockets`), or on timeout. If only an event in reality can end the
+wait, such as a child process's write to a pipe, it waits in real time, which takes no virtual time.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
 _LEAST_PS = 1000  # clocks count in nanoseconds
-_SLICE_S = 0.001  # so long a rank really waits before its other threads go on
-_PATIENT_SLICES = 1000  # so often no time passes for them: then they may have to do something first
+_SLICE_S = 0.001  # the real waiting time before a rank's other threads continue
+_PATIENT_SLICES = 1000  # slices during which no virtual time passes for them: then they may have to do something first
 _real_sleep = time.sleep
 
 
 class Pause(Parked):
-    """A fiber that waits for a descriptor or a time; `sockets` takes it for the fiber.
+    """A fiber that waits for a descriptor or a time; `sockets` treats it as a fiber.
 
     Attributes
     ----------
     over : bool
-        Whether it has come.
+        Whether the wait has ended.
     """
 
     __slots__ = ("fiber", "over", "what")
@@ -55,7 +54,7 @@ class Pause(Parked):
             self.fiber.clock_ps = time_ps
 
     def resume(self) -> None:
-        """Let the fiber go on, unless it has done so before."""
+        """Resume the fiber, unless the wait has already ended."""
         if not self.over and self.rank.exit_status is None:
             self.over = True
             self.fiber.resume()
@@ -72,20 +71,21 @@ def until(
     what: str,
     really: Callable[[], Callable[[float | None], Any] | None] | None = None,
 ) -> Any:
-    """Let the running fiber wait until `ready` gives something, or until the time is up; return what it gives then.
+    """Wait until `ready` returns a true value or the timeout expires; return its last value.
 
     Parameters
     ----------
     fiber : Fiber
-        The running one.
+        The running fiber.
     ready : callable
-        Looks, and does not wait.
+        Polls without waiting.
     timeout_s : float or None
         In seconds of virtual time.
     what : str
-        What the deadlock report says of it.
+        The description for the deadlock report.
     really : callable, optional
-        Gives what waits on the wall clock, so many seconds, where only reality can bring it now; else None.
+        Returns a function that waits on the wall clock for some seconds if only an event in reality can end the wait;
+        else None.
     """
     sync_threads(fiber)
     found = ready()
@@ -93,7 +93,7 @@ def until(
         return found
     until_ps = None if timeout_s is None else fiber.clock_ps + max(_LEAST_PS, round(timeout_s * 10**12))
     fiber.sync()
-    found = ready()  # it may have come meanwhile
+    found = ready()  # it may have become ready meanwhile
     while not found and (until_ps is None or fiber.clock_ps < until_ps):
         wait = None if really is None else really()
         if wait is not None:
@@ -104,14 +104,14 @@ def until(
 
 
 def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], until_ps: int | None) -> Any:
-    """Wait for a child process on the wall clock, which costs no virtual time but where it does not come in time."""
+    """Wait for a child process on the wall clock, which takes virtual time only if the timeout expires."""
     if not is_shared(fiber.rank):
         left_ps = 0 if until_ps is None else until_ps - fiber.clock_ps
         found = really(None if until_ps is None else left_ps / 10**12)
         if not found:
             fiber.sleep(left_ps)
         return found
-    # Of the rank and not of this wait: its threads may wait by turns, none of them long enough for time to pass.
+    # Per rank rather than per wait: its threads may wait alternately, none of them long enough for time to pass.
     slices: list[int] = fiber.rank.private("slices", lambda: [0])
     found = None
     while not found and (until_ps is None or fiber.clock_ps < until_ps):
@@ -125,9 +125,9 @@ def _wait_really(fiber: Fiber, really: Callable[[float | None], Any], until_ps: 
 
 
 def poll(fiber: Fiber, ready: Callable[[], Any], timeout_s: float | None = None) -> bool:
-    """Let the running fiber wait for what a real process or another rank may do: both clocks go on meanwhile.
+    """Make the running fiber wait for an event outside or in another rank: both clocks advance meanwhile.
 
-    Return whether it has come before the time was up.
+    Return False if the timeout expires first.
     """
     fiber.sync()
     until_ps = None if timeout_s is None else fiber.clock_ps + round(timeout_s * 10**12)
@@ -160,7 +160,7 @@ def _due(entry: tuple[Pause, int]) -> None:
 
 
 def wake(fiber: Fiber) -> None:
-    """Let the other threads of the running fiber's rank look again, at its time."""
+    """Make the other threads of the running fiber's rank poll again, at its time."""
     rank = fiber.rank
     waiting = rank.shard.socket_waiters
     for pause in [pause for pause in waiting if pause.rank is rank]:

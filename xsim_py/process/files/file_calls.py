@@ -1,8 +1,8 @@
-"""`open` and the functions of `os` about files, as a virtual rank finds them where a run has a simulated storage.
+"""`open` and the file functions of `os` for ranks, in a run with a simulated storage.
 
-A path on the storage goes there; every other path, and every call from outside of ranks, goes to the real function.
-Python's own work is no work of the program: what an installed package reads while it is being imported (once for all
-ranks, whoever comes first), and the source lines of a traceback.
+Paths on the storage are handled here; every other path, and every call from outside of ranks, goes to the real
+function. File accesses by Python itself are not the program's: files that an installed package reads during its import
+(once for all ranks), and the source lines of a traceback.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ _KEPT = frozenset(("_io", "builtins", "io", "linecache", "os", "posix", "tokeniz
 _KEPT_PACKAGES = ("importlib", "_frozen_importlib", "xsim_py")
 
 _real: dict[str, Function] = {}
-"""What each of the functions was before the run."""
+"""Each function as it was before the run."""
 
 _virtual: dict[str, Function] = {}
-"""What takes the place of ``os.NAME``."""
+"""The replacements of ``os.NAME``."""
 
 
-# ----------------------------------------------------------------------------------------- which paths, and whose
+# ----------------------------------------------------------------------------------------- classification of paths
 
 
 def _place(path: Any) -> str | None:
-    """Return the absolute path, if it is on the storage and a rank's own code calls the caller of this; else None."""
+    """Return the absolute path if it is on the storage and the program's code makes the call; else None."""
     storage = virtual_files.active
     if storage is None or current.here() is None or path is None or isinstance(path, int):
         return None
     text = os.fsdecode(path)
     if not text or "\0" in text:
-        return None  # the real function knows what to say to that
+        return None  # the real function raises the right error for these
     if not text.startswith("/"):
         text = os.path.join(_getcwd(), text)
-    # The frames last: to walk through them takes far longer than to compare a path.
+    # The frames last: walking through them takes far longer than comparing a path.
     if not storage.serves(text) or _is_pythons_own(sys._getframe(2)):
         return None
     return text
 
 
 def _is_pythons_own(frame: FrameType | None) -> bool:
-    """Return whether a call is part of the import of an installed package, or looks up source lines."""
+    """Return True if a call is part of an installed package's import, or looks up source lines."""
     imported = ""
     while frame is not None:
         file = frame.f_code.co_filename
@@ -77,7 +77,7 @@ def _is_pythons_own(frame: FrameType | None) -> bool:
 
 
 def _ask(path: Any, kind: str, *arguments: Any) -> Any:
-    """Ask the storage; an error names the file as the program does."""
+    """Send a request to the storage; errors contain the file name as the program gave it."""
     try:
         return virtual_files.request(kind, *arguments, name=os.fsdecode(path))
     except OSError as error:
@@ -86,13 +86,13 @@ def _ask(path: Any, kind: str, *arguments: Any) -> Any:
 
 
 def _function(virtual: Function) -> Function:
-    """Decorate a virtual function of `os`, whose name is that of the real one behind an underscore."""
+    """Decorate a virtual function of `os`, whose name is that of the real one with a leading underscore."""
     _virtual[virtual.__name__[1:]] = virtual
     return virtual
 
 
 def _path_function(virtual: Function) -> Function:
-    """Decorate a virtual function of `os` that is called, for paths on the storage, with the absolute path first."""
+    """Decorate a virtual function of `os` that, for paths on the storage, takes the absolute path first."""
     name = virtual.__name__[1:]
 
     @wraps(virtual)
@@ -108,7 +108,7 @@ def _path_function(virtual: Function) -> Function:
 
 
 def _descriptor_function(virtual: Function) -> Function:
-    """Decorate a virtual function of `os` that is called, for descriptors of the storage, with the file first."""
+    """Decorate a virtual function of `os` that, for descriptors of the storage, takes the file first."""
     name = virtual.__name__[1:]
 
     @wraps(virtual)
@@ -133,7 +133,7 @@ def open_(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """Open a file as `open` does, on the storage if it is there."""
+    """Open a file as `open` does, on the storage if its path is there."""
     raw = of_descriptor(file)
     place = None if raw is not None else _place(file)
     if raw is None and place is None:
@@ -171,7 +171,7 @@ def _os_open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) ->
     except IsADirectoryError:
         if flags & os.O_ACCMODE != os.O_RDONLY:
             raise
-        return StorageFile.of_folder(path).descriptor()  # to be synced, after a rename in it
+        return StorageFile.of_folder(path).descriptor()  # to sync it after a rename in it
 
 
 @_descriptor_function
@@ -211,7 +211,7 @@ def _dup(file: StorageFile) -> NoReturn:
 
 def _sync(name: str) -> Function:
     def function(fd: Any) -> None:
-        # It may be given a file, too, whose `fileno` would tell the caller that there is none.
+        # A file object is also accepted, whose `fileno` would raise an error.
         file = of_descriptor(fd) if isinstance(fd, int) else getattr(getattr(fd, "buffer", fd), "raw", fd)
         if isinstance(file, StorageFile):
             file.sync()
@@ -224,7 +224,7 @@ def _sync(name: str) -> Function:
 _virtual["fsync"], _virtual["fdatasync"] = _sync("fsync"), _sync("fdatasync")
 
 
-# ------------------------------------------------------------------------------------------------ asking about paths
+# ------------------------------------------------------------------------------------------------ queries
 
 
 @_path_function
@@ -253,7 +253,7 @@ def _listxattr(place: str, path: Any, *, follow_symlinks: bool = True) -> list[s
 
 
 def _like(path: Any) -> Function:
-    """Return what makes `path`'s kind of a text: names are bytes where the folder was given as bytes."""
+    """Return a conversion of text to `path`'s type: names are bytes for a directory given as bytes."""
     return os.fsencode if isinstance(os.fspath(path), bytes) else str
 
 
@@ -269,7 +269,7 @@ _virtual["listdir"] = _listdir
 
 
 class _Entry:
-    """An entry of a folder on the storage, as `os.DirEntry` is one of a real folder."""
+    """A directory entry on the storage, equivalent to `os.DirEntry`."""
 
     def __init__(self, folder: Any, name: Any, kind: int) -> None:
         self.name = name
@@ -310,7 +310,7 @@ class _Entry:
 
 
 class _Entries:
-    """The entries of a folder as `os.scandir` gives them: an iterator that can be closed."""
+    """The entries of a directory as returned by `os.scandir`: an iterator that can be closed."""
 
     def __init__(self, entries: list[_Entry]) -> None:
         self._entries = iter(entries)
@@ -396,7 +396,7 @@ def _utime(place: str, path: Any, times: Any = None, *, ns: Any = None, follow_s
 
 
 def _two_paths(name: str, refused: int, kind: str = "") -> Function:
-    """Make a function of two paths; `refused` is the error where it cannot be done on the storage."""
+    """Return a function of two paths; `refused` is the error if the storage does not support it."""
 
     def function(src: Any, dst: Any, **kwargs: Any) -> Any:
         here = _place(src), _place(dst)
@@ -433,7 +433,7 @@ _virtual["symlink"] = _symlink
 
 
 def _getcwd() -> str:
-    """Return the current directory, which may be a folder that is on the storage only."""
+    """Return the current directory, which may exist on the storage only."""
     fiber = current.here()
     folder: str | None = (fiber.rank.extra or {}).get("storage folder") if fiber is not None else None
     return folder or str(_real["getcwd"]())
@@ -459,7 +459,7 @@ _virtual["getcwd"], _virtual["chdir"] = _getcwd, _chdir
 
 
 _taken: dict[int, Function] = {}
-"""For the ``id`` of each real function of the operating system, the function that takes its place."""
+"""By the ``id`` of each real function of the operating system, its replacement."""
 
 
 def _take(real: Any, name: str, virtual: Function) -> Function:
@@ -470,14 +470,14 @@ def _take(real: Any, name: str, virtual: Function) -> Function:
 
 
 def _unlinking(method: Function) -> Function:
-    """Have a temporary file deleted by the function that is there now; some methods have it from their beginning."""
+    """Make a temporary file's method use the current `os.unlink`; some hold the original as a default argument."""
     if "unlink" not in inspect.signature(method).parameters:
         return method
     return lambda self: method(self, unlink=os.unlink)
 
 
 def _taken_by_class(real: Function) -> Any:
-    """Return what takes the place of a function that is in a class as it stands, and no method."""
+    """Return the replacement of a function that is a class attribute but not a method."""
     return staticmethod(_taken.get(id(real), real))
 
 
@@ -498,7 +498,7 @@ PATCHED: Table = (
 
 
 def install(patches: Patches, storage: virtual_files.VirtualFiles) -> None:
-    """Put these functions in the place of the real ones for the duration of a run; after `private_state.install`."""
+    """Replace the real functions for the duration of a run; after `private_state.install`."""
     virtual_files.use(storage)
     patches.at_end(partial(virtual_files.use, None))
     _taken.clear()
@@ -507,7 +507,7 @@ def install(patches: Patches, storage: virtual_files.VirtualFiles) -> None:
 
 
 def _replace_in_others(patches: Patches) -> None:
-    """Replace the real functions in modules, too, that have taken them under names of their own before the run."""
+    """Also replace real functions that other modules have imported under their own names before the run."""
     for name, module in list(sys.modules.items()):
         if name not in _KEPT and not name.startswith(_KEPT_PACKAGES) and isinstance(module, ModuleType):
             for key, value in list(vars(module).items()):

@@ -1,10 +1,10 @@
-"""Open files of the simulated storage, as Python's own stacks of `io` objects on top of a raw file of ours.
+"""Open files of the simulated storage: Python's own `io` objects on top of our raw files.
 
-`open` makes what the real one makes: a `io.TextIOWrapper` on a `io.BufferedWriter` on the raw file, and so on; the
-buffer has the storage's block size. So numpy, pickle, json, csv, zipfile and others write to it as to any file. What
-they cannot have is a descriptor that the operating system knows: see `StorageFile.fileno`.
+`open` returns the same kind of object as the real one: an `io.TextIOWrapper` on an `io.BufferedWriter` on the raw file,
+and so on; the buffer has the storage's block size. So numpy, pickle, json, csv, zipfile and others write to it as to
+any file. They cannot get a descriptor of the operating system: see `StorageFile.fileno`.
 
-A rank that ends closes its files, which writes what is in their buffers. A rank that dies does not.
+A rank that ends closes its files, which flushes their buffers. A rank that fails does not.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
 FIRST_DESCRIPTOR = 1 << 30
-"""Above all that an operating system gives: what does not know of these is refused by it as a bad descriptor."""
+"""Above all real descriptors: code that does not know these gets a bad-descriptor error from the system."""
 
 _FILE_CODE = (__file__, os.path.join(os.path.dirname(__file__), "file_calls.py"))
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
 
 
 class _OpenFiles:
-    """The files that one rank has open.
+    """The open files of one rank.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class _OpenFiles:
     descriptors : dict
         The raw files that have one.
     count : int
-        How many have had one.
+        The number of descriptors used so far.
     ending : bool
-        Whether the rank has come to its end.
+        Whether the rank has reached its end.
     """
 
     def __init__(self) -> None:
@@ -59,20 +59,20 @@ class _OpenFiles:
                 try:
                     outermost.close()
                 except OSError:
-                    continue  # nobody is left to be told; a real process ignores it, too
+                    continue  # it cannot be reported; a real process ignores it, too
 
 
 def _open_files(rank: Rank) -> _OpenFiles:
     known: _OpenFiles | None = (rank.extra or {}).get("open files")
     if known is None:
         known = rank.private("open files", _OpenFiles)
-        # The first of the atexit functions is the last to be called.
+        # The first of the atexit functions is called last.
         rank.private("atexit", list).insert(0, (known.close_all, (), {}))
     return known
 
 
 def no_real_file(name: object) -> io.UnsupportedOperation:
-    """Return the error of a call that needs a file of the operating system."""
+    """Return the error for a call that needs a file of the operating system."""
     return io.UnsupportedOperation(
         f"{name!r} is on the simulated storage, not a file of the operating system, which numpy.memmap, tofile and "
         "fromfile, and libraries in C, need: use numpy.save and load, or leave its folder out of storage.path"
@@ -85,15 +85,15 @@ class StorageFile(io.RawIOBase):
     Parameters
     ----------
     rank : Rank
-        Who has opened it.
+        The rank that has opened it.
     server, number : int
-        Of the storage's servers, and of its inode there.
+        Its server's number, and its inode number there.
     name : object
-        What the program calls it.
+        The name used by the program.
     flags : int
         As for `os.open`.
     position : int
-        Where to read or write first.
+        The initial offset.
     """
 
     def __init__(self, rank: Rank, *, server: int, number: int, name: Any, flags: int, position: int) -> None:
@@ -108,7 +108,7 @@ class StorageFile(io.RawIOBase):
 
     @classmethod
     def open(cls, path: str, name: Any, flags: int) -> StorageFile:
-        """Have the storage open a file for the running rank, and wait for that."""
+        """Open a file of the storage for the running rank, which waits for the operation."""
         rank = current.running().rank
         server = virtual_files.storage().server_of(rank)
         number, size = virtual_files.request("open", rank.number, path, flags, name=str(name))
@@ -117,13 +117,13 @@ class StorageFile(io.RawIOBase):
 
     @classmethod
     def of_folder(cls, name: Any) -> StorageFile:
-        """Make the file that stands for a folder which a program opens, to sync what it has renamed in it."""
+        """Return an object for an open directory, which a program syncs after renaming in it."""
         rank = current.running().rank
         server = virtual_files.storage().server_of(rank)
         return cls(rank, server=server, number=0, name=name, flags=os.O_RDONLY, position=0)
 
     def outermost(self, stack: Any) -> None:
-        """Note what is to be closed when the rank ends."""
+        """Register the object to close when the rank ends."""
         _open_files(self._rank).stacks[self] = weakref.ref(stack)
 
     @property
@@ -137,7 +137,7 @@ class StorageFile(io.RawIOBase):
         return {os.O_RDONLY: "rb", os.O_WRONLY: "wb"}.get(access, "rb+")
 
     def _may_wait(self) -> bool:
-        """Return whether the rank that has opened it runs, and not the garbage collector in the middle of something."""
+        """Return True if the rank that opened it runs, rather than the garbage collector in the middle of something."""
         fiber = current.here()
         if fiber is None or fiber.rank is not self._rank:
             return False
@@ -159,14 +159,14 @@ class StorageFile(io.RawIOBase):
         if fiber is None or fiber.rank is not self._rank:
             raise io.UnsupportedOperation(f"{self.name!r} was opened by rank {self._rank.number}, in its main thread")
 
-    # ------------------------------------------------------------------------------------ what io asks of it
+    # ------------------------------------------------------------------------------------ methods required by io
 
     def readable(self) -> bool:
-        """Return whether it was opened for reading."""
+        """Return True if it was opened for reading."""
         return self._flags & os.O_ACCMODE != os.O_WRONLY
 
     def writable(self) -> bool:
-        """Return whether it was opened for writing."""
+        """Return True if it was opened for writing."""
         return self._flags & os.O_ACCMODE != os.O_RDONLY
 
     def seekable(self) -> bool:
@@ -174,18 +174,18 @@ class StorageFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the current offset."""
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Read at the position, in one operation of the storage."""
+        """Read at the current offset, in one operation of the storage."""
         view = memoryview(buffer).cast("B")
         data = self._read(len(view))
         view[: len(data)] = data
         return len(data)
 
     def readall(self) -> bytes:
-        """Read all that is left, in one operation of the storage."""
+        """Read the rest of the file, in one operation of the storage."""
         return self._read(None)
 
     def _read(self, size: int | None) -> bytes:
@@ -196,7 +196,7 @@ class StorageFile(io.RawIOBase):
         return data
 
     def write(self, data: Any) -> int:
-        """Write at the position, or at the end of a file opened for appending, in one operation of the storage."""
+        """Write at the current offset, or in append mode at the end, in one operation of the storage."""
         if not self.writable():
             raise io.UnsupportedOperation("not writable")
         whole = bytes(data)
@@ -209,7 +209,7 @@ class StorageFile(io.RawIOBase):
         return len(whole)
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Move the position; from the end costs an operation of the storage, which knows where that is."""
+        """Change the offset; relative to the end this takes an operation of the storage, which knows the size."""
         if whence == os.SEEK_CUR:
             offset += self._position
         elif whence == os.SEEK_END:
@@ -222,7 +222,7 @@ class StorageFile(io.RawIOBase):
         return offset
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Cut it off, or lengthen it by zeros."""
+        """Truncate the file, or extend it with zeros."""
         if not self.writable():
             raise io.UnsupportedOperation("truncate")
         size = self._position if size is None else size
@@ -230,7 +230,7 @@ class StorageFile(io.RawIOBase):
         return size
 
     def place(self) -> tuple[Any, ...]:
-        """Return which file it is: equal for equal files."""
+        """Return the identity of the file: equal for equal files."""
         return "storage", self._server, self._number
 
     def stat(self) -> os.stat_result:
@@ -239,11 +239,11 @@ class StorageFile(io.RawIOBase):
         return known
 
     def sync(self) -> None:
-        """Wait for one operation of the storage, by which it confirms that what was written is there."""
+        """Wait for one operation of the storage that confirms the data are stored."""
         self._ask("sync")
 
     def close(self) -> None:
-        """Close it; nobody waits for that."""
+        """Close the file, without waiting."""
         if not self.closed:
             super().close()
             known = _open_files(self._rank) if self._rank.exit_status is None else _OpenFiles()
@@ -258,10 +258,10 @@ class StorageFile(io.RawIOBase):
                 virtual_files.submit_later(self._rank, self._server, "close", self._rank.number, self._number)
 
     def fileno(self) -> int:
-        """Return a number that `os.fsync` and other functions on descriptors know while the run lasts.
+        """Return a descriptor that `os.fsync` and other functions on descriptors accept during the run.
 
-        Not so the operating system. Whoever would give it the number falls back on `read` and `write` if there is
-        none (numpy.save, shutil.copyfile), so installed packages are told that.
+        The operating system does not know it. Installed packages that would pass it on fall back on `read` and `write`
+        if a file has no descriptor (numpy.save, shutil.copyfile), so for them this raises an error.
         """
         self._check()
         if is_installed(sys._getframe(1).f_code.co_filename):
@@ -269,7 +269,7 @@ class StorageFile(io.RawIOBase):
         return self.descriptor()
 
     def descriptor(self) -> int:
-        """Return the number that `fileno` gives, also to installed packages."""
+        """Return the number returned by `fileno`, also to installed packages."""
         if self._descriptor is None:
             known = _open_files(self._rank)
             self._descriptor = FIRST_DESCRIPTOR + known.count
@@ -279,7 +279,7 @@ class StorageFile(io.RawIOBase):
 
 
 def of_descriptor(number: Any) -> StorageFile | None:
-    """Return the running rank's raw file that has this descriptor."""
+    """Return the running rank's raw file with this descriptor, or None."""
     if not isinstance(number, int) or number < FIRST_DESCRIPTOR:
         return None
     fiber = current.here()
@@ -317,7 +317,7 @@ def open_file(
     errors: str | None,
     newline: str | None,
 ) -> Any:
-    """Put on a raw file what `open` puts on one; the arguments are those of `open`."""
+    """Build the same objects on a raw file as `open` would; the arguments are those of `open`."""
     try:
         stack = _stacked(raw, mode, buffering, encoding, errors, newline)
     except BaseException:
@@ -346,13 +346,13 @@ def _stacked(
     if binary:
         return buffered
     text: Any = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
-    text._CHUNK_SIZE = block  # else it asks for 8 KiB at a time
+    text._CHUNK_SIZE = block  # otherwise it reads 8 KiB at a time
     text.mode = mode
     return text
 
 
 def check_text(mode: str, encoding: str | None, errors: str | None, newline: str | None) -> None:
-    """Refuse what goes with text only, as the real `open` does, before the file is made."""
+    """Reject text-only arguments in binary mode, as the real `open` does, before the file is created."""
     if "b" in mode:
         for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
             if value is not None:

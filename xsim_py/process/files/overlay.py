@@ -1,11 +1,12 @@
-"""The files of a simulated storage: those of this computer, and what the program has made of them.
+"""The files of a simulated storage: the host's files, and the program's changes.
 
-Nothing here takes time, nor knows ranks but by number: `storage` says when each operation happens, and has every shard
-make the same ones in the same order. What a run changes is kept in memory, as an overlay (union mounts: Pendry and
-McKusick 1995): a path leads to an entry of the overlay if it has one, else to this computer's file. An open file is
-known by its inode's number and outlives its name, as on POSIX; a path that was removed is remembered as gone.
+Operations here take no time, and ranks are only numbers: `virtual_files` determines when each operation happens and
+makes every shard perform the same ones in the same order. Changes during a run are kept in memory, as an overlay (union
+mounts: Pendry and McKusick 1995): a path refers to an entry of the overlay if it has one, else to the host's file. An
+open file is identified by its inode's number and survives removal of its name, as on POSIX; a removed path is recorded
+as gone.
 
-Methods raise `OSError` as the calls of the operating system do.
+Methods raise `OSError` like the operating system's calls.
 """
 
 from __future__ import annotations
@@ -21,38 +22,38 @@ from numpy.typing import NDArray
 
 Integers: TypeAlias = NDArray[np.int64]
 
-_LONG = 64  # bytes: pieces of so many are copied faster one by one than through an index of their bytes
+_LONG = 64  # bytes: longer pieces are copied faster one by one than through an index of their bytes
 _MOST_LINKS = 40
-_DEVICE = 0x5851  # like no disk's, so that no inode of ours is taken for one of this computer's
+_DEVICE = 0x5851  # no disk's number, so that our inodes are not confused with the host's
 _FILE_MODE, _FOLDER_MODE, _LINK_MODE = 0o644, 0o755, 0o777
 
 
 class Base(Protocol):
-    """The files below an overlay; `host_files.HostFiles` is one."""
+    """The files below an overlay; `host_files.HostFiles` implements this."""
 
     def link(self, path: str) -> str | None:
-        """Return where a symbolic link leads; None for everything else."""
+        """Return a symbolic link's target; None for everything else."""
         ...
 
     def stat(self, path: str) -> os.stat_result | None:
-        """Return what `os.lstat` returns; None where nothing is."""
+        """Return the result of `os.lstat`; None for a missing file."""
         ...
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a folder, in order."""
+        """Return the sorted names in a directory."""
         ...
 
     def allows(self, path: str, mode: int) -> bool:
-        """Return whether a file may be used, as `os.access` does."""
+        """Return True if access to a file is allowed, as `os.access` does."""
         ...
 
     def read(self, path: str, start: int, size: int | None) -> bytes:
-        """Return the bytes of a file from `start` on, all that are left without a size."""
+        """Return the bytes of a file from `start` on; without a size, to its end."""
         ...
 
 
 class Gone:
-    """The entry of what was removed."""
+    """The entry of a removed path."""
 
     __slots__ = ()
     kind = 0
@@ -69,7 +70,7 @@ class SymbolicLink:
 
 
 class Folder:
-    """The entry of a folder that the program made, or whose mode it changed; `mode` is None unless it was set."""
+    """The entry of a directory created by the program, or whose mode it changed; `mode` is None unless set."""
 
     __slots__ = ("mode", "number", "time_ps")
     kind = stat.S_IFDIR
@@ -81,16 +82,16 @@ class Folder:
 
 
 class Inode:
-    """A file: one that the program has made or changed, or one of this computer's that it has opened.
+    """A file that the program has created or changed, or one of the host's that it has opened.
 
     Attributes
     ----------
     data : bytearray or None
-        What it holds; None while that is still what this computer's file at `source` holds.
+        Its contents; None while they are those of the host's file at `source`.
     named : bool
-        Whether a path leads to it.
+        Whether a path refers to it.
     changed : bool
-        Whether it differs from what this computer has at its path.
+        Whether it differs from the host's file at its path.
     mode : int or None
         None unless the program has set it.
     opened : dict of int to int
@@ -120,7 +121,7 @@ def _refuse(number: int, path: str) -> NoReturn:
 
 
 def _spread(held: bytearray, starts: Integers, sizes: Integers, data: bytes) -> None:
-    """Copy pieces, whose bytes follow each other in `data`, to their places."""
+    """Copy pieces, which are concatenated in `data`, to their offsets."""
     begins = np.cumsum(sizes) - sizes
     if len(data) > _LONG * len(starts):
         for start, begin, size in zip(starts.tolist(), begins.tolist(), sizes.tolist(), strict=True):
@@ -136,14 +137,14 @@ class Overlay:
     Parameters
     ----------
     base : Base
-        What is there without it.
+        The files below the overlay.
     epoch_s : int
-        What the times of files show at virtual time zero.
+        The file time that corresponds to virtual time zero.
 
     Attributes
     ----------
     now_ps : int
-        The virtual time of the operation that is being made.
+        The virtual time of the current operation.
     """
 
     def __init__(self, base: Base, *, epoch_s: int = 0) -> None:
@@ -155,7 +156,7 @@ class Overlay:
         self._inodes: dict[int, Inode] = {}
         self._count = 0
 
-    # --------------------------------------------------------------------------------------- where things are
+    # --------------------------------------------------------------------------------------- path lookup
 
     def resolve(self, path: str, *, follow: bool = True, strict: bool = True) -> str:
         """Return a path without links and dots.
@@ -165,9 +166,9 @@ class Overlay:
         path : str
             An absolute path.
         follow : bool
-            What holds for a link at its end.
+            Whether to follow a link at its end.
         strict : bool
-            Whether one can only go up (``..``) from a folder that is there.
+            Whether ``..`` is valid only in an existing directory.
         """
         todo, place, links = path.split("/")[::-1], "", 0
         while todo:
@@ -197,14 +198,14 @@ class Overlay:
         return entry.target if isinstance(entry, SymbolicLink) else None
 
     def _find(self, place: str) -> Entry | os.stat_result | None:
-        """Return what is at a resolved path: an entry, the status of a file of this computer, or None."""
+        """Return the object at a resolved path: an entry, the status of a host file, or None."""
         entry = self._entries.get(place)
         if entry is None:
             return self.base.stat(place)
         return None if isinstance(entry, Gone) else entry
 
     def _kind(self, place: str) -> int:
-        """Return what is at a place: `stat.S_IFREG`, `S_IFDIR`, ...; 0 for nothing."""
+        """Return the type of a file: `stat.S_IFREG`, `S_IFDIR`, ...; 0 for a missing one."""
         entry = self._entries.get(place)
         if entry is not None:
             return entry.kind
@@ -220,7 +221,7 @@ class Overlay:
         return place, found
 
     def _check_folder(self, place: str, path: str, mode: int = os.F_OK) -> None:
-        """Refuse `path` if what it is in is no folder, or if this computer does not allow that in it."""
+        """Reject `path` if its parent is not a directory, or if the host does not permit the access there."""
         folder = found = place.rpartition("/")[0] or "/"
         while not (kind := self._kind(found)):
             found = found.rpartition("/")[0] or "/"
@@ -262,7 +263,7 @@ class Overlay:
     # -------------------------------------------------------------------------------------------- open files
 
     def open(self, rank: int, path: str, flags: int) -> tuple[int, int]:
-        """Open a file as `os.open` does; return its number here, and its size."""
+        """Open a file as `os.open` does; return its inode number and its size."""
         alone = flags & os.O_CREAT and flags & os.O_EXCL
         place = self.resolve(path, follow=not alone)
         found = self._find(place)
@@ -296,7 +297,7 @@ class Overlay:
         return inode
 
     def size(self, number: int) -> int:
-        """Return how many bytes a file has."""
+        """Return the size of a file in bytes."""
         inode = self._opened(number)
         if inode.data is not None:
             return len(inode.data)
@@ -304,14 +305,14 @@ class Overlay:
         return 0 if found is None else found.st_size
 
     def read(self, number: int, start: int, size: int | None) -> bytes:
-        """Return the bytes of a file from `start` on, all that are left without a size."""
+        """Return the bytes of a file from `start` on; without a size, to its end."""
         inode = self._opened(number)
         if inode.data is None:
             return self.base.read(inode.source or "", start, size)
         return bytes(memoryview(inode.data)[start : None if size is None else start + size])
 
     def write(self, number: int, start: int | None, data: bytes) -> int:
-        """Write at `start`, or without one at the end; return where the data ends now."""
+        """Write at `start`, or at the end by default; return the offset after the data."""
         held = self._held(number)
         if start is None:
             start = len(held)
@@ -322,7 +323,7 @@ class Overlay:
         return end
 
     def scatter(self, number: int, starts: Integers, sizes: Integers, data: bytes, end: int) -> None:
-        """Write pieces, one behind the other, whose bytes follow each other in `data`; nothing beyond `end`."""
+        """Write ordered pieces, which are concatenated in `data`; nothing beyond `end`."""
         sizes = np.clip(end - starts, 0, sizes)
         total = int(sizes.sum())
         held = self._held(number)
@@ -332,7 +333,7 @@ class Overlay:
             _spread(held, starts, sizes, data[:total])
 
     def resize(self, number: int, size: int) -> None:
-        """Cut a file off, or lengthen it by zeros."""
+        """Truncate a file, or extend it with zeros."""
         inode = self._opened(number)
         if inode.data is None and size == 0:
             inode.data = bytearray()
@@ -357,10 +358,10 @@ class Overlay:
         return self._stat(self._opened(number), self.size(number))
 
     def sync(self) -> None:
-        """Do nothing: what was written is here."""
+        """Do nothing: all data are already stored."""
 
     def close(self, rank: int, number: int) -> None:
-        """Note that a rank has closed a file."""
+        """Record that a rank has closed a file."""
         inode = self._inodes[number]
         inode.opened[rank] -= 1
         if not inode.opened[rank]:
@@ -368,7 +369,7 @@ class Overlay:
             self._forget_if_lost(inode)
 
     def died(self, rank: int | None) -> None:
-        """Close everything that a rank has open; None stands for all ranks."""
+        """Close all files that a rank has open; None means all ranks."""
         for inode in list(self._inodes.values()):
             if rank is None:
                 inode.opened.clear()
@@ -402,17 +403,17 @@ class Overlay:
         return os.stat_result([mode, number, _DEVICE, 1, os.getuid(), os.getgid(), size, *whole, *exact, *[ns] * 3])
 
     def names(self, path: str) -> list[tuple[str, int]]:
-        """Return the names in a folder, in order, and of what kind each is (`stat.S_IFREG`, ...)."""
+        """Return the sorted names in a directory and their types (`stat.S_IFREG`, ...)."""
         place = self._folder(path)
         mine = self._below.get(place, {})
-        # Sorted: the order of a real folder depends on its file system, and would differ on another computer.
+        # Sorted: the order of a real directory depends on its file system, and would differ between hosts.
         all_names = sorted({*mine, *self.base.names(place)})
         front = "" if place == "/" else place
         kinds = ((name, self._kind(f"{front}/{name}")) for name in all_names)
         return [(name, kind) for name, kind in kinds if kind]
 
     def folder(self, path: str) -> tuple[str, bool]:
-        """Return the resolved path of a folder, and whether this computer has it too."""
+        """Return the resolved path of a directory, and whether the host has it too."""
         place = self._folder(path)
         known = self.base.stat(place)
         return place, known is not None and stat.S_ISDIR(known.st_mode)
@@ -424,11 +425,11 @@ class Overlay:
         return place
 
     def realpath(self, path: str) -> str:
-        """Return a path without links, as `os.path.realpath` does, which need not be there."""
+        """Return a path without links, as `os.path.realpath` does; it need not exist."""
         return self.resolve(path, strict=False)
 
     def access(self, path: str, mode: int) -> bool:
-        """Return whether a file may be used, as `os.access` does: what the run has made is open to all of it."""
+        """Return True if access to a file is allowed, as `os.access` does; files made by the run are accessible."""
         try:
             place, found = self._must(path)
         except OSError:
@@ -445,7 +446,7 @@ class Overlay:
             _refuse(errno.EINVAL, path)
         return target
 
-    # ------------------------------------------------------------------------------------------- what changes
+    # ------------------------------------------------------------------------------------------- changes
 
     def remove(self, path: str) -> None:
         """Remove a file, as `os.remove` does."""
@@ -456,12 +457,12 @@ class Overlay:
         self._take_away(place)
 
     def mkdir(self, path: str, mode: int | None) -> None:
-        """Make a folder, as `os.mkdir` does."""
+        """Create a directory, as `os.mkdir` does."""
         place = self._free(path)
         self._put(place, Folder(self._number(), self.now_ps, mode))
 
     def symlink(self, target: str, path: str) -> None:
-        """Make a symbolic link, as `os.symlink` does."""
+        """Create a symbolic link, as `os.symlink` does."""
         place = self._free(path)
         self._put(place, SymbolicLink(target))
 
@@ -473,7 +474,7 @@ class Overlay:
         return place
 
     def rmdir(self, path: str) -> None:
-        """Remove an empty folder, as `os.rmdir` does."""
+        """Remove an empty directory, as `os.rmdir` does."""
         place, _ = self._must(path, follow=False)
         if self._kind(place) != stat.S_IFDIR:
             _refuse(errno.ENOTDIR, path)
@@ -483,7 +484,7 @@ class Overlay:
         self._take_away(place)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or folder another path, as `os.replace` does."""
+        """Rename a file or directory, as `os.replace` does."""
         source, target = self.resolve(old, follow=False), self.resolve(new, follow=False)
         for place, path in ((source, old), (target, new)):
             self._check_folder(place, path, os.W_OK)
@@ -505,7 +506,7 @@ class Overlay:
         self._move(source, target)
 
     def _move(self, source: str, target: str) -> None:
-        """Give what is at `source`, with all that is in it, another path; nothing is at `target`."""
+        """Move a file or a directory with its contents to `target`, which must not exist."""
         found = self._find(source)
         inside: list[tuple[str, int]] = []
         if self._kind(source) == stat.S_IFDIR:
@@ -519,7 +520,7 @@ class Overlay:
             entry = found
         if isinstance(entry, Inode):
             self._take_over(entry)
-            entry.opened[-1] = 1  # keeps it, for a moment without a name
+            entry.opened[-1] = 1  # keeps it while it has no name
         self._put(target, entry)
         for name, _ in inside:
             self._move(f"{source}/{name}", f"{target}/{name}")
@@ -529,7 +530,7 @@ class Overlay:
             del entry.opened[-1]
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut a file off or lengthen it, as `os.truncate` does."""
+        """Truncate or extend a file, as `os.truncate` does."""
         number, _ = self.open(-1, path, os.O_WRONLY)
         self.resize(number, size)
         self.close(-1, number)
@@ -545,7 +546,7 @@ class Overlay:
         entry.time_ps = self.now_ps if time_ps is None else time_ps - self._epoch_ps
 
     def _changeable(self, path: str) -> Inode | Folder:
-        """Return the entry of a file or folder whose attributes are about to change."""
+        """Return the entry of a file or directory whose attributes are about to change."""
         place, found = self._must(path)
         if isinstance(found, os.stat_result):
             if not self.base.allows(place, os.W_OK):
@@ -561,7 +562,7 @@ class Overlay:
         return found
 
     def _take_over(self, inode: Inode) -> None:
-        """Make a file one of our own, with the contents and the time that it has."""
+        """Copy a host file's contents into the overlay, keeping its time."""
         time_ps = inode.time_ps
         self._held(inode.number)
         inode.time_ps = time_ps
@@ -569,7 +570,7 @@ class Overlay:
     # ----------------------------------------------------------------------------------------- after the run
 
     def changes(self) -> Iterator[tuple[str, Entry]]:
-        """Yield what differs from this computer's files: what was removed, the innermost first, then what is there."""
+        """Yield the differences from the host's files: removals, innermost first, then all changed entries."""
         gone = [place for place, entry in self._entries.items() if isinstance(entry, Gone)]
         yield from ((place, self._entries[place]) for place in sorted(gone, reverse=True))
         for place, entry in sorted(self._entries.items(), key=lambda item: item[0]):
@@ -577,7 +578,7 @@ class Overlay:
                 yield place, entry
 
     def summary(self) -> Iterator[Any]:
-        """Yield everything that the program has made of the files, as plain values in an order of their own."""
+        """Yield the program's changes to the files, as plain values in a fixed order."""
         for place, entry in self.changes():
             if isinstance(entry, Inode):
                 yield place, entry.mode, entry.time_ps, bytes(entry.data or b"")

@@ -1,12 +1,12 @@
-"""A server of files: it decides when each request of the ranks is served, and how it is answered.
+"""A file server: it determines when each request is served, and its reply.
 
-Requests are served one at a time, in the order in which they come. Bytes take the server's time; the latency passes for
-the one who waits, and meanwhile the server goes on with the next:
+Requests are served one at a time, in the order of arrival. Bytes occupy the server; the latency passes for the waiting
+rank, while the server continues with the next request:
 
-    answer at  max(request, server free) + bytes / bandwidth + latency
+    reply at  max(request, server free) + bytes / bandwidth + latency
 
-So k ranks that write b bytes each at the same time hear after ``latency + k b / bandwidth`` at the latest. What a write
-brings is in the file when its last byte has come. A rank that dies before that leaves the bytes that had come.
+So if k ranks each write b bytes at the same time, the last reply comes after ``latency + k b / bandwidth``. The data of
+a write are in the file when its last byte has arrived. A rank that fails before leaves the bytes that have arrived.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .overlay import Overlay
 
 
 class StorageRequest(NamedTuple):
-    """A method of the overlay that a rank asks for, with its arguments.
+    """A rank's call of an overlay method, with its arguments.
 
     Attributes
     ----------
     rank : int
-        Who asks.
+        The requesting rank.
     key : int
-        The event key that it has given to this; all events that follow from it have the same.
+        The event key of the request; all resulting events have the same.
     kind : str
         The method's name.
     arguments : tuple
@@ -43,7 +43,7 @@ class StorageRequest(NamedTuple):
 
 
 class StorageAnswer(NamedTuple):
-    """The value that the method returned, or the error that it raised; and how many bytes were moved."""
+    """The method's return value, or the error that it raised, and the number of bytes transferred."""
 
     value: Any
     error: OSError | None
@@ -62,13 +62,13 @@ class Server:
     overlay : Overlay
         The files.
     latency_ps : int
-        What each request takes besides its bytes.
+        The time of each request in addition to its bytes.
     ps_per_byte : Fraction
-        What each byte takes; 0 for nothing.
+        The time per byte; 0 for infinite bandwidth.
     later : callable
-        ``later(time_ps, request)`` has `transferred` called at that time.
+        ``later(time_ps, request)`` schedules a call of `transferred` at that time.
     reply : callable
-        ``reply(time_ps, request, answer)`` lets the rank have its answer at that time.
+        ``reply(time_ps, request, answer)`` delivers the reply to the rank at that time.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class Server:
         self._began_ps = 0
 
     def submit(self, now_ps: int, request: StorageRequest) -> None:
-        """Take a request. The caller calls this, `transferred` and `died` in the order of time."""
+        """Queue a request. Calls of this, `transferred` and `died` must be in order of time."""
         self._queue.append(request)
         self._serve(now_ps)
 
     def transferred(self, now_ps: int, request: StorageRequest) -> None:
-        """End a request, whose last byte has come if it was not cut short, and serve the next one."""
+        """Finish a request, whose last byte has arrived unless it was cut short, and serve the next one."""
         if self._serving is request:
             self._serving = None
             if request.kind in _WRITING:
@@ -103,7 +103,7 @@ class Server:
             self._serve(now_ps)
 
     def died(self, now_ps: int, rank: int) -> None:
-        """Drop what a dead rank had still to ask; what it was writing stays as it is."""
+        """Drop a failed rank's pending requests; a partial write stays."""
         self._queue = deque(request for request in self._queue if request.rank != rank)
         if self._serving is not None and self._serving.rank == rank:
             self._cut_short(now_ps)
@@ -111,7 +111,7 @@ class Server:
         self._serve(now_ps)
 
     def stop(self, now_ps: int) -> None:
-        """End everything: all ranks are dead, or have ended."""
+        """Stop the server: all ranks have ended or failed."""
         self._queue.clear()
         if self._serving is not None:
             self._cut_short(now_ps)
@@ -132,12 +132,12 @@ class Server:
                 self._reply(now_ps + busy_ps + self._latency_ps, request, answer)
 
     def _answer(self, request: StorageRequest, now_ps: int) -> StorageAnswer:
-        """Make a request that changes no bytes at once; of a write, which is made at its end, say how it will end."""
+        """Perform a request that changes no bytes; for a write, performed at its end, predict the reply."""
         if request.kind == "write":
             number, start, data = request.arguments
             end = len(data) + (self.overlay.size(number) if start is None else start)
             return StorageAnswer(end, None, len(data))
-        if request.kind == "scatter":  # the storage takes the pieces with what is between them
+        if request.kind == "scatter":  # pieces are transferred together with the gaps between them
             _, starts, _, _, end = request.arguments
             return StorageAnswer(None, None, end - int(starts[0]))
         try:
@@ -151,12 +151,12 @@ class Server:
         return getattr(self.overlay, request.kind)(*request.arguments)
 
     def _cut_short(self, now_ps: int) -> None:
-        """End what is being served here and now, with the bytes that have come so far."""
+        """Interrupt the current request, with the bytes that have arrived so far."""
         request = self._serving
         assert request is not None
         self._serving = None
         if request.kind in _WRITING:
-            # A fraction divided, so that no float rounds a byte up that had not come.
+            # Division of fractions, so that no float rounding adds a byte that had not arrived.
             come = int((now_ps - self._began_ps) / self._ps_per_byte)
             if request.kind == "write":
                 number, start, data = request.arguments

@@ -1,8 +1,8 @@
-"""The files of a run on a simulated storage: they outlive its ranks, and go to this computer when it has ended.
+"""The files of a run on a simulated storage, which survive its ranks and are written to the host at the end.
 
-Every shard has a replica of each server and its files. What a rank asks for is told to all shards (`Shard.tell_all`),
-which do the same in the same order; the shard in which the rank lives gives it the answer, at least the storage's
-latency later. That is why no shard may look ahead further than that.
+Every shard has a replica of each server and its files. A rank's request is sent to all shards (`Shard.tell_all`), which
+perform it in the same order; the shard of the rank delivers the reply, at least the storage's latency later. So the
+lookahead of shards is limited to that latency.
 
 Prior art: state machine replication (Schneider 1990), with virtual time as the order.
 """
@@ -36,17 +36,17 @@ _DEVICES = ("/dev/", "/proc/", "/sys/")
 _HANDLER = "storage"
 
 active: VirtualFiles | None = None
-"""The files of the run that goes on now, if it has a simulated storage."""
+"""The files of the current run, if it has a simulated storage."""
 
 
 def use(files: VirtualFiles | None) -> None:
-    """Let ranks find these files, or none, from now on."""
+    """Set the files of the current run; None: no simulated storage."""
     global active
     active = files
 
 
 class Waiting(Parked):
-    """A rank waits for the storage."""
+    """A rank that waits for the storage."""
 
     __slots__ = ("answer", "fiber", "kind", "name", "time_ps")
 
@@ -63,7 +63,7 @@ class Waiting(Parked):
 
 
 class _Replica:
-    """The storage as one shard knows it: all of its servers, with all their files."""
+    """The storage as replicated in one shard: all of its servers, with all their files."""
 
     def __init__(self, files: VirtualFiles, servers: dict[int, Server]) -> None:
         self._files = files
@@ -78,19 +78,19 @@ class _Replica:
         shard.handlers[_HANDLER] = self._handle
 
     def drop_shard(self) -> None:
-        """Follow no server, but count what the ranks of this shard have still asked for."""
+        """Stop simulating servers, but count the outstanding requests of this shard's ranks."""
         self._servers.clear()
         self._shard.handlers[_HANDLER] = lambda told: self._count(told[1])
 
     def submit(self, rank: Rank, time_ps: int, server: int, kind: str, arguments: tuple[Any, ...]) -> int:
-        """Tell all shards what a rank asks for; return the key under which the answer will come."""
+        """Send a rank's request to all shards; return the key of the reply."""
         rank.key += 1
         asked = StorageRequest(rank.number, rank.key, kind, arguments)
         rank.shard.tell_all(time_ps, rank.key, _HANDLER, (server, asked))
         return rank.key
 
     def wait(self, key: int, waiting: Waiting) -> None:
-        """Park a fiber until its answer is there."""
+        """Park a fiber until its reply arrives."""
         self._waiting[key] = waiting
         waiting.fiber.park(waiting)
 
@@ -120,7 +120,7 @@ class _Replica:
         self._servers[number].transferred(self._shard.common.now_ps, asked)
 
     def _count(self, asked: StorageRequest) -> None:
-        """Count an event of the run once, in however many shards it happens."""
+        """Count an event of the run once, however many shards it happens in."""
         shard = self._shard
         if not shard.alone and shard.local(asked.rank):
             shard.kernel.events += 1
@@ -148,12 +148,12 @@ class _Replica:
         self._shard = None
 
     def trees(self) -> list[tuple[int, Overlay]]:
-        """Return the files of each server, by its number."""
+        """Return the files of each server, with its number."""
         return [(number, server.overlay) for number, server in sorted(self._servers.items())]
 
 
 class VirtualFiles:
-    """The files of one run, as this process knows them.
+    """The files of one run, in this process.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class VirtualFiles:
     block_bytes : int
         The buffer of an open file.
     counts : dict of int to list of int
-        Of each rank of this process that has used the storage: requests, bytes read, bytes written, and picoseconds.
+        For each rank of this process that has used the storage: requests, bytes read, bytes written, and picoseconds.
     """
 
     def __init__(self, spec: StorageSpec, *, node_of: Sequence[int]) -> None:
@@ -183,25 +183,25 @@ class VirtualFiles:
         self._not_ours = _DEVICES + tuple(sorted(_of_python()))
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """Take account of ranks that are placed anew, or of more of them."""
+        """Use the node numbers of newly placed or additional ranks."""
         self._node_of = node_of
 
     def attach(self, shard: Shard) -> None:
-        """Serve the ranks of a shard, until `stop`; before they start."""
+        """Serve the ranks of a shard, until `stop`; call it before they start."""
         if shard.number not in self._replicas:
             self._replicas[shard.number] = _Replica(self, {})
         self._replicas[shard.number].attach(shard)
 
     def continue_as(self, number: int) -> None:
-        """Be what shard `number` knows from now on, in a process that is a copy of that of shard 0."""
+        """Take the state of shard `number` from now on, in a process that is a copy of that of shard 0."""
         self._replicas = {number: self._replicas[0]} if self._replicas else {}
 
     def drop_shard(self, shard: Shard) -> None:
-        """Serve a shard no more, in which nobody lives and which has not followed what came before."""
+        """Stop serving a shard that has no ranks and has not followed earlier events."""
         self._replicas[shard.number].drop_shard()
 
     def replica(self, rank: Rank) -> _Replica:
-        """Return the servers as the shard of a rank knows them."""
+        """Return the servers of a rank's shard."""
         return self._replicas[rank.shard.number]
 
     def server_of(self, rank: Rank) -> int:
@@ -209,33 +209,33 @@ class VirtualFiles:
         return self._node_of[rank.number] if self._spec.layout == "node" else 0
 
     def make_server(self, later: Any, reply: Any) -> Server:
-        """Make a server on which are the files of this computer."""
+        """Return a new server with the host's files."""
         overlay = Overlay(self._host, epoch_s=EPOCH_S)
         latency_ps, ps_per_byte = self._spec.latency_ps, self._spec.ps_per_byte
         return Server(overlay, latency_ps=latency_ps, ps_per_byte=ps_per_byte, later=later, reply=reply)
 
     def serves(self, path: str) -> bool:
-        """Return whether an absolute path is on the storage, which is the same for all ranks, at all times."""
+        """Return True if an absolute path is on the storage; the same for all ranks at all times."""
         path = _folder(path)
         if self._prefixes is not None:
             return path.startswith(self._prefixes)
         return not path.startswith(self._not_ours) and not is_installed(path)
 
     def died(self, rank: Rank, time_ps: int) -> None:
-        """Tell the storage that a rank is dead: what it was writing stays as it is."""
+        """Notify the storage of a failed rank: its partial write stays."""
         self.replica(rank).submit(rank, time_ps, self.server_of(rank), "died", ())
 
     def stop(self) -> None:
-        """Stop the servers: the ranks have ended or are dead; others may begin where they have left off."""
+        """Stop the servers after the ranks have ended or failed; others may start with the resulting files."""
         for replica in self._replicas.values():
             replica.stop()
 
     def rows(self, shard: Shard) -> list[tuple[int, int, int, int]]:
-        """Return the use that each rank of a shard has made of it: requests, bytes read, bytes written, picoseconds."""
+        """Return each rank's use of the storage: requests, bytes read, bytes written, picoseconds."""
         return [tuple(self.counts.get(number, (0, 0, 0, 0))) for number in (rank.number for rank in shard.ranks)]  # type: ignore[misc]
 
     def digest(self) -> str:
-        """Return a hash of everything that the program has made of its files; not of where the run was started."""
+        """Return a hash of the program's changes to its files, independent of the start directory."""
         digest = hashlib.blake2b(digest_size=16)
         for number, overlay in self._replicas[0].trees():
             for place, *rest in overlay.summary():
@@ -243,18 +243,19 @@ class VirtualFiles:
                 digest.update(repr(told).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    # -------------------------------------------------------------------------------------- to this computer
+    # -------------------------------------------------------------------------------------- host files
 
     def write_out(self) -> list[str]:
-        """Bring this computer's files up to date, and say in a line each what could not be done.
+        """Write all changes to the host's files; return a sentence about each failure.
 
-        Where nodes have files of their own under one name, the lowest node's gets the name, and the others' get the
-        node's number behind it; what only a node has removed is not removed here. Only where shard 0 lives.
+        If nodes have different files of the same name, that of the lowest node gets the name, and the others get the
+        node's number as a suffix; files removed on one node only are not removed from the host. Only in the process of
+        shard 0.
         """
         return write_back(list(self._to_write()))
 
     def _to_write(self) -> Iterator[tuple[str, Entry]]:
-        """Yield what is to be where on this computer."""
+        """Yield the host's paths to write, and their entries."""
         written: dict[str, Inode] = {}
         for number, overlay in self._replicas[0].trees():
             for place, entry in overlay.changes():
@@ -269,37 +270,37 @@ def _folder(path: str) -> str:
 
 
 def _of_python() -> Iterator[str]:
-    """Yield the folders of Python and its packages: what they read there is no work of the program."""
+    """Yield the directories of Python and its packages: accesses there are not the program's."""
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix}:
         yield from (_folder(os.path.join(prefix, name)) for name in ("bin", "include", "lib", "lib64", "share"))
     yield from map(_folder, sysconfig.get_paths().values())
 
 
-# ----------------------------------------------------------------------------------------------- what ranks ask
+# ----------------------------------------------------------------------------------------------- requests of ranks
 
 
 def storage() -> VirtualFiles:
-    """Return the files of the run that goes on now, which has a simulated storage."""
+    """Return the files of the current run, which has a simulated storage."""
     return active  # type: ignore[return-value]
 
 
 @metered
 def request(kind: str, *arguments: Any, name: str = "", server: int | None = None) -> Any:
-    """Have the storage do something for the running fiber, which waits for it.
+    """Have the storage perform an operation for the running fiber, which waits for it.
 
     Parameters
     ----------
     kind, *arguments
-        A method of `overlay.Overlay`, and what it is called with.
+        A method of `overlay.Overlay`, and its arguments.
     name : str
-        The file, for people.
+        The file, for reports.
     server : int, optional
-        The number of the server; that of the running rank by default.
+        The number of the server; default: that of the running rank.
 
     Raises
     ------
     OSError
-        What the method raised.
+        Raised by the method.
     """
     files, fiber = storage(), current.running()
     rank = fiber.rank
@@ -324,15 +325,15 @@ def request(kind: str, *arguments: Any, name: str = "", server: int | None = Non
 
 
 def submit(server: int, kind: str, *arguments: Any) -> None:
-    """Have the storage do something for the running rank, which does not wait for it."""
+    """Have the storage perform an operation for the running rank, which does not wait for it."""
     fiber = current.running()
     storage().replica(fiber.rank).submit(fiber.rank, fiber.clock_ps, server, kind, arguments)
 
 
 def submit_later(rank: Rank, server: int, kind: str, *arguments: Any) -> None:
-    """Have the storage do something for a rank when that next asks for something: it is not its turn now.
+    """Queue an operation of a rank that is not running, until its next request.
 
-    It is what a file wants that Python's garbage collector finds, in the middle of whatever runs.
+    For example, the garbage collector closes files while any rank may be running.
     """
     if rank.exit_status is None and rank.shard is not None:
         rank.private("left requests", list).append((server, kind, arguments))

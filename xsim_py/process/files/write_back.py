@@ -1,9 +1,9 @@
-"""After a run, the files that a program has changed on a simulated storage are written to this computer's disk.
+"""Writing the changed files of a simulated storage to the host's disk after a run.
 
-A complete file that is there, perhaps the only checkpoint, must outlive whatever ends us meanwhile. So at first all
-that is new is written beside the places where it belongs; when everything is on the disk, it takes these places; and
-what the program has removed is removed last. If something cannot be written, nothing that was there changes: the
-checkpoint of a job is many files, which are of use together.
+A complete existing file, perhaps the only checkpoint, must survive if this process is killed meanwhile. So new files
+are first written next to their targets; when all are on disk, they replace the targets; and removals come last. If
+something cannot be written, no existing file changes: a checkpoint consists of many files, which are useful only
+together.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from xsim_py.atomic_files import Unfinished, dress, is_regular, sync, undisturbe
 from .overlay import Entry, Folder, Gone, Inode, SymbolicLink
 
 _MOST_LISTED = 20
-_SYNCS_AT_ONCE = 16  # a disk brings many files to it in the time of one
+_SYNCS_AT_ONCE = 16  # a disk syncs many files in the time of one
 
 
 def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
-    """Bring this computer's files up to date.
+    """Apply changes to the host's files.
 
     Parameters
     ----------
     changes : sequence of str and Entry
-        What is to be at each absolute path, none of whose folders is a symbolic link.
+        The new entry of each absolute path, none of whose directories is a symbolic link.
 
     Returns
     -------
     list of str
-        What could not be done, and what is as it was for that reason: a sentence each.
+        A sentence about each failure and each file left unchanged because of it.
 
     Raises
     ------
     KeyboardInterrupt
-        Ctrl-C, and everything is as it was.
+        Ctrl-C; no file has changed.
     """
     changes = sorted(changes, key=lambda change: change[0])
     gone = [place for place, entry in changes if isinstance(entry, Gone)]
@@ -68,7 +68,7 @@ def write_back(changes: Sequence[tuple[str, Entry]]) -> list[str]:
 def _written(
     unfinished: Unfinished, made: dict[str, Inode | Folder | SymbolicLink]
 ) -> tuple[dict[str, str], list[str]]:
-    """Write what is new beside where it belongs; return the names for the time being, and what could not be done."""
+    """Write new files next to their targets; return their temporary names, and the failures."""
     ready, problems = {}, []
     pool = ThreadPoolExecutor(_SYNCS_AT_ONCE)
     try:
@@ -92,13 +92,13 @@ def _written(
 
 
 def _folder_of(place: str) -> str:
-    """Return where a file may be written for the time being: its real folder, or the nearest one above that exists."""
+    """Return the directory for a temporary file: its real directory, or the nearest existing one above."""
     folder = os.path.dirname(place)
     return folder if _is_folder(folder) else _folder_of(folder)
 
 
 def _write(entry: Entry, path: str) -> None:
-    """Write a file, or make a link, under a name for the time being."""
+    """Write a file or create a link under a temporary name."""
     if isinstance(entry, SymbolicLink):
         os.symlink(entry.target, path)
     elif isinstance(entry, Inode) and path:
@@ -107,7 +107,7 @@ def _write(entry: Entry, path: str) -> None:
 
 
 def _write_into(place: str, data: bytes | bytearray) -> None:
-    """Write to a device or a pipe, which stays what it is; a pipe that nobody reads is an error and no wait."""
+    """Write to a device or pipe, which is not replaced; a pipe without a reader is an error rather than a wait."""
     number = os.open(place, os.O_WRONLY | os.O_NONBLOCK)
     os.set_blocking(number, True)
     with open(number, "wb") as file:
@@ -115,7 +115,7 @@ def _write_into(place: str, data: bytes | bytearray) -> None:
 
 
 def _finish(entry: Entry, path: str, place: str) -> None:
-    """Bring a file to the disk, and make it like the one that is at its place."""
+    """Sync a file to disk and copy the attributes of the file that it replaces."""
     if isinstance(entry, Inode) and path:
         sync(path)
         if is_regular(place):
@@ -125,7 +125,7 @@ def _finish(entry: Entry, path: str, place: str) -> None:
 
 
 def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str], gone: Sequence[str]) -> list[str]:
-    """Give everything its place, then remove what is gone; return what could not be done."""
+    """Move new files to their targets, then apply removals; return the failures."""
     problems = []
     for place, entry in made.items():
         try:
@@ -138,9 +138,9 @@ def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str
                 os.mkdir(place)
         except OSError as error:
             problems.append(_failure(place, "written", error))
-    # A new name is on the disk when its folder is; a file that was synced may else be gone after a crash.
+    # A new name is on disk when its directory is; otherwise a synced file may be lost in a crash.
     for folder in {os.path.dirname(place) for place in made}:
-        with suppress(OSError):  # where that cannot be done, what is done is all there is
+        with suppress(OSError):  # if the directory cannot be synced, nothing more can be done
             sync(folder)
     for place in reversed(gone if not problems else ()):
         try:
@@ -148,14 +148,14 @@ def _placed(made: dict[str, Inode | Folder | SymbolicLink], ready: dict[str, str
         except OSError as error:
             problems.append(_failure(place, "removed", error))
     for place, entry in made.items():
-        if isinstance(entry, Folder) and entry.mode is not None:  # only now: it may forbid to put something there
+        if isinstance(entry, Folder) and entry.mode is not None:  # only now: the mode may forbid adding entries
             with suppress(OSError):
                 os.chmod(place, entry.mode)
     return problems
 
 
 def _clear(place: str, gone: Sequence[str], *, for_folder: bool) -> None:
-    """Remove what is in the way: a file where a folder is to be, or the other way round."""
+    """Remove a conflicting entry: a file where a directory will be, or vice versa."""
     if not os.path.lexists(place) or _is_folder(place) == for_folder:
         return
     for inside in reversed(gone):
@@ -165,13 +165,13 @@ def _clear(place: str, gone: Sequence[str], *, for_folder: bool) -> None:
 
 
 def _remove(place: str) -> None:
-    """Remove a file or an empty folder, if it is there."""
+    """Remove a file or an empty directory, if it exists."""
     with suppress(FileNotFoundError, NotADirectoryError):
         (os.rmdir if _is_folder(place) else os.remove)(place)
 
 
 def _is_device(place: str) -> bool:
-    """Return whether a device, a pipe or a socket is there, which is written to and not replaced."""
+    """Return True for a device, pipe or socket, which is written to, not replaced."""
     return os.path.lexists(place) and not (os.path.islink(place) or os.path.isdir(place) or is_regular(place))
 
 
@@ -184,6 +184,6 @@ def _failure(place: str, what: str, error: OSError) -> str:
 
 
 def _listed(sentences: list[str], rest: str) -> list[str]:
-    """Return the first few sentences, and one that says how many more there are."""
+    """Return the first few sentences, and one with the number of the others."""
     more = len(sentences) - _MOST_LISTED
     return sentences if more <= 0 else [*sentences[:_MOST_LISTED], f"and {more:,} more files {rest}"]

@@ -1,1 +1,1 @@
-"""The output of ranks, in the order of virtual time: collected, kept, and written once equal tracebacks are found."""
+"""The output of ranks in virtual-time order: collected, spilled, and written with equal tracebacks merged."""

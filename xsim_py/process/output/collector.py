@@ -1,7 +1,7 @@
-"""The collector takes the lines that virtual ranks print, writes them in the order of virtual time, and gives input.
+"""The collector of ranks' output: it writes lines in virtual-time order, and provides input.
 
 Lines are collected as ``(clock_ps, rank, count, stream, text)`` and written once no rank can print anything earlier.
-A line's time is that of its newline, as a launcher that forwards whole lines would have it.
+A line's time is that of its newline, as with a launcher that forwards whole lines.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from .last_lines import Journal
 
 NO_OUTPUT = "no output"
-"""Why the run is stopped."""
+"""The reason for stopping the run."""
 
 _ORDER = "held back because other ranks may still print earlier output"
 _NO_END = "a line is written when it has come to its end"
 
-_MOST_IN_MEMORY = 16 << 20  # characters that wait in memory
+_MOST_IN_MEMORY = 16 << 20  # characters of held-back lines in memory
 _RELIEF_STEP = 2 << 20
-_MOST_OF_A_LINE = 1 << 20  # characters of a line without an end
+_MOST_OF_A_LINE = 1 << 20  # characters of an unfinished line
 _DEBUGGER_DEPTH = 12
 _line_numbers = partial(count, 1)
 
 
 class Output:
-    """The lines of one shard that are not written yet; shard 0's gathers those of all and writes them.
+    """The unwritten lines of one shard; shard 0's gathers those of all and writes them.
 
     Parameters
     ----------
@@ -57,11 +57,12 @@ class Output:
     label : bool
         Put ``[rank]`` in front of each line.
     control : Control
-        Stops the run when no more can be written or kept, such as when the reader of a pipe has gone; `error` says why.
+        Stops the run when no more can be written or kept, such as when the reader of a pipe has exited; `error` has the
+        reason.
     spill : Spill
-        Where lines wait that are too many for memory.
+        Holds lines that do not fit into memory.
     equal_tracebacks : EqualTracebacks
-        The tracebacks that wait for others.
+        The tracebacks that wait for equal ones.
     """
 
     def __init__(
@@ -85,10 +86,10 @@ class Output:
         self._busy = False
         self._held = 0
         self._relief_at = _RELIEF_STEP
-        self.journal: Journal | None = None  # in a process that may die by itself
+        self.journal: Journal | None = None  # in a process that may be killed
 
     def put(self, rank: Rank, stream: int, text: str | SpilledText, clock_ps: int) -> None:
-        """Take whole lines that a rank has printed."""
+        """Add complete lines that a rank has printed."""
         number = next(rank.private("lines", _line_numbers))
         line = (clock_ps, rank.number, number, stream, text)
         self._lines.append(line)
@@ -101,7 +102,7 @@ class Output:
             self._relieve(f"rank {rank.number} prints at {format_time(clock_ps, digits=None)}")
 
     def add(self, lines: Iterable[Line | SpilledRun]) -> None:
-        """Take what another shard sent."""
+        """Add lines that another shard sent."""
         for line in lines:
             if isinstance(line, SpilledRun):
                 self._runs.append(line)
@@ -112,7 +113,7 @@ class Output:
             self._relieve("shards print")
 
     def take(self, *, far: bool) -> list[Line | SpilledRun]:
-        """Give all lines away, to be sent to shard 0, which may be `far`: in another process."""
+        """Remove and return all lines, to be sent to shard 0, which may be `far`: in another process."""
         if not (self._lines or self._runs):
             return []
         runs = [run for run in self._runs if run.first() is not None]
@@ -127,7 +128,7 @@ class Output:
         return [*runs, *lines]
 
     def store(self, pieces: list[str], what: str) -> tuple[int, int] | None:
-        """Put the beginning of a line that does not end out of memory; return where it is, if there was room."""
+        """Spill the beginning of an unfinished line to the file; return its location if there was room."""
         try:
             return self.spill.put("".join(pieces).encode("utf-8", "surrogateescape"))
         except OSError as error:
@@ -135,11 +136,11 @@ class Output:
             return None
 
     def end_of(self, places: list[tuple[int, int]], end: str) -> SpilledText:
-        """Return the text of a line whose beginning is stored."""
+        """Return the text of a line whose beginning was spilled."""
         return SpilledText(self.spill, places, end)
 
     def _relieve(self, what: str) -> None:
-        """Put what has to wait out of memory, if it is much."""
+        """Spill held-back lines to the file, if there are many."""
         if self._held > _MOST_IN_MEMORY and not self._busy:
             with self._undisturbed():
                 self._lines.sort()
@@ -153,7 +154,7 @@ class Output:
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Do what must not be done by a signal's handler at the same time, or left undone by a rank that is stopped."""
+        """Return a context that no signal handler or stopped rank may interrupt."""
         self._busy = True
         try:
             with self._control.held():
@@ -164,18 +165,18 @@ class Output:
             self._control.stop(self._control.wanted)
 
     def _give_up(self, error: OSError, what: str, why: str) -> None:
-        """End the run, for there is no more room; what is kept will be written."""
+        """End the run because there is no more room; the kept lines will be written."""
         if self.error is None:
             where = None if current.fiber is None else vitals.innermost()
-            with current.outside():  # the source is read
+            with current.outside():  # which reads the source
                 place = "" if where is None else f" ({vitals.shown(where)})"
             self.error = OSError(error.errno, f"{error.strerror}: {what}{place}, and {why}")
             self._control.stop(NO_OUTPUT)
 
     def flush(self, before_ps: int, *, last: bool = False) -> None:
-        """Write every line printed before `before_ps`. May be called from a signal handler: works in place.
+        """Write every line printed before `before_ps`. Safe in a signal handler: works in place.
 
-        Nothing comes after the `last` time, and so nothing waits for more of its like.
+        After the `last` call no lines follow, so no traceback waits for equal ones.
         """
         self._flush((before_ps,), last=last)
 
@@ -196,13 +197,13 @@ class Output:
                 for sink in self._sinks if written else ():
                     sink.flush()
             except OSError as error:
-                # Not to be raised here, where a rank may be running, which would take it for its own.
+                # Not raised here: a running rank would take it for its own error.
                 self.error, self._sinks = _explained(error), None
                 self._control.stop(NO_OUTPUT)
             self._relief_at = self._held + _RELIEF_STEP
 
     def _due(self, bound: tuple[int, ...]) -> Iterator[Line]:
-        """Yield the lines before `bound`, in order, and take each away."""
+        """Yield and remove the lines before `bound`, in order."""
         self._lines.sort()
         runs = [run for run in self._runs if run.first() is not None]
         done = 0
@@ -222,7 +223,7 @@ class Output:
             self._runs[:] = [run for run in runs if run.first() is not None]
 
     def _write_or_hold(self, clock_ps: int, rank: int, stream: int, text: str | SpilledText) -> None:
-        """Write a line whose turn has come, or let it wait with tracebacks."""
+        """Write a line whose turn has come, or hold it with the waiting tracebacks."""
         if self._tracebacks:
             self._write_due(clock_ps)
         if stream == TRACEBACK:
@@ -248,7 +249,7 @@ class Output:
             _write_to(self._sinks[stream], piece)
 
     def _labelled(self, pieces: Iterable[str], rank: int | str, stream: int) -> Iterator[str]:
-        """Yield the text with the rank in front of each line, which has an end then; the hash is that of the text."""
+        """Yield the text with the rank in front of each line, and a final newline; the hash covers the text."""
         label = start = f"[{rank}] "
         for piece in pieces:
             if stream == 0:
@@ -260,14 +261,15 @@ class Output:
         yield "\n"
 
     def digest(self) -> str:
-        """Return a hash of all that was written to standard output, with the ranks, in order."""
+        """Return a hash of all standard output with the ranks, in order."""
         return self._hash.hexdigest()
 
 
 def _known_until(rank: Rank, clock_ps: int) -> tuple[int, ...]:
-    """Return the bound before which all output is known, if all ranks are in the shard of one that prints now.
+    """Return the bound before which all output is known, for a printing rank whose shard has all ranks.
 
-    No other rank prints before the time of the event that is being run, and then only those after the first one.
+    No other rank prints before the time of the current event, and at that time only ranks after the first unfinished
+    one.
     """
     now_ps = rank.shard.kernel.now_ps
     first = next((each for each in rank.shard.ranks if each.exit_status is None), None)
@@ -295,7 +297,7 @@ def _explained(error: OSError) -> OSError:
 def _write_to(sink: TextIO, text: str) -> None:
     try:
         sink.write(text)
-    except UnicodeEncodeError:  # bytes that are no text, or no text in this terminal's encoding
+    except UnicodeEncodeError:  # bytes that are not text, or text that this terminal's encoding lacks
         if hasattr(sink, "buffer"):
             sink.flush()
             sink.buffer.write(text.encode("utf-8", "surrogateescape"))
@@ -304,7 +306,7 @@ def _write_to(sink: TextIO, text: str) -> None:
 
 
 class _Partial:
-    """The unfinished lines of one rank, in pieces: standard output and standard error; the oldest may be stored."""
+    """The unfinished lines of one rank, in pieces: standard output and standard error; the oldest may be spilled."""
 
     __slots__ = ("pieces", "sizes", "stored")
 
@@ -327,7 +329,7 @@ class _Partial:
         rank.shard.output.put(rank, stream, text, clock_ps)
 
     def add(self, rank: Rank, stream: int, piece: str) -> None:
-        """Keep one more piece."""
+        """Append a piece."""
         pieces = self.pieces[stream]
         pieces.append(piece)
         self.sizes[stream] += len(piece)
@@ -341,7 +343,7 @@ class _Partial:
 
 
 class RankStream(io.TextIOBase):
-    """``sys.stdout`` (0) or ``sys.stderr`` (1) of whichever rank is running; the real one outside of ranks."""
+    """``sys.stdout`` (0) or ``sys.stderr`` (1) of the running rank; the real one outside of ranks."""
 
     encoding = "utf-8"
     errors = "surrogateescape"
@@ -354,7 +356,7 @@ class RankStream(io.TextIOBase):
 
     @property
     def buffer(self) -> Any:
-        """A binary stream that ends in the same lines."""
+        """A binary stream that writes to the same lines."""
         return _Binary(self)
 
     def writable(self) -> bool:
@@ -362,25 +364,25 @@ class RankStream(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """Return its descriptor; what child processes write to that is in no particular order."""
+        """Return its descriptor; output of child processes to it is unordered."""
         if current.here() is not None:
             return self._stream + 1
         return self._real.stands_for if isinstance(self._real, Apart) else self._real.fileno()
 
     def reconfigure(self, **_: Any) -> None:
-        """Do nothing: lines are passed on as lines, in UTF-8."""
+        """Do nothing: output is forwarded as lines, in UTF-8."""
 
     def close(self) -> None:
         """Do nothing: the other ranks still need it."""
 
     def write(self, text: str) -> int:
-        """Keep the text until its line is complete."""
+        """Buffer the text until its line is complete."""
         fiber = current.here()
         if fiber is None:
             return self._real.write(text)
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        # Most text is, and to ask takes no time; only other text may have what cannot be encoded.
+        # Most text is ASCII, and checking takes no time; only other text may contain unencodable characters.
         if not text.isascii():
             text = self._writable(text)
         rank = fiber.rank
@@ -391,7 +393,7 @@ class RankStream(io.TextIOBase):
         return len(text)
 
     def take(self, fiber: Fiber, data: bytes) -> int:
-        """Keep what a rank writes to a descriptor that stands for this stream."""
+        """Buffer data that a rank writes to a descriptor that refers to this stream."""
         self._keep(fiber, data.decode("utf-8", "surrogateescape"))
         return len(data)
 
@@ -400,7 +402,7 @@ class RankStream(io.TextIOBase):
         self._real = open(number, "w", closefd=False)  # noqa: SIM115 - this process ends with it
 
     def _write_elsewhere(self, rank: Rank, text: str) -> None:
-        """Write where a rank has redirected this stream; it is lost where the rank has closed it."""
+        """Write to the target of a rank's redirection; the text is lost if the rank has closed it."""
         data = memoryview(text.encode(self.encoding, self.errors))
         with suppress_closed():
             while data:
@@ -419,7 +421,7 @@ class RankStream(io.TextIOBase):
             partial.add(rank, self._stream, tail)
 
     def _writable(self, text: str) -> str:
-        """Return the text if it can be written; else raise on standard output, or give other text on standard error."""
+        """Return the text if it is encodable; else raise on standard output, or escape it on standard error."""
         try:
             text.encode(self.encoding, self.errors)
         except UnicodeEncodeError:
@@ -427,12 +429,12 @@ class RankStream(io.TextIOBase):
                 raise
             kind = (
                 WholeTraceback if type(text) is WholeTraceback else str
-            )  # that of the program may be made in other ways
+            )  # constructors of the program's subclasses may differ
             return kind(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
         return text
 
     def flush(self) -> None:
-        """Keep what there is of a line for the case that this process dies; lines are passed on when complete."""
+        """Record an unfinished line in case this process is killed; lines are forwarded when complete."""
         fiber = current.here()
         if fiber is None:
             self._real.flush()
@@ -443,7 +445,7 @@ class RankStream(io.TextIOBase):
 
 @contextmanager
 def suppress_closed() -> Iterator[None]:
-    """Let an error pass that tells of a closed descriptor."""
+    """Suppress errors about a closed descriptor."""
     try:
         yield
     except OSError as error:
@@ -471,7 +473,7 @@ class _Binary(io.RawIOBase):
 
 
 def finish_lines(rank: Rank, clock_ps: int) -> None:
-    """Pass on what a rank has printed without a newline; at its end, or because it waits for input."""
+    """Forward output without a newline, at the end of a rank or because it waits for input."""
     if rank.extra is not None and "partial" in rank.extra:
         partial = rank.extra["partial"]
         for stream in (0, 1):
@@ -480,7 +482,7 @@ def finish_lines(rank: Rank, clock_ps: int) -> None:
 
 
 class RankInput(io.TextIOBase):
-    """``sys.stdin``: the real one for rank 0, empty for the others, as launchers do it."""
+    """``sys.stdin``: the real one for rank 0, empty for the others, as with launchers."""
 
     encoding = "utf-8"
     name = "<stdin>"
@@ -494,7 +496,7 @@ class RankInput(io.TextIOBase):
         return True
 
     def close(self) -> None:
-        """Do nothing: ``exit()`` closes it, and that is no business of other ranks."""
+        """Do nothing: ``exit()`` closes it, which must not affect other ranks."""
 
     def fileno(self) -> int:
         """Return 0 in a rank, else the real stream's descriptor."""
@@ -506,7 +508,7 @@ class RankInput(io.TextIOBase):
 
     @property
     def buffer(self) -> Any:
-        """The binary stream below it."""
+        """The underlying binary stream."""
         source = self._source()
         return io.BytesIO() if source is None else source.buffer
 
@@ -516,7 +518,7 @@ class RankInput(io.TextIOBase):
             return self._real
         rank = fiber.rank
         finish_lines(rank, fiber.clock_ps)
-        # A prompt has to be seen before the answer to it is read.
+        # A prompt has to be visible before its answer is read.
         rank.shard.output.flush(fiber.clock_ps + 1)
         if is_redirected(rank, 0):
             source: TextIO = rank.private("redirected input", partial(open, 0, closefd=False))
@@ -535,7 +537,7 @@ class RankInput(io.TextIOBase):
 
 
 def _called_by_debugger() -> bool:
-    """Return whether a debugger asks, which may be started in any rank; a program reads input in rank 0 only."""
+    """Return True if a debugger reads, which may run in any rank; a program reads input in rank 0 only."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(_DEBUGGER_DEPTH):
         if frame is None:

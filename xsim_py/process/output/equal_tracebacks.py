@@ -1,9 +1,10 @@
 """Equal tracebacks of several ranks are written once.
 
-A program that fails most often fails in all ranks, at one line and at nearly one time. Within a network's latency of
-the first one no rank can have learnt of it, nor the launcher: so long a traceback waits for its like, and what the rank
-says after it on standard error waits behind it. Everything else goes on, so that what a rank has printed before it
-failed stands above its traceback. Only virtual times count, so it is the same however often somebody looks.
+A failing program usually fails in all ranks, at one line and at nearly the same time. Within one network latency of the
+first failure no rank can have been affected by it, nor the launcher. So a traceback waits for that time for equal ones,
+and further lines of the rank on standard error wait behind it. All other output continues, so that lines printed by a
+rank before its failure appear above its traceback. Only virtual times count, so the result does not depend on how
+often lines are flushed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 TRACEBACK = 2
-"""The stream of lines that wait for their like, and then go to standard error."""
+"""The stream of lines that wait for equal ones and then go to standard error."""
 
 
 class WholeTraceback(str):
-    """A whole traceback, which is written to a rank's standard error at once."""
+    """A complete traceback, which is written to a rank's standard error at once."""
 
     __slots__ = ()
 
@@ -25,7 +26,7 @@ class _Group(NamedTuple):
     first_ps: int
     ranks: dict[int, None]
     behind: list[tuple[int, str]]
-    """Each rank, and what it has printed on standard error since, stand here in order."""
+    """In order, each rank and the text it has since printed on standard error."""
 
 
 class EqualTracebacks:
@@ -34,22 +35,22 @@ class EqualTracebacks:
     Parameters
     ----------
     within_ps : int
-        How much later than the first one an equal one may come.
+        The maximum time between the first traceback and an equal one.
     """
 
     def __init__(self, within_ps: int) -> None:
         self._within_ps = within_ps
-        self._groups: dict[str, _Group] = {}  # in the order of their first ones
-        self._last: dict[int, _Group] = {}  # of each rank
+        self._groups: dict[str, _Group] = {}  # in the order of their first tracebacks
+        self._last: dict[int, _Group] = {}  # by rank
 
     def __len__(self) -> int:
-        """Return how many different ones wait."""
+        """Return the number of different waiting tracebacks."""
         return len(self._groups)
 
     def add(self, clock_ps: int, rank: int, text: str) -> None:
-        """Add a traceback that is printed at a time; those due before must have been yielded.
+        """Add a traceback printed at a time; those due earlier must have been yielded.
 
-        A second equal one of the same rank is written as well.
+        A second equal traceback of the same rank is written as well.
         """
         group = self._groups.get(text)
         if group is None:
@@ -61,7 +62,7 @@ class EqualTracebacks:
         self._last[rank] = group
 
     def hold(self, rank: int, text: str) -> bool:
-        """Let a line on standard error wait behind a traceback of that rank; return whether there is one."""
+        """Hold a line on standard error behind a waiting traceback of its rank; return False if there is none."""
         group = self._last.get(rank)
         if group is None:
             return False
@@ -69,7 +70,7 @@ class EqualTracebacks:
         return True
 
     def due(self, before_ps: int | None) -> Iterator[tuple[list[int], str]]:
-        """Yield those for which no equal one can come, as all that is before a time has come (None: all at all)."""
+        """Yield the tracebacks that are complete, as everything before a time has been added (None: all)."""
         while self._groups:
             text, group = next(iter(self._groups.items()))
             if before_ps is not None and group.first_ps + self._within_ps >= before_ps:

@@ -1,7 +1,7 @@
-"""Standard output and standard error by descriptors of the simulator's own.
+"""Standard output and standard error on descriptors of the simulator's own.
 
-A program may close or redirect descriptors 1 and 2, as one does that quiets a C library. They are those of the process,
-in which all ranks are; what the ranks print and what the simulator says goes past them.
+A program may close or redirect descriptors 1 and 2, for example to silence a C library. They belong to the process,
+which contains all ranks; output of the ranks and the simulator must not be affected.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from xsim_py.atomic_files import moved
 _STANDARD: Final = (1, 2)
 
 _FAR_UP: Final = (700, 200, max(_STANDARD) + 1)
-"""Above what a program closes that wants to be a daemon, if the limit allows that; it is 1024 most often."""
+"""Above the descriptors that a daemon closes, if the limit allows it; the limit is usually 1024."""
 
 
 def far_up(number: int) -> int:
-    """Duplicate a descriptor to a high number, which a program hardly ever comes across; return that number.
+    """Duplicate a descriptor to a high number, which programs hardly ever use; return that number.
 
     Raises
     ------
     OSError
-        It is not open, or there are too many.
+        The descriptor is not open, or too many are.
     """
     *high, lowest = _FAR_UP
     for least in high:
@@ -37,7 +37,7 @@ def far_up(number: int) -> int:
 
 
 class Apart(io.TextIOWrapper):
-    """A stream that writes to what another one wrote to when it was made; `stands_for` is the descriptor of that."""
+    """A stream that writes to the original target of another stream; `stands_for` is that stream's descriptor."""
 
     def __init__(self, stream: Any, *, closes: bool) -> None:
         self.stands_for: int = stream.fileno()
@@ -49,7 +49,7 @@ class Apart(io.TextIOWrapper):
         moved[self.stands_for] = own
 
     def close(self) -> None:
-        """Write what is left, and let go of the descriptor."""
+        """Flush, and close the descriptor."""
         if not self.closed:
             if self._was is None:
                 moved.pop(self.stands_for, None)
@@ -59,9 +59,9 @@ class Apart(io.TextIOWrapper):
 
 
 def apart(stream: TextIO, *, closes: bool = False) -> TextIO:
-    """Return the same stream on a descriptor of its own, if it is one of those that programs redirect.
+    """Return the same stream on a separate descriptor, if it is one of those that programs redirect.
 
-    What stands before such a stream, and does something else with what is written, stays as it is.
+    A wrapper around such a stream, which processes the written text, is returned unchanged.
     """
     if type(stream) is not io.TextIOWrapper and stream not in (sys.__stdout__, sys.__stderr__):
         return stream
@@ -70,13 +70,13 @@ def apart(stream: TextIO, *, closes: bool = False) -> TextIO:
             return stream
         stream.flush()
         return cast("TextIO", Apart(stream, closes=closes))
-    except (AttributeError, OSError, ValueError):  # it has none, or none that can be used
+    except (AttributeError, OSError, ValueError):  # it has no descriptor, or no usable one
         return stream
 
 
 @contextmanager
 def kept_apart(*streams: TextIO) -> Iterator[tuple[TextIO, ...]]:
-    """Replace some streams for a while by ones on the simulator's own descriptors; one that comes twice stays one."""
+    """Temporarily replace streams by ones on the simulator's descriptors; equal streams stay equal."""
     distinct = {id(stream): stream for stream in streams}
     own = {name: apart(stream, closes=True) for name, stream in distinct.items()}
     try:
@@ -84,5 +84,5 @@ def kept_apart(*streams: TextIO) -> Iterator[tuple[TextIO, ...]]:
     finally:
         for name, each in own.items():
             if each is not distinct[name]:
-                with suppress(OSError):  # whoever wrote to it knows that
+                with suppress(OSError):  # the writer has seen the error
                     each.close()

@@ -1,7 +1,7 @@
-"""Lines that have to wait, in a temporary file: a rank may print for ever before another one's turn comes.
+"""Held-back lines in a temporary file: a rank may print indefinitely before the next rank's turn.
 
-A sorted run of lines is kept in blocks, and one block of each is read at a time. The file has no name, and goes with
-this process. A rank may be running that has other file calls than the simulator (`process.files.file_calls`).
+A sorted run of lines is stored in blocks, of which one at a time is read. The file has no name and is deleted with this
+process. The running rank's file calls may differ from the simulator's (`process.files.file_calls`).
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from xsim_py.process.ranks import current
 from .simulator_descriptors import far_up
 
 LIMIT_BYTES: Final = 1 << 30
-"""At most so much is kept at a time."""
+"""The maximum amount kept at a time."""
 
 LIMIT_ELSEWHERE_BYTES: Final = 1 << 28
-"""A process of a real MPI that has to send its lines to another one, at once, keeps at most so much."""
+"""The limit for a process of a real MPI, which has to send all its lines to a different process at once."""
 
 Line = tuple[int, int, int, int, "str | SpilledText"]
-"""``(clock_ps, rank, count, stream, text)``; the first three order them, and tell any two of them apart."""
+"""``(clock_ps, rank, count, stream, text)``; the first three are unique and define the order."""
 
 LINE_COST: Final = 100
-"""A line needs so many characters besides its text."""
+"""The memory of a line in addition to its text, in characters."""
 
 Key = tuple[int, int, int]
 
 _BLOCK: Final = 1 << 18  # characters
 
-_pwrite, _pread = os.pwrite, os.pread  # the real ones: those of `os` are replaced while a run lasts
+_pwrite, _pread = os.pwrite, os.pread  # the real ones: those of `os` are replaced during a run
 
 
 class Spill:
-    """A temporary file that takes pieces of data, and gives each back once."""
+    """A temporary file from which each stored piece of data is read once."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -47,17 +47,17 @@ class Spill:
         self._live = 0
 
     def keep(self, lines: Sequence[Line]) -> SpilledRun:
-        """Put sorted lines into the file; return them as a run.
+        """Store sorted lines in the file; return them as a run.
 
         Raises
         ------
         OSError
-            There is no more room, by the limit or on the disk.
+            No more room, by the limit or on the disk.
         """
         return SpilledRun(self, [(block[0][:3], self.put(pickle.dumps(block, -1))) for block in _blocks(lines)])
 
     def put(self, data: bytes) -> tuple[int, int]:
-        """Take bytes; return where they are and how many."""
+        """Store bytes; return their offset and length."""
         if self._live + len(data) > self.limit_bytes:
             raise OSError(
                 errno.EFBIG, f"more than {self.limit_bytes >> 20:,} MiB are held back in the temporary directory"
@@ -74,7 +74,7 @@ class Spill:
         return place, len(data)
 
     def get(self, place: tuple[int, int]) -> bytes:
-        """Give bytes back, once: there is room for others when all have gone."""
+        """Return stored bytes, once; the file is truncated when all have been read."""
         assert self._file is not None
         data = _pread(self._file.fileno(), place[1], place[0])
         self._live -= place[1]
@@ -90,7 +90,7 @@ def _unnamed_file() -> BinaryIO:
 
 
 def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    """Yield the lines in pieces, so small that one of each of many runs can be in memory."""
+    """Yield the lines in blocks small enough that one block of each of many runs fits into memory."""
     block: list[Line] = []
     size = 0
     for line in lines:
@@ -104,7 +104,7 @@ def _blocks(lines: Sequence[Line]) -> Iterator[list[Line]]:
 
 
 class SpilledRun:
-    """Lines in the file, in order, which are taken from the first on."""
+    """Lines in the file, in order, which are removed from the front."""
 
     def __init__(self, spill: Spill, blocks: Iterable[tuple[Key, tuple[int, int]]]) -> None:
         self._spill = spill
@@ -112,13 +112,13 @@ class SpilledRun:
         self._lines: deque[Line] = deque()
 
     def first(self) -> Key | None:
-        """Return the key of the first line, if any is left, without reading the file."""
+        """Return the key of the first remaining line, or None, without reading the file."""
         if self._lines:
             return self._lines[0][:3]
         return self._blocks[0][0] if self._blocks else None
 
     def pop(self) -> Line:
-        """Take the first line away."""
+        """Remove and return the first line."""
         if not self._lines:
             self._lines.extend(pickle.loads(self._spill.get(self._blocks.popleft()[1])))
         return self._lines.popleft()
@@ -128,12 +128,12 @@ class SpilledRun:
             yield self.pop()
 
     def __reduce__(self) -> Any:
-        """Pass it on as it is: it is as good in another shard of this process."""
+        """Pass the object itself on, which is valid in other shards of this process."""
         return _arrived, (_leaves(self),)
 
 
 class SpilledText:
-    """A long text, the beginning of which is in the file."""
+    """A long text whose beginning is in the file."""
 
     def __init__(self, spill: Spill, places: Sequence[tuple[int, int]], end: str) -> None:
         self._spill = spill
@@ -153,7 +153,7 @@ class SpilledText:
 
 
 _on_the_way: dict[int, Any] = {}
-"""Things that have been pickled wait here to be unpickled: each once, in this same process."""
+"""Pickled objects waiting to be unpickled: each once, in this same process."""
 
 
 def _leaves(thing: Any) -> int:
@@ -166,10 +166,10 @@ def _arrived(number: int) -> Any:
 
 
 def drop_unclaimed() -> None:
-    """Forget, at the end of a run, what it has sent and nobody took: it would keep the file."""
+    """Forget objects that a run has sent but no shard received; they would keep the file open."""
     _on_the_way.clear()
 
 
 def text_of(text: str | SpilledText) -> str:
-    """Return the whole text, in memory."""
+    """Return the complete text, in memory."""
     return text if isinstance(text, str) else "".join(text)

@@ -1,11 +1,11 @@
-"""Descriptors 0, 1 and 2 of virtual processes: a rank that redirects or closes them does it for itself only.
+"""Descriptors 0, 1 and 2 of virtual processes: redirecting or closing them affects one rank only.
 
-They begin as the rank's own streams: what a rank writes to descriptor 1 comes out among what it prints, in the order of
-virtual time. The first `os.dup2` or `os.close` on one of them gives the rank an entry of its own (`private_state`): the
-real descriptor is another one whenever that rank runs. So children and compiled code find it, too, and all functions of
-the operating system are the real ones; who redirects nothing costs nothing.
+They start as the rank's own streams: data written to descriptor 1 appear among the rank's output, in virtual-time
+order. The first `os.dup2` or `os.close` on one of them gives the rank a private entry (`private_state`): the real
+descriptor is replaced whenever that rank runs. So children and compiled code see it, too, and all functions of the
+operating system are the real ones; a rank that redirects nothing costs nothing.
 
-What stands for one of the streams under another number, as after ``saved = os.dup(1)``, is noted for each rank.
+Copies of the streams under other descriptors, as after ``saved = os.dup(1)``, are recorded for each rank.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _CLOSED = -1
 _TABLE = "descriptors"
 
 virtual_descriptors: set[int] = set(STANDARD)
-"""The descriptors that any rank has for something else than the operating system knows: a stream, or a pipe."""
+"""The descriptors that some rank uses for something unknown to the operating system: a stream or a pipe."""
 
 streams: list[RankStream] = []
-"""The streams on which ranks print, and that take what they write to descriptors 1 and 2."""
+"""The streams on which ranks print, which also receive writes to descriptors 1 and 2."""
 
 _flush_compiled: Any = None
 _real_close, _real_dup2 = os.close, os.dup2
 
 
 def _table(rank: Rank) -> dict[int, int]:
-    """Return which descriptors of a rank stand for which of the streams that it began with."""
+    """Return the mapping from a rank's descriptors to its original streams."""
     table: dict[int, int] = rank.private(_TABLE, lambda: {number: number for number in STANDARD})
     return table
 
 
 def stream_of(rank: Rank, number: int) -> int | None:
-    """Return which of its first streams a rank has under a descriptor; None if that is anything else."""
+    """Return the original stream that a rank's descriptor refers to; None for anything else."""
     table = (rank.extra or {}).get(_TABLE)
     if table is None:
         return number if number in STANDARD else None
@@ -57,12 +57,12 @@ def stream_of(rank: Rank, number: int) -> int | None:
 
 
 def is_redirected(rank: Rank, number: int) -> bool:
-    """Return whether a rank has redirected or closed a descriptor that was one of its streams."""
+    """Return True if a rank has redirected or closed a descriptor that was one of its streams."""
     return rank.extra is not None and _TABLE in rank.extra and rank.extra[_TABLE].get(number) != number
 
 
 def note_copy(fiber: Fiber, number: int, copy: int) -> None:
-    """Note that a rank has made `copy` the same as `number`, which may be one of its streams."""
+    """Record that a rank has made `copy` a duplicate of `number`, which may be one of its streams."""
     rank = fiber.rank
     stream = stream_of(rank, number)
     if stream is None and stream_of(rank, copy) is None and copy not in STANDARD:
@@ -81,7 +81,7 @@ def note_copy(fiber: Fiber, number: int, copy: int) -> None:
 
 
 def note_closed(fiber: Fiber, number: int) -> None:
-    """Note that a rank has closed a descriptor."""
+    """Record that a rank has closed a descriptor."""
     rank = fiber.rank
     if number in STANDARD:
         _table(rank).pop(number, None)
@@ -93,23 +93,23 @@ def note_closed(fiber: Fiber, number: int) -> None:
 
 
 def keep_shared(fiber: Fiber, number: int) -> None:
-    """Keep what all ranks have under a descriptor, as a rank is about to redirect or to close it for itself."""
+    """Save the shared file of a descriptor that a rank is about to redirect or close for itself."""
     if number in STANDARD and (fiber.rank.private_state is None or _name(number) not in fiber.rank.private_state):
         _flush()
         shared = _copy_of(number)
         private_state.change(fiber.rank, _name(number), shared, _CLOSED)
         if private_state.shared(_name(number)) != shared and shared != _CLOSED:
-            _real_close(shared)  # another rank has been here before
+            _real_close(shared)  # another rank has done this before
 
 
 def _redirect(rank: Rank, number: int) -> None:
-    """Remember what a rank has just put under a standard descriptor."""
+    """Save the new file of a rank's standard descriptor."""
     _forget_copy(rank, number)
     private_state.change(rank, _name(number), _CLOSED, _copy_of(number))
 
 
 def _take_back(rank: Rank, number: int) -> None:
-    """Give a rank its own stream back where it had something else."""
+    """Restore a rank's own stream after a redirection."""
     if rank.private_state is not None and _name(number) in rank.private_state:
         _flush()
         _forget_copy(rank, number)
@@ -135,7 +135,7 @@ def _name(number: int) -> str:
 
 
 def _flush() -> None:
-    """Have what compiled code has printed so far go where its rank had it go."""
+    """Flush output of compiled code to the descriptors of the rank that printed it."""
     global _flush_compiled
     if _flush_compiled is None:
         _flush_compiled = ctypes.CDLL(None).fflush
@@ -143,7 +143,7 @@ def _flush() -> None:
 
 
 def _put(number: int, copy: int) -> None:
-    """Make one of the three real descriptors what a rank has there."""
+    """Make one of the three real descriptors refer to a rank's file."""
     _flush()
     if copy != _CLOSED:
         _real_dup2(copy, number)
@@ -153,18 +153,18 @@ def _put(number: int, copy: int) -> None:
 
 
 def _keep(number: int, copy: int) -> int:
-    """Keep the file that a rank has opened where it had closed a descriptor: it has got that number."""
+    """Keep the file that a rank has opened after closing a descriptor, whose number it has got."""
     return _copy_of(number) if copy == _CLOSED else copy
 
 
 def _drop(copy: int) -> None:
-    """Close what was kept."""
+    """Close a kept file."""
     if copy != _CLOSED:
         _real_close(copy)
 
 
 def _forked() -> None:
-    """Have a forked child print where the rank that has forked it has its descriptors."""
+    """Make a forked child print to the descriptors of the rank that forked it."""
     rank = current.installed
     if rank is not None and streams:
         for stream, number in zip(streams, (1, 2), strict=True):
@@ -176,7 +176,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def install(patches: Patches, *printed: RankStream) -> None:
-    """Keep descriptors for ranks for the duration of a run."""
+    """Keep separate descriptors for ranks for the duration of a run."""
     virtual_descriptors.clear()
     virtual_descriptors.update(STANDARD)
     streams[:] = printed

@@ -1,4 +1,4 @@
-"""Tracebacks of the program, without the frames of the simulator that called it or that it called."""
+"""Tracebacks of the program, without the frames of the simulator."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from xsim_py.process.ranks.patches import Table, in_ranks
 from .collector import RankStream
 from .equal_tracebacks import WholeTraceback
 
-_stderr = RankStream(1, sys.stderr)  # of whichever rank is running, whatever it has put in the place of its own
+_stderr = RankStream(1, sys.stderr)  # of the running rank, whatever it has assigned to sys.stderr
 
-# What a program can not do wrong, so that it is the simulator that went wrong: then its frames are of interest.
+# Errors that a program cannot cause by misuse, so the simulator is at fault: then its frames are shown.
 _OURS = (AssertionError, AttributeError, InternalError, LookupError, NameError)
 
 
 def uncaught(error: BaseException) -> None:
-    """Hear of an exception that no code of the program has caught, before it is shown; checks listen here."""
+    """Receive an exception that the program has not caught, before it is shown; checks patch this."""
 
 
 def report(error: BaseException, heading: str = "") -> None:
-    """Print an uncaught exception as Python does, but that of many ranks once."""
+    """Print an uncaught exception as Python does, but only once for many ranks."""
     uncaught(error)
     without_simulator(error)
     say(WholeTraceback("".join([heading, *traceback.format_exception(error)])))
 
 
 def say(text: str) -> None:
-    """Print to the running rank's standard error; if it has put something there that takes no text, to the real one.
+    """Print to the running rank's standard error; if its replacement does not accept text, to the real one.
 
-    There may be anything in the place of ``print``, too, and nothing that the program has broken may break more.
+    The program may also have replaced ``print``, and its defects must not cause further errors.
     """
     try:
         sys.stderr.write(text)
@@ -44,12 +44,12 @@ def say(text: str) -> None:
 
 
 def _excepthook(kind: Any, error: Any, tb: Any) -> None:
-    """Print a traceback as ``sys.__excepthook__`` does, which many a hook of a program calls before it calls Abort."""
+    """Print a traceback as ``sys.__excepthook__`` does, which many hooks call before they call Abort."""
     say(WholeTraceback("".join(traceback.format_exception(kind, error, tb))))
 
 
 def report_ignored(error: BaseException, source: Any) -> None:
-    """Print an exception that ends nothing, of a finalizer, as Python does; but no addresses."""
+    """Print an exception in a finalizer, which ends nothing, as Python does, but without addresses."""
     source = getattr(source, "func", source)
     named = getattr(source, "__qualname__", None)
     uncaught(error)
@@ -59,7 +59,7 @@ def report_ignored(error: BaseException, source: Any) -> None:
 
 
 def _unraisablehook(unraisable: Any) -> None:
-    """Print what a finalizer raises, for example, as ``sys.unraisablehook`` does."""
+    """Print exceptions, for example from finalizers, as ``sys.unraisablehook`` does."""
     if current.here() is None or unraisable.exc_value is None:
         _real_unraisablehook(unraisable)
     else:
@@ -79,7 +79,7 @@ PATCHED: Table = (
 
 
 def without_simulator(error: BaseException) -> None:
-    """Take the simulator's frames, and those of the import system, out of the tracebacks of `error` and its causes."""
+    """Remove the frames of the simulator and of the import system from the tracebacks of `error` and its causes."""
     todo: list[BaseException | None] = [error]
     seen: set[int] = set()
     while todo:
@@ -91,7 +91,7 @@ def without_simulator(error: BaseException) -> None:
 
 
 def forget_frames() -> None:
-    """Take the simulator's frames out of the error that the running program handles, which would keep them alive."""
+    """Remove the simulator's frames from the error being handled, which would keep them alive."""
     error = sys.exc_info()[1]
     if error is not None:
         without_simulator(error)

@@ -1,1 +1,1 @@
-"""Programs and their modules: found, compiled once, and executed for each rank by itself."""
+"""Programs and their modules: found, compiled once, and executed separately for each rank."""

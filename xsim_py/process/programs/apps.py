@@ -28,7 +28,7 @@ class App(NamedTuple):
     args : sequence
         Its command-line arguments, or the arguments of the function.
     kind : str, optional
-        ``script``, ``module``, ``code`` or ``callable``; by default a callable is one and everything else a script.
+        ``script``, ``module``, ``code`` or ``callable``; default: callables are called, everything else is a script.
     env : mapping of str to str, optional
         Environment variables of its ranks, in addition to those of the simulator.
     """

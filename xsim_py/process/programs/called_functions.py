@@ -1,13 +1,13 @@
-"""A function that is simulated gets its arguments, and gives its value back, as processes of its ranks would have it.
+"""Arguments and return values of a simulated function, passed as if its ranks were processes.
 
-What pickle can name, each rank finds for itself: a function at the top level of a module of the program is that of the
-rank's own copy of the module, as in processes that were started for it. A closure, a lambda, or a function of
-``__main__`` or of a notebook has no such name: all ranks call the one that there is, whose globals they share.
+Each rank looks up what pickle can name: a function at the top level of a module of the program is the one in the rank's
+private copy of the module, as in processes started for it. A closure, a lambda, or a function of ``__main__`` or of a
+notebook has no such name: all ranks call the same one and share its globals.
 
-Arguments are handed over as they are, unless there are objects of private modules in them: those would not be instances
-of the rank's own classes, so each rank gets a copy. For values that ranks return it is the other way round.
+Arguments are passed as they are, unless they contain objects of private modules: those would not be instances of the
+rank's own classes, so each rank gets a copy. Return values are treated the same way in reverse.
 
-Who has more to say of what goes into ranks, as a test with its fixtures, gives a `FoundInRanks`.
+Callers that need more control over what goes into ranks, such as a test with its fixtures, pass a `FoundInRanks`.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ import pickle
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from pickle import dumps, loads  # as they are before a program puts others there
+from pickle import dumps, loads  # imported before a program can replace them
 from types import FunctionType, MethodType
 from typing import Any
 
 from xsim_py.errors import ConfigError, XsimError
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, list, dict, tuple, set, frozenset))
-_CALLS = (partial, MethodType)  # what they hold counts
+_CALLS = (partial, MethodType)  # their contents are examined
 
 
 class FoundInRanks:
-    """A program that finds for itself, in each rank, what it calls of the rank's own modules.
+    """A program that looks up in each rank what it calls of the rank's private modules.
 
     Attributes
     ----------
     home : Path
-        The modules below this folder are private.
+        The modules below this directory are private.
     again : bool
-        Whether ranks import what their host has imported from where that came; else they look for it anew.
+        Whether ranks import modules from where the host imported them; otherwise they search for them again.
     """
 
     home: Path
     again: bool = True
 
     def hand_over(self, is_private: Callable[[str], bool]) -> None:
-        """Keep what ranks are to have copies of; afterwards private modules are those of ranks."""
+        """Save objects of which ranks get copies; afterwards private modules are those of ranks."""
         raise NotImplementedError
 
     def __call__(self) -> Any:
-        """Run in a rank."""
+        """Run the program in a rank."""
         raise NotImplementedError
 
 
 class _Search(pickle.Pickler):
-    """Pickles what private modules have to do with, and containers; the rest it keeps as it is."""
+    """A pickler of containers and objects of private modules; it keeps all other objects as they are."""
 
     def __init__(self, file: io.BytesIO, is_private: Callable[[str], bool]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -60,7 +60,7 @@ class _Search(pickle.Pickler):
         self.found = False
 
     def persistent_id(self, thing: Any) -> int | None:
-        """Keep an object as it is and return its number, or return None to have it pickled; see `pickle.Pickler`."""
+        """Return the number of an object kept as it is, or None to have it pickled; see `pickle.Pickler`."""
         kind = type(thing)
         if kind in _PLAIN:
             return None
@@ -80,12 +80,12 @@ class _Finder(pickle.Unpickler):
         self._kept = copy.kept
 
     def persistent_load(self, number: int) -> Any:
-        """Return the object that was kept at that place, as `pickle.Unpickler` asks for it."""
+        """Return the kept object with that number, for `pickle.Unpickler`."""
         return self._kept[number]
 
 
 class Copy:
-    """A value of which each rank gets a copy, with the rank's own classes and functions of the same names."""
+    """A value of which each rank gets a copy that uses the rank's own classes and functions."""
 
     __slots__ = ("kept", "text")
 
@@ -94,36 +94,36 @@ class Copy:
         self.kept = kept
 
     def get(self) -> Any:
-        """Make one more copy, here."""
+        """Return a new copy, in the current rank or host."""
         return _Finder(self).load()
 
 
 def copy_of(thing: Any, is_private: Callable[[str], bool]) -> Copy | None:
-    """Return copies of something that has to do with private modules; None if it has not, or cannot be copied.
+    """Return a `Copy` of an object that involves private modules; None if it does not, or cannot be copied.
 
     Parameters
     ----------
     thing : object
-        Anything.
+        Any object.
     is_private : callable
-        Whether a module of this name is private.
+        Returns whether a module of this name is private.
     """
     file = io.BytesIO()
     search = _Search(file, is_private)
     try:
         search.dump(thing)
-    except Exception:  # whatever the program's own classes raise, too
+    except Exception:  # includes any exception from the program's own classes
         return None
     return Copy(file.getvalue(), search.kept) if search.found else None
 
 
 def given_back(result: Any) -> None:
-    """Replace copies among what ranks have returned by objects of their host's own classes.
+    """Replace copies among the returned values by objects of the host's own classes.
 
     Raises
     ------
     XsimError
-        One is of a class that the host cannot import.
+        A value's class cannot be imported by the host.
     """
     values = [] if result is None else result.values
     for rank, value in enumerate(values):
@@ -135,14 +135,14 @@ def given_back(result: Any) -> None:
 
 
 def pack(parts: Iterable[Any], leaves: str) -> None:
-    """Pickle what a function has returned on each rank, where it leaves their process.
+    """Pickle the values returned by a function on each rank before they leave the rank's process.
 
     Parameters
     ----------
     parts : iterable
         Each has ``values``, from rank ``first`` on.
     leaves : str
-        What has put ranks into several processes, as the user has named it; if nothing has, all stays as it is.
+        The option by which the user put ranks into several processes; if empty, values are not pickled.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def pack(parts: Iterable[Any], leaves: str) -> None:
 
 
 def unpack(parts: Iterable[Any], leaves: str) -> None:
-    """Unpickle what `pack` has pickled."""
+    """Unpickle values pickled by `pack`."""
     _through(loads, parts, leaves)
 
 
@@ -167,7 +167,7 @@ def _through(function: Callable[[Any], Any], parts: Iterable[Any], leaves: str) 
 def _through_pickle(function: Callable[[Any], Any], rank: int, value: Any, leaves: str) -> Any:
     try:
         return function(value)
-    except Exception as error:  # of a class of the program
+    except Exception as error:  # from a class of the program
         raise ConfigError(
             f"{leaves}: what the function returned on rank {rank} cannot leave its process: {error}; return what can"
             f" be pickled, or drop {leaves}"

@@ -1,4 +1,4 @@
-"""A command line, as MPI_Comm_spawn takes it, and the program that it starts: Python, and nothing else."""
+"""Command lines, as MPI_Comm_spawn takes them, and the Python program that one starts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _KINDS = {"c": "code", "m": "module"}
 
 
 class Called(NamedTuple):
-    """An interpreter's call: the program, its arguments, and the options.
+    """An interpreter's command line: the program, its arguments, and the options.
 
     Attributes
     ----------
     kind, target, args : str, str, list of str
-        As `Program` takes them; the kind ``stdin`` is a program that is read from standard input.
+        As in `Program`; kind ``stdin`` is a program read from standard input.
     options : list of str
-        Those of the interpreter, one in a word, with its value: ``["-u", "-Werror"]``.
+        Those of the interpreter, each as one word with its value: ``["-u", "-Werror"]``.
     """
 
     kind: str
@@ -44,20 +44,20 @@ def program_of(
     Parameters
     ----------
     command : str
-        The interpreter, or a file that is a Python program: it is called so, or its first line names Python.
+        The interpreter, or a file that is a Python program by its name or by its first line.
     args : sequence of str
         Of an interpreter: its options, the script, ``-m`` or ``-c``, and the program's own arguments.
     start : str
         The directory in which it starts.
     path : sequence of str
-        Where to look for a command besides `start`.
+        Where to look for a command, in addition to `start`.
     stdin : bytes, optional
-        The program that an interpreter without one is to run.
+        The program to run if the interpreter's arguments name none.
 
     Raises
     ------
     ConfigError
-        There is no such program, or it is not Python.
+        No such program exists, or it is not Python.
     """
     if is_interpreter(command):
         called = how_called(args)
@@ -80,7 +80,7 @@ def program_of(
 
 
 def is_interpreter(command: str) -> bool:
-    """Return whether a command is Python itself; then it is the one that simulates."""
+    """Return True if a command is Python itself; the simulator's interpreter then runs the program."""
     return command == sys.executable or re.fullmatch(_PYTHON, os.path.basename(command)) is not None
 
 
@@ -103,7 +103,7 @@ _X_FLAGS = {"-Xdev": ("dev_mode", True), "-Xutf8": ("utf8_mode", 1), "-Xutf8=1":
 
 
 def _note(option: str, flags: dict[str, Any]) -> None:
-    """Count what an option says in ``sys.flags``."""
+    """Apply an option's effect to ``sys.flags``."""
     if option in _X_FLAGS:
         name, value = _X_FLAGS[option]
         flags[name] = value
@@ -115,7 +115,7 @@ def _note(option: str, flags: dict[str, Any]) -> None:
 
 
 def how_called(args: Sequence[str]) -> Called:
-    """Return the program that the interpreter's arguments ask for, and the options."""
+    """Return the program specified by the interpreter's arguments, and the options."""
     options: list[str] = []
     words = list(args)
     while words:
@@ -127,7 +127,7 @@ def how_called(args: Sequence[str]) -> Called:
         if option.startswith("--"):
             del words[: option in _LONG]
             continue
-        # One dash, several letters: the first that takes a value takes the rest of the word, or else the next one.
+        # One dash, several letters: the first that takes a value takes the rest of the word, or else the next word.
         place = next((place for place, letter in enumerate(option) if letter in "cmWX"), len(option))
         options += [f"-{letter}" for letter in option[1:place]]
         if place < len(option):
@@ -139,7 +139,7 @@ def how_called(args: Sequence[str]) -> Called:
 
 
 def is_python(file: str) -> bool:
-    """Return whether a file is a Python program, by its name or its first lines."""
+    """Return True if a file is a Python program, by its name or its first lines."""
     if file.endswith(".py"):
         return True
     try:
@@ -147,6 +147,6 @@ def is_python(file: str) -> bool:
             first, second = lines.readline(_LONGEST), lines.readline(_LONGEST)
     except OSError:
         return False
-    # Where the interpreter's path is long, pip writes a line for the shell that is a text to Python.
+    # If the interpreter's path is long, pip writes a shell command in a form that Python reads as a string.
     names = second if second.startswith(b"'''exec'") else first
     return first.startswith(b"#!") and b"python" in names

@@ -1,8 +1,8 @@
-"""A function's ranks find nothing that their host's thread has in a `threading.local`, as a new process finds nothing.
+"""Hiding the host thread's `threading.local` values from ranks, as from a new process.
 
-A test that hypothesis runs, for one, is noted there: a rank that imports the test's module, which has tests, would be
-told that these are defined within a test. Objects are looked for when the host has imported something since the last
-run: a look at all that there is takes as long as a short run.
+For example, hypothesis records the running test there: a rank that imports the test's module, which has tests, would be
+told that these are defined within a test. Objects are searched only when the host has imported something since the last
+run: scanning all objects takes as long as a short run.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _imported = 0
 
 
 def hide(patches: Patches) -> None:
-    """Let each `threading.local` of the host be empty in this thread for the duration of a run."""
+    """Make each `threading.local` of the host empty in this thread for the duration of a run."""
     global _imported
     if len(sys.modules) != _imported:
         _imported = len(sys.modules)
-        gc.unfreeze()  # what is frozen (see `memory`) is not among the objects that Python tells
+        gc.unfreeze()  # frozen objects (see `memory`) are not listed by the collector
         found = [each for each in gc.get_objects() if issubclass(type(each), _Local)]
-        # A class with an initializer puts something there for each new thread.
+        # A class with an initializer sets values in each new thread.
         _known[:] = [ref(each) for each in found if type(each).__init__ is object.__init__]
         gc.freeze()
     for each in _known:

@@ -1,8 +1,8 @@
-"""A module that is being imported makes another rank or thread that imports it wait, in virtual time.
+"""Import locks in virtual time: a rank or thread waits for a module that is being imported.
 
-Real processes share no modules, and a thread that imports what another one is importing waits. A rank may wait in the
-middle of an import (for a message, a time; with ``--compute measured`` at any call), and then others come by. Each
-module that a rank executes is noted here; Python's own locks for imports know of one thread only, that of all ranks.
+Real processes share no modules, and a thread waits for a module that another thread is importing. A rank may wait in
+the middle of an import (for a message, a time; with ``--compute measured`` at any call), and then other ranks run. Each
+module that a rank executes is recorded here; Python's own import locks only know the one thread that runs all ranks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _modules = sys.modules
 
 
 class _Making:
-    """A module that is being executed, by a fiber for its rank or for all."""
+    """A module that is being executed, by a fiber for its rank or for all ranks."""
 
     __slots__ = ("failed", "fiber", "key", "line", "module")
 
@@ -40,11 +40,11 @@ class _Making:
         self.failed = False
 
     def described(self, _: Rank) -> str:
-        """Return the words of the deadlock report for a fiber that waits for this module."""
+        """Return the deadlock report's description of a fiber that waits for this module."""
         return f"rank {self.fiber.rank.number} to import {self.key[1]}"
 
     def end(self, *, failed: bool) -> None:
-        """Let those go on that wait for it."""
+        """Resume the fibers that wait for it."""
         self.failed = failed
         if _now.get(self.key) is self:
             del _now[self.key]
@@ -60,7 +60,7 @@ _waiting: dict[Fiber, _Making] = {}
 
 @contextmanager
 def being_imported(module: ModuleType, *, rank: Rank | None) -> Iterator[None]:
-    """Note a module while the running fiber executes it, for a rank or (None) for all of them."""
+    """Record a module while the running fiber executes it, for a rank or (None) for all of them."""
     fiber = current.running()
     making = _Making(fiber, (rank, module.__name__), module)
     _now[making.key] = making
@@ -74,7 +74,7 @@ def being_imported(module: ModuleType, *, rank: Rank | None) -> Iterator[None]:
 
 
 def drop(rank: Rank) -> None:
-    """Forget what a rank was importing when it died: who needs it imports it anew."""
+    """Drop the unfinished imports of a failed rank; other ranks then import the modules themselves."""
     for making in [each for each in _now.values() if each.fiber.rank is rank]:
         if making.key[0] is None and _modules.get(making.key[1]) is making.module:
             del _modules[making.key[1]]
@@ -82,9 +82,9 @@ def drop(rank: Rank) -> None:
 
 
 def _wait(name: str, *, within: bool = False) -> _Making | None:
-    """Wait for a module if it is in the making; not for one that waits for what this fiber imports.
+    """Wait for a module that is being imported, unless that import waits for this fiber's.
 
-    A thread does not wait for a package that another one is importing, to import a module in it (`within`).
+    A thread that imports a module of a package (`within`) does not wait for another thread's import of the package.
     """
     fiber = current.here()
     if fiber is None or not _now:
@@ -101,7 +101,7 @@ def _wait(name: str, *, within: bool = False) -> _Making | None:
 
 
 def _depends(fiber: Fiber, on: Fiber) -> bool:
-    """Return whether a fiber is another, or waits for a module that the other is to import."""
+    """Return True if a fiber is `on`, or waits for a module that `on` is to import."""
     seen = set()
     while fiber is not on and fiber in _waiting and fiber not in seen:
         seen.add(fiber)
@@ -118,7 +118,7 @@ def _find_and_load(real: Callable[..., Any], name: str, import_: Any) -> Any:
 
 
 def _packages(name: str) -> list[str]:
-    """Return the packages that a module is in, from the outermost on."""
+    """Return the packages that contain a module, from the outermost on."""
     return [name[:place] for place, sign in enumerate(name) if sign == "."]
 
 
@@ -126,12 +126,12 @@ def _lock_unlock_module(real: Callable[..., Any], name: str) -> None:
     making = _wait(name)
     if making is None:
         real(name)
-    elif making.failed:  # Python has got hold of what the other has left
+    elif making.failed:  # Python has got the other rank's incomplete module
         vars(making.module).update(vars(importlib.import_module(name)))
 
 
 def _unseen(function: Any) -> Around:
-    """Replace a function by one whose frames Python takes out of tracebacks, for its file is said to be this."""
+    """Replace a function by one that Python omits from tracebacks, because its code claims this file name."""
     code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
     return with_real(FunctionType(code, globals(), function.__name__))
 
@@ -141,13 +141,13 @@ PATCHED: Table = (("_frozen_importlib", "virtual: waits while another rank impor
 
 
 def install(patches: Patches) -> None:
-    """Let imports wait for each other for the duration of a run."""
+    """Make imports wait for each other for the duration of a run."""
     patches.install(PATCHED)
     patches.at_end(_forget)
 
 
 def _forget() -> None:
-    """Remove the modules that were still in the making at the end of the run."""
+    """Remove the modules whose import was unfinished at the end of the run."""
     for making in list(_now.values()):
         if _modules.get(making.key[1]) is making.module:
             del _modules[making.key[1]]

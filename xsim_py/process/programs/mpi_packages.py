@@ -1,12 +1,12 @@
-"""Installed packages belong to an MPI program if their import runs one of mpi4py, or of a package that does.
+"""Detection of installed packages that belong to an MPI program because their import runs mpi4py's.
 
-``rank = MPI.COMM_WORLD.rank`` at the top of a module is the commonest line of such packages, so they are private to
+``rank = MPI.COMM_WORLD.rank`` at the top of a module is very common in such packages, so they are private to
 each rank. So are packages that import mpi4py in a function which sets globals (``global MPI``), and those that require
-it. A package with a function that uses mpi4py and forgets it, as jax and h5py have, keeps nothing of a rank.
+it. A package that uses mpi4py within a function only, as jax and h5py do, keeps no state of a rank.
 
-Found by reading a package's files once, when a rank imports it first, and those of what it imports in turn: a search
-for the word and for import statements, and a parse of the few files that matter. That takes 40 us a file, which is
-little compared with the import itself. Tests of a package do not count.
+The detection reads a package's files once, when a rank first imports it, and those of its imports in turn: it searches
+for the word and for import statements, and parses the few files that matter. That takes 40 us per file, little compared
+with the import itself. Tests of a package do not count.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _NAMED = rb"(?:^|,)[ \t]*(\w+)"
 _REQUIRES = rb"(?m)^Requires-Dist: *([\w.-]+)([^\r\n]*)"
 _CACHE = frozenset(("__pycache__",))
 _NOT_READ = _CACHE | {"test", "tests", "testing"}
-_OF_MPI = rb"(?m)^(?!.*License).*\b(?:MPI|mpi4py)\b"  # but BSD-3-Clause-Open-MPI
+_OF_MPI = rb"(?m)^(?!.*License).*\b(?:MPI|mpi4py)\b"  # except BSD-3-Clause-Open-MPI
 _MOST_LINES = 100  # of a ``try`` or ``if`` around imports
 
-# The real functions: those of `os` are replaced while a run lasts.
+# The real functions: those of `os` are replaced during a run.
 _open, _read, _fstat, _close, _scandir, _listdir = os.open, os.read, os.fstat, os.close, os.scandir, os.listdir
 
 _OURS = frozenset(("greenlet", "isal", "mpi4py", "numpy", "simpy", "xsim_py", "yaml"))
@@ -52,21 +52,21 @@ class Reason(NamedTuple):
 
 
 class _Package(NamedTuple):
-    """The files of a package that have the word, and the import statements in its files."""
+    """A package's files that contain the word, and the import statements in all its files."""
 
     place: str
-    with_word: list[str]  # the files that have the word
+    with_word: list[str]  # the files that contain the word
     imported: dict[str, list[str]]  # for each package that seems to be imported, the files
 
 
 _packages: dict[tuple[str, str], _Package] = {}
 _reasons: dict[tuple[str, str], Reason | None] = {}
-_distributions: dict[str, dict[str, str]] = {}  # by folder and normalised name, the file of metadata
-_speaking: dict[str, bool] = {}  # by that file
+_distributions: dict[str, dict[str, str]] = {}  # by directory and normalised name, the metadata file
+_speaking: dict[str, bool] = {}  # by metadata file
 
 
 def imports_mpi(spec: ModuleSpec) -> bool:
-    """Return True if an installed top-level package or module is private to each rank by what it imports.
+    """Return True if the imports of an installed top-level package or module make it private to each rank.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def imports_mpi(spec: ModuleSpec) -> bool:
 
 
 def reason(spec: ModuleSpec) -> Reason | None:
-    """Return why a package is private to each rank; None if it is not, by what it imports."""
+    """Return why a package's imports make it private to each rank; None if they do not."""
     key = _key(spec)
     if key is None:
         return None
@@ -87,7 +87,7 @@ def reason(spec: ModuleSpec) -> Reason | None:
 
 
 def _key(spec: ModuleSpec) -> tuple[str, str] | None:
-    """Return what a package is known by; None for those that know nothing of MPI, or are the simulator's."""
+    """Return the key of a package; None for those that cannot use MPI, or are the simulator's."""
     if spec.name in _OURS or spec.name in sys.stdlib_module_names:
         return None
     places = _places(spec)
@@ -97,7 +97,7 @@ def _key(spec: ModuleSpec) -> tuple[str, str] | None:
 
 
 def _judge(spec: ModuleSpec, key: tuple[str, str]) -> None:
-    """Find the reasons of a package, and of all that it leads to by what it imports."""
+    """Find the reasons of a package, and of all packages that it imports directly or indirectly."""
     reached: dict[str, tuple[str, str]] = {spec.name: key}
     found: dict[str, Reason] = {}
     specs = [spec]
@@ -119,7 +119,7 @@ def _judge(spec: ModuleSpec, key: tuple[str, str]) -> None:
 
 
 def _spread(reached: dict[str, tuple[str, str]], found: dict[str, Reason]) -> None:
-    """Add the packages that import others which have a reason, and those that import these."""
+    """Add the packages that import packages with a reason, transitively."""
     new = set(found)
     while new:
         before, new = new, set()
@@ -133,14 +133,14 @@ def _spread(reached: dict[str, tuple[str, str]], found: dict[str, Reason]) -> No
 
 
 def _direct(name: str, package: _Package) -> Reason | None:
-    """Return the first file that imports mpi4py so that its package is private."""
+    """Return the first file whose import of mpi4py makes its package private."""
     file = _first(name, package, _MPI, package.with_word, kept=True)
     return None if file is None else Reason(file, _MPI)
 
 
 def _first(name: str, package: _Package, imported: str, files: list[str], *, kept: bool = False) -> str | None:
-    """Return the first of some files that imports a package so that it counts."""
-    from .running_imports import read  # not above: few programs have such packages, and all start
+    """Return the first of the files whose import of a package counts."""
+    from .running_imports import read  # not above: few programs have such packages, and all would pay for the import
 
     for file in files:
         if file.endswith(".pyc"):
@@ -154,9 +154,9 @@ def _first(name: str, package: _Package, imported: str, files: list[str], *, kep
 
 
 def _may_matter(name: str, place: str, other: str, other_place: str) -> bool:
-    """Return True if a package may lead another to mpi4py: one that it requires, or that speaks of MPI or of nothing.
+    """Return True if a package may lead another to mpi4py: a required one, one about MPI, or one without requirements.
 
-    To read all that a package could use takes longer than to import it.
+    Reading all packages that a package could use takes longer than importing it.
     """
     if _normalised(other) in _required(name, place):
         return True
@@ -166,9 +166,9 @@ def _may_matter(name: str, place: str, other: str, other_place: str) -> bool:
 
 
 def _speaks_of_mpi(folder: str, metadata: str) -> bool:
-    """Return True if a distribution says that it is for MPI, or requires one that does."""
+    """Return True if a distribution's metadata mention MPI, or it requires one whose metadata do."""
     if metadata not in _speaking:
-        _speaking[metadata] = False  # for those that require each other
+        _speaking[metadata] = False  # for mutual requirements
         there = _metadata(folder)
         text = _text(metadata)
         _speaking[metadata] = re.search(_OF_MPI, text) is not None or any(
@@ -187,21 +187,21 @@ def _find(name: str) -> ModuleSpec | None:
 def with_packages(
     spec: MachineSpec, private: Collection[str], share: Collection[str], programs: Collection[Program]
 ) -> MachineSpec:
-    """Add packages to those that a machine names.
+    """Return a machine with added private and shared packages.
 
     Parameters
     ----------
     spec : MachineSpec
         The machine.
     private, share : collection of str
-        The packages of which each rank has its own modules, and those that all ranks share.
+        The packages of which each rank has private modules, and those that all ranks share.
     programs : collection of Program
-        What ranks run, which has packages of its own.
+        The programs of ranks, with their private packages.
 
     Raises
     ------
     ConfigError
-        A package is nowhere, or is to be both, or belongs to Python or to the simulator, and cannot be private.
+        A package does not exist, or is given as both, or belongs to Python or to the simulator and cannot be private.
     """
     process = ProcessSpec(
         private=tuple(sorted({*spec.process.private, *private})), share=tuple(sorted({*spec.process.share, *share}))
@@ -217,7 +217,7 @@ def with_packages(
 
 
 def _refuse(spec: MachineSpec, key: str, name: str, problem: str) -> None:
-    """Say what is wrong with a name, if something is, and where it stands."""
+    """Report a problem of a name, with its location."""
     if problem and name in (named := getattr(spec.process, key)):
         raise spec.error(f"process.{key}[{named.index(name)}]", problem)
     if problem:
@@ -225,7 +225,7 @@ def _refuse(spec: MachineSpec, key: str, name: str, problem: str) -> None:
 
 
 def _is_there(name: str, folders: Collection[str]) -> bool:
-    """Return whether there is a package of a name, as far as can be told before the program runs."""
+    """Return True if a package of a name exists, as far as can be told before the program runs."""
     if name == ALL_IMPORTED or name in sys.modules or PathFinder.find_spec(name, [*folders]) is not None:
         return True
     try:
@@ -235,14 +235,14 @@ def _is_there(name: str, folders: Collection[str]) -> bool:
 
 
 def _is_named(name: str, source: bytes | str | None) -> bool:
-    """Return whether a program names a package, which may be where it tells Python itself to look."""
+    """Return True if a program's text contains a package's name; the program may extend the search path itself."""
     text = source if isinstance(source, bytes) else (source or "").encode()
     return re.search(rb"\b%s\b" % re.escape(name.encode()), text) is not None
 
 
 def _no_such_package(name: str, folders: Collection[str]) -> str:
-    """Return the message about a name that no package has."""
-    import pkgutil  # not above: nobody needs these whose names are right
+    """Return the error message for a package that does not exist."""
+    import pkgutil  # not above: needed for wrong names only
 
     known = {module.name for module in pkgutil.iter_modules([*folders, *sys.path])}
     near = close_match(name, sorted(known))
@@ -251,21 +251,21 @@ def _no_such_package(name: str, folders: Collection[str]) -> str:
 
 
 def _problem(name: str, process: ProcessSpec) -> str:
-    """Return why a package cannot be private, or an empty text."""
+    """Return why a package cannot be private, or an empty string."""
     if name in process.share:
         return f"{name} is also given as shared; drop one"
     return cannot_be_private(name)
 
 
 def cannot_be_private(name: str) -> str:
-    """Return why ranks cannot have a package each for itself, or an empty text."""
+    """Return why a package cannot be private to each rank, or an empty string."""
     if name in sys.stdlib_module_names:
         return f"{name} is part of Python's standard library, which all ranks share"
     return f"{name} is used by the simulator itself, so all ranks share it" if name in _OURS else ""
 
 
 def is_shared(name: str, process: ProcessSpec) -> bool:
-    """Return whether an installed module is one that knows nothing of MPI, and that no rank wants for itself."""
+    """Return True if an installed module does not involve MPI, and no rank needs a private copy."""
     top = name.partition(".")[0]
     if top == _MPI or top in process.private:
         return False
@@ -279,19 +279,19 @@ def is_shared(name: str, process: ProcessSpec) -> bool:
 
 
 def has_extensions(spec: ModuleSpec) -> bool:
-    """Return whether a part of a package is not Python."""
+    """Return True if a package contains extension modules."""
     return any(file.endswith(tuple(EXTENSION_SUFFIXES)) for file in _files(_places(spec), skipped=_CACHE))
 
 
 def _places(spec: ModuleSpec) -> list[str]:
-    """Return the folders of a package, or the file of a module."""
+    """Return the directories of a package, or the file of a module."""
     if spec.submodule_search_locations is not None:
         return list(spec.submodule_search_locations)
     return [spec.origin] if spec.origin and os.path.isabs(spec.origin) else []
 
 
 def _package(spec: ModuleSpec, key: tuple[str, str]) -> _Package:
-    """Return what the files of a package say, which are read once."""
+    """Return the import information of a package's files, which are read once."""
     if key in _packages:
         return _packages[key]
     with_word: list[str] = []
@@ -313,9 +313,9 @@ def _package(spec: ModuleSpec, key: tuple[str, str]) -> _Package:
 
 
 def _imported(text: bytes) -> Iterator[tuple[str, bool]]:
-    """Yield the packages that import statements seem to name, and True if importing the module seems to run them."""
+    """Yield the packages in apparent import statements, and whether importing the module seems to run them."""
     match = re.compile(_STATEMENT).match
-    place = text.find(b"import ")  # a search for lines takes five times as long
+    place = text.find(b"import ")  # searching for lines takes five times as long
     while place >= 0:
         start = text.rfind(b"\n", 0, place) + 1
         statement = match(text, start)
@@ -327,7 +327,7 @@ def _imported(text: bytes) -> Iterator[tuple[str, bool]]:
 
 
 def _is_in_function(text: bytes, start: int) -> bool:
-    """Return True if the last line that is not indented, before a place, begins a function or a class."""
+    """Return True if the last unindented line before an offset begins a function or a class."""
     for _ in range(_MOST_LINES):
         end = start - 1
         if end < 0:
@@ -339,14 +339,14 @@ def _is_in_function(text: bytes, start: int) -> bool:
 
 
 def _files(places: list[str], *, skipped: frozenset[str]) -> Iterator[str]:
-    """Yield all files, except those in folders of some names."""
+    """Yield all files, except those in directories of some names."""
     for place in places:
         try:
             entries = sorted(_scandir(place), key=lambda entry: entry.name)
         except NotADirectoryError:
             yield place
             continue
-        except OSError:  # it is in an archive, or nowhere
+        except OSError:  # in an archive, or missing
             continue
         for entry in entries:
             if not entry.is_dir():
@@ -369,7 +369,7 @@ def _text(file: str) -> bytes:
 
 
 def _required(name: str, place: str) -> frozenset[str]:
-    """Return the distributions that the one of a package's name requires without an extra."""
+    """Return the distributions that a package's distribution requires without an extra."""
     metadata = _metadata(os.path.dirname(place)).get(_normalised(name))
     if metadata is None:
         return frozenset()
@@ -382,7 +382,7 @@ def _needs(metadata: bytes) -> frozenset[str]:
 
 
 def _metadata(folder: str) -> dict[str, str]:
-    """Return the files of metadata of what is installed in a folder, by the names of the distributions."""
+    """Return the metadata files of the distributions installed in a directory, by name."""
     if folder not in _distributions:
         try:
             names = _listdir(folder)

@@ -1,8 +1,8 @@
-"""The coordinator imports once what all ranks would import alike, before there are processes for them.
+"""Preloading in the coordinator of modules that all ranks would import, before it forks their processes.
 
-To import numpy takes longer than to fork a process, and more memory than all else that a rank has. So what a program
-imports first of all, and what its own modules do, is looked up in their sources, without running anything of them. Only
-what ranks would share is imported: Python's own modules, and installed packages that know nothing of MPI.
+Importing numpy takes longer than forking a process, and more memory than everything else in a rank. So the first
+imports of a program and of its modules are looked up in their sources, without running any of them. Only modules that
+ranks would share are imported: Python's own modules, and installed packages that do not involve MPI.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_FILES = 200
 
 
 def preload(source: bytes | str, package: str, path: Sequence[str], is_shared: Callable[[str], bool]) -> None:
-    """Import what a program begins with, as far as ranks share it; what cannot be imported is left to them.
+    """Import the shared modules that a program imports first; failing imports are left to the ranks.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def preload(source: bytes | str, package: str, path: Sequence[str], is_shared: C
     path : sequence of str
         Where it looks for modules.
     is_shared : callable
-        Whether all ranks of a process have one copy of an installed module; told its name.
+        Takes an installed module's name; returns whether all ranks of a process share it.
     """
     sources = [(source, package)]
     seen = set(sys.modules)
@@ -52,12 +52,12 @@ def preload(source: bytes | str, package: str, path: Sequence[str], is_shared: C
                 with (
                     suppress(Exception),
                     sys_modules.importing(None, for_all=True),
-                ):  # it may be a name in a module, or a choice of which another one is there
+                ):  # it may be a name in a module, or one of several alternatives
                     import_module(name)
 
 
 def _own(name: str, path: Sequence[str]) -> ModuleSpec | None:
-    """Find a module of the program itself, in whose packages nothing is run for that."""
+    """Find a module of the program itself, without running any of its packages."""
     spec = None
     places: Sequence[str] = path
     so_far = ""
@@ -73,9 +73,9 @@ def _own(name: str, path: Sequence[str]) -> ModuleSpec | None:
 
 
 def _imported(source: bytes | str, package: str) -> Iterator[str]:
-    """Yield the modules that a source imports before it does anything else, by their full names.
+    """Yield the full names of the modules that a source imports before it does anything else.
 
-    What comes after that may depend on it, as numpy's threads do on the environment.
+    Later imports may depend on what it has done, as numpy's threads depend on the environment.
     """
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         for statement in ast.parse(source).body:
@@ -100,7 +100,7 @@ def _named(statement: ast.stmt, package: str) -> Iterator[str]:
 
 
 def _is_idle(statement: ast.stmt) -> bool:
-    """Return whether a statement does nothing to anybody: a text, a constant, or what is for readers of types."""
+    """Return True if a statement has no side effect: a string, a constant, or code for type checkers."""
     if isinstance(statement, ast.If):
         return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
     busy = ast.Call | ast.Subscript | ast.Attribute | ast.Await
@@ -115,6 +115,6 @@ def _with_parents(name: str) -> Iterator[str]:
 
 
 def _absolute(statement: ast.ImportFrom, package: str) -> str:
-    """Return the full name of what follows ``from``; empty for one that cannot be."""
+    """Return the full name of the module after ``from``; empty if it is invalid."""
     above = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
     return ".".join([*above, *([statement.module] if statement.module else [])])

@@ -1,13 +1,13 @@
 """Modules of the program: each rank has its own copy.
 
-Modules that live under the program's folder, or where the program itself tells Python to look, are private to each
-rank, as they are in real processes, and so are installed packages that import mpi4py: the code is compiled once and
-executed in each rank that imports it. Other installed packages are shared by all ranks. What finds or loads a module
-does not matter: hooks of the program, or of pytest, work as ever, and what they make is private where the file is.
+Private to each rank, as in real processes, are modules below the program's directory or in directories that the program
+adds to Python's search path, and installed packages that import mpi4py: their code is compiled once and executed in
+each rank that imports it. Other installed packages are shared by all ranks. The finder or loader does not matter: hooks
+of the program or of pytest work as usual, and a module is private according to its file.
 
-Python specialises instructions where they stand in the code, for the globals and the classes they meet there (PEP 659).
-Ranks that share code meet their own, and undo what the others have done: a tenth of the time of a program with
-functions and classes. So where ranks are few, each executes a copy of the code.
+Python specialises instructions in place, for the globals and the classes they encounter (PEP 659). Ranks that share
+code have different ones and undo each other's specialisations: a tenth of the time of a program with functions and
+classes. So if there are few ranks, each executes a copy of the code.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ _SIMULATOR = "xsim_py"
 _modules = sys.modules
 _sys = vars(sys)
 _made: dict[Any, CodeType] = {}
-"""What loaders that are installed have made of files, in this run or an earlier one."""
+"""Code that installed loaders have produced from files, in this run or an earlier one."""
 _MOST_MADE = 1000
-_get_profile, _set_profile = sys.getprofile, sys.setprofile  # a rank has others
-_FEW = 64  # ranks in a process; the copies of a thousand no longer fit into its cache
+_get_profile, _set_profile = sys.getprofile, sys.setprofile  # a rank has different ones
+_FEW = 64  # ranks in a process; the copies of a thousand no longer fit into the processor's cache
 
 
 class PrivateModules(MetaPathFinder):
-    """Finds all modules for ranks, and gives each rank its own copy of those that are private.
+    """A finder of all modules for ranks, which gives each rank its own copy of private ones.
 
-    Private are the program's own: those in its folder, those that it finds through what it has added to ``sys.path``
-    itself, and those that a finder of its own finds; but not what is installed there: a virtual environment may be in
-    the program's folder. And so are installed packages that import mpi4py (see `mpi_packages`).
+    Private modules are the program's own: those in its directory, those in directories that it has itself added to
+    ``sys.path``, and those found by its own finders; but not modules installed there, because a virtual environment
+    may be in the program's directory. Installed packages that import mpi4py are private, too (see `mpi_packages`).
 
     Parameters
     ----------
     folders : collection of Path
         Of the program, or of several programs.
     packages : collection of str
-        Modules in packages that all ranks share, of which each rank has its own copy nevertheless.
+        Modules in shared packages of which each rank has its own copy nevertheless.
     private, shared : collection of str
-        Packages that are private, or shared, whatever they are; ``all-imported`` stands for all that are pure Python.
+        Packages that are explicitly private or shared; ``all-imported`` means all that are pure Python.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class PrivateModules(MetaPathFinder):
         self._extensions: dict[str, ModuleType] = {}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return the specification of a module for the running rank, as `importlib.abc.MetaPathFinder` asks for it."""
+        """Return the specification of a module for the running rank; see `importlib.abc.MetaPathFinder`."""
         rank = current.rank()
         if name in shadowed and name.startswith(_MPI):
             return getattr(
                 shadowed[name], "__spec__", None
-            )  # what is asked for a module that the rank has not imported yet
+            )  # for queries about a module that the rank has not imported yet
         finders, changed = sys_modules.finders(rank)
         key = (name, *(sys.path if path is None else path))
         spec = None if changed else self._specs.get(key)
@@ -120,7 +120,7 @@ class PrivateModules(MetaPathFinder):
         return _Follower(spec.loader, private=True) if hasattr(spec.loader, "exec_module") else spec.loader
 
     def _is_private(self, rank: Rank, spec: ModuleSpec, of_rank: bool) -> bool:
-        """Return whether a module is private; `of_rank` says that a finder of the rank's own has found it."""
+        """Return True if a module is private; `of_rank`: a finder of the rank's own has found it."""
         name = spec.name
         own = rank.modules if rank.modules is not None else OwnModules()
         parent = name.rpartition(".")[0]
@@ -131,17 +131,17 @@ class PrivateModules(MetaPathFinder):
         if name in self._shared:
             return False
         if of_rank and not (spec.has_location and is_installed(str(spec.origin))):
-            return True  # what it finds among installed packages, as pyomo's does, is what it is
+            return True  # installed packages found this way, as by pyomo's finder, stay shared
         return name in self._private or self._is_own(spec) or self._is_part(spec)
 
     def take_out(self, *, again: bool) -> dict[str, ModuleType]:
-        """Take modules that are private, and that were imported outside of the run, out of ``sys.modules``.
+        """Remove private modules that were imported outside the run from ``sys.modules``.
 
         Parameters
         ----------
         again : bool
-            Whether ranks are to import them from where they came, as for a function that is one of theirs; else they
-            look for them as every process does.
+            Whether ranks import them from the same location, as for a function in one of them; otherwise they search
+            for them as every process does.
         """
         tops = {name for name, module in _modules.items() if "." not in name and self.is_private(name, module)}
         taken = {name: _modules.pop(name) for name in list(_modules) if name.partition(".")[0] in tops}
@@ -151,7 +151,7 @@ class PrivateModules(MetaPathFinder):
         return taken
 
     def is_private(self, name: str, module: Any = None) -> bool:
-        """Return whether a module that was imported outside of the run is private in it."""
+        """Return True if a module that was imported outside the run is private in it."""
         top = name.partition(".")[0]
         if top == "__main__" or top in self._shared:
             return False
@@ -163,7 +163,7 @@ class PrivateModules(MetaPathFinder):
         return self._is_own(spec) or (self.beside_mpi and _refers_to_mpi(top))
 
     def _is_part(self, spec: ModuleSpec) -> bool:
-        """Return whether an installed package is part of the program nevertheless."""
+        """Return True if an installed package is part of the program nevertheless."""
         if spec.name in sys.stdlib_module_names:
             return False
         if ALL_IMPORTED in self._private and not (spec.origin or "").startswith(PACKAGE) and not has_extensions(spec):
@@ -190,20 +190,20 @@ def separate(
     packages: Collection[str],
     beside_mpi: bool = False,
 ) -> None:
-    """Let each rank have its own modules for the duration of a run, and find none that was imported before it.
+    """Give each rank its own modules for the duration of a run, without those imported before it.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what to put back.
+        Records the originals to restore.
     programs : sequence of Program
-        What ranks run.
+        The programs of ranks.
     process : ProcessSpec
         The packages that are private and shared.
     packages : collection of str
         See `PrivateModules`.
     beside_mpi : bool
-        Whether the host has imported a real mpi4py: what it has imported besides may have something of that.
+        Whether the host has imported a real mpi4py, to which its other modules may refer.
     """
     import_locks.install(patches)
     registrations.install(patches)
@@ -215,7 +215,7 @@ def separate(
     sys_modules.use(finder)
     functions = [program for program in programs if program.function is not None]
     own = [program.hand_over(finder.is_private) for program in functions]
-    if all(own):  # else one needs what its host has imported
+    if all(own):  # otherwise a program needs modules that its host has imported
         if functions:
             host_thread_locals.hide(patches)
         taken = finder.take_out(again=any(getattr(program.function, "again", True) for program in functions))
@@ -223,7 +223,7 @@ def separate(
 
 
 def _refers_to_mpi(top: str) -> bool:
-    """Return whether the modules of an imported package hold something of mpi4py; to read its files takes longer."""
+    """Return True if modules of an imported package refer to mpi4py; reading its files would take longer."""
     if _modules[top].__name__.partition(".")[0] in (_MPI, _SIMULATOR):
         return False
     return any(map(_holds_mpi, _packages.get(top, ())))
@@ -233,11 +233,11 @@ _packages: dict[str, list[Any]] = {}
 """The modules of each package that were imported when the run began."""
 
 _without_mpi: dict[int, tuple[Any, int]] = {}
-"""Modules that had nothing of mpi4py, by their addresses, and how many names there were in each."""
+"""Modules without references to mpi4py, by address, with the number of names in each."""
 
 
 def _note_packages() -> None:
-    """Sort all modules by their packages: to search them anew for each package takes as long as a short run."""
+    """Group all modules by package; a search for each package would take as long as a short run."""
     _packages.clear()
     for name, module in list(_modules.items()):
         _packages.setdefault(name.partition(".")[0], []).append(module)
@@ -247,7 +247,7 @@ def _holds_mpi(module: Any) -> bool:
     names = getattr(module, "__dict__", {})
     if _without_mpi.get(id(module)) == (module, len(names)):
         return False
-    # No other object is asked for its name: it may do anything then, as warn.
+    # No other object is asked for its name, which may have side effects, such as a warning.
     found = any(
         (isinstance(value, ModuleType) and value.__name__.partition(".")[0] == _MPI)
         or type(value).__module__ == f"{_MPI}.MPI"
@@ -259,7 +259,7 @@ def _holds_mpi(module: Any) -> bool:
 
 
 def _found(finders: list[Any], name: str, path: Any, target: Any) -> tuple[ModuleSpec | None, Any]:
-    """Return the specification of a module by the first finder that knows it, and that finder."""
+    """Return a module's specification by the first finder that has it, and that finder."""
     for finder in finders:
         find = getattr(finder, "find_spec", None)
         spec = None if find is None else find(name, path, target)
@@ -269,7 +269,7 @@ def _found(finders: list[Any], name: str, path: Any, target: Any) -> tuple[Modul
 
 
 def _followed(spec: ModuleSpec) -> ModuleSpec:
-    """Return the specification of a shared module with a loader that lets other ranks wait for it."""
+    """Return a shared module's specification with a loader that makes other ranks wait for it."""
     loader = spec.loader
     quick = loader is None or isinstance(loader, type | ExtensionFileLoader | NamespaceLoader)
     if not quick and hasattr(loader, "exec_module"):
@@ -278,15 +278,15 @@ def _followed(spec: ModuleSpec) -> ModuleSpec:
 
 
 def code_for(rank: Rank, code: CodeType) -> CodeType:
-    """Return the code that a rank is to execute of the program: a copy where ranks are few.
+    """Return the program code that a rank executes: a copy if there are few ranks.
 
-    Not while something profiles them: ``cProfile`` keeps the counts of one of all functions of a name and line.
+    Not under a profiler: ``cProfile`` keeps the counts of only one of several functions with the same name and line.
     """
     watch_classes(code)
     shared_state.read(code)
     if len(rank.shard.ranks) > _FEW or _is_profiled():
         return code
-    # With all code objects that are in it, which are specialised by themselves.
+    # Includes all nested code objects, which are specialised separately.
     copy: CodeType = marshal.loads(marshal.dumps(code))
     return copy
 
@@ -298,14 +298,14 @@ def _is_profiled() -> bool:
 
 
 class SharedPackage(ModuleType):
-    """A package that all ranks share, but for some modules of which each rank has its own.
+    """A package that all ranks share, except for some modules that are private to each rank.
 
-    Give its class to the package's module, and set ``_private`` to the names of those modules there.
+    Set the class of the package's module to this, and its ``_private`` to the names of those modules.
     """
 
     _private: Collection[str]
 
-    # That of modules, before it calls `__getattr__`, makes an error with a text; and Python makes an object to call it.
+    # The default one, before it calls `__getattr__`, formats an error message, and Python creates an object to call it.
     __getattribute__ = object.__getattribute__
 
     def __getattr__(self, name: str) -> Any:
@@ -331,7 +331,7 @@ def _with_loader(spec: ModuleSpec, loader: Any) -> ModuleSpec:
 
 
 def _copy_of(path: Any) -> Any:
-    """Return a copy of the path of a package, which is a list, or finds its parts itself."""
+    """Return a copy of a package's path, which is a list, or computes its entries."""
     path = copy(path)
     if hasattr(path, "_path"):
         path._path = list(path._path)
@@ -340,7 +340,7 @@ def _copy_of(path: Any) -> Any:
 
 @contextmanager
 def _registered(module: ModuleType) -> Iterator[None]:
-    """Let a module be one of the running rank's own while it is imported, and from then on if that works."""
+    """Register a module as private to the running rank during its import, and afterwards if that succeeds."""
     rank = current.rank()
     name = module.__name__
     if _modules.get(name) is not module:  # the program executes it without importing it
@@ -357,14 +357,14 @@ def _registered(module: ModuleType) -> Iterator[None]:
         if before is None and name in own:
             own.drop(name)
         raise
-    # A module may put something else into its own place while it is imported.
+    # A module may replace itself in `sys.modules` during its import.
     own.put(name, _modules.get(name, module))
 
 
 class _Follower:
-    """A loader that does what another one does, and tells who imports what meanwhile.
+    """A loader that wraps another loader and records the import while it runs.
 
-    The module finds the other one in its ``__loader__`` and ``__spec__``: some look there for their own.
+    The module finds the original loader in its ``__loader__`` and ``__spec__``, because some modules use it.
     """
 
     def __init__(self, loader: Any, *, private: bool) -> None:
@@ -398,9 +398,9 @@ class _Follower:
             process_settings.imported(module)
 
     def _execute(self, module: ModuleType) -> None:
-        """Execute what the loader made of a file for the first rank: pytest takes longer to rewrite it than to run it.
+        """Execute the code that the loader produced for the first rank; pytest takes long to rewrite it.
 
-        Not so with a loader of the program's own, which may make something else of it for each rank.
+        This does not apply to a loader of the program's own, which may produce different code for each rank.
         """
         key = module.__name__, _version(str(getattr(module, "__file__", "")))
         code = _made.get(key)
@@ -415,7 +415,7 @@ class _Follower:
 
 
 def _version(file: str) -> Any:
-    """Return what changes when a file does: its name, time and size."""
+    """Return a key that changes with a file: its name, time and size."""
     with current.outside():
         try:
             found = os.stat(file)
@@ -425,7 +425,7 @@ def _version(file: str) -> Any:
 
 
 def _seen(module: ModuleType, execute: Callable[[ModuleType], None]) -> CodeType | None:
-    """Execute a module, and return its code, which a loader shows to nobody; None where a profiler is at work."""
+    """Execute a module and return its code, which loaders do not expose; None under a profiler."""
     if _get_profile() is not None:
         execute(module)
         return None
@@ -487,7 +487,7 @@ class _ExtensionLoader(ExtensionFileLoader):
 
 
 class _NamespaceLoader(NamespaceLoader):
-    """A loader of a folder without ``__init__.py``, which is a package, too."""
+    """A loader of directories without ``__init__.py``, which are packages, too."""
 
     def __init__(self) -> None:
         pass

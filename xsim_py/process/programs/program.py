@@ -1,4 +1,4 @@
-"""The simulated program: found and compiled once, run once in each rank with module globals of its own."""
+"""The simulated program: found and compiled once, run once in each rank with separate module globals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WITH_IMPORTS = {opmap[name] for name in ("LOAD_CONST", "NOP", "POP_TOP", "RESUM
 }
 _KNOW_NO_MPI = sys.stdlib_module_names | {"mpi4py", "numpy"}
 
-_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
+_modules = sys.modules  # during a run, attributes of `sys` are slow
 
 
 class Program:
@@ -45,10 +45,10 @@ class Program:
     Parameters
     ----------
     target : path, module name, Python text or callable
-        What `kind` says.
+        As specified by `kind`.
     kind : str
-        ``script``, ``module`` (as ``python -m``), ``code`` (as ``python -c``), ``stdin`` (as ``python -``: text that
-        the first rank runs, for a launcher gives its standard input to that one only) or ``callable``.
+        ``script``, ``module`` (as ``python -m``), ``code`` (as ``python -c``), ``stdin`` (as ``python -``: text for the
+        first rank only, because a launcher forwards standard input to that one) or ``callable``.
     args : sequence of str
         ``sys.argv[1:]`` of each rank; the arguments of a callable.
     start : str, optional
@@ -57,7 +57,7 @@ class Program:
     Attributes
     ----------
     folder : Path or None
-        Where Python looks first for what a script imports.
+        The first directory of a script's module search path.
     home : Path or None
         The same, or where the module of a function was found.
 
@@ -77,28 +77,28 @@ class Program:
         self.home: Path | None = None
         self.file: str | None = None
         self.start = _current_folder() if start is None else start
-        self._search: list[str] = sys.__dict__["path"]  # not that of a rank
+        self._search: list[str] = sys.__dict__["path"]  # not a rank's
         self.spec: ModuleSpec | None = None
         self.code: CodeType | None = None
-        self.source: bytes | str | None = None  # of it, where it is known
+        self.source: bytes | str | None = None  # of the program, if known
         self.function: Callable[..., Any] | None = None
         self.copies: tuple[Copy | None, Copy | None] = (None, None)  # of the function, and of its arguments
-        self.flags: dict[str, Any] = {}  # of ``sys.flags``, what an interpreter's options have set
+        self.flags: dict[str, Any] = {}  # changes to ``sys.flags`` by the interpreter's options
         self.name = str(target)
         getattr(self, f"_load_{kind}")(target)
         self._begins_with_mpi = self.spec is None and self.code is not None and _begins_with_mpi(self.code)
         self.home = self.home or self.folder
         self.path = UncopiedList((str(self.folder), *self._search))
         has_name = kind in ("script", "code", "stdin") or self.file is None
-        self.argv = UncopiedList((self.name if has_name else self.file, *self.args))  # nothing of this for a callable
-        # Laid out once for all ranks, which copy it: to set them one by one took longer.
-        self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # what is there when it begins
+        self.argv = UncopiedList((self.name if has_name else self.file, *self.args))  # unused for a callable
+        # Created once for all ranks, which copy it: setting them one by one took longer.
+        self._names: dict[str, Any] = {"__spec__": self.spec, "__builtins__": builtins}  # the initial globals
         self._names["__package__"] = None if self.spec is None else self.spec.parent
         if self.file is not None:
             self._names["__file__"] = self.file
 
     def __reduce__(self) -> Any:
-        """Have another process find and compile it again."""
+        """Make another process find and compile the program again."""
         if self.function is not None:
             raise TypeError("a function exists in one interpreter only")
         return _found_again, (self._target, self.kind, self.args, self.start, self.flags)
@@ -133,10 +133,10 @@ class Program:
     def _load_module(self, target: str) -> None:
         self.folder = Path(self.start)
         if target in ("mpi4py", "mpi4py.run"):
-            target = f"xsim_py.{target}"  # the simulated package's own, whether a real one is installed or not
+            target = f"xsim_py.{target}"  # the simulated package's own, whether or not a real one is installed
         try:
             spec = _find_module(target, [str(self.folder), *self._search])
-        except (ImportError, ValueError, AttributeError):  # also a name that no module can have
+        except (ImportError, ValueError, AttributeError):  # also for a name that no module can have
             spec = None
         loader = spec.loader if spec is not None else None
         if spec is None or not hasattr(loader, "get_code"):
@@ -149,7 +149,7 @@ class Program:
             self.code = loader.get_code(spec.name)  # type: ignore[union-attr]
         except _NOT_COMPILED as error:
             raise ConfigError(_not_python(spec.origin or target, error)) from None
-        with suppress(Exception):  # a loader may have none, and say so in any way
+        with suppress(Exception):  # a loader may have none, and raise anything
             self.source = loader.get_source(spec.name)  # type: ignore[union-attr]
 
     def _load_callable(self, target: Callable[..., Any]) -> None:
@@ -160,7 +160,7 @@ class Program:
         self.home = target.home if isinstance(target, FoundInRanks) else _home(_innermost(target))
 
     def hand_over(self, is_private: Callable[[str], bool]) -> bool:
-        """Return whether each rank gets a copy of the function, as its module is private; keep what makes copies."""
+        """Return True if each rank gets a copy of the function, as its module is private; prepare the copies."""
         if isinstance(self.function, FoundInRanks):
             self.function.hand_over(is_private)
             return True
@@ -169,7 +169,7 @@ class Program:
         return function is not None
 
     def run(self, rank: Rank) -> None:
-        """Run the program in `rank`, which is the one that is running now."""
+        """Run the program in `rank`, which is the running one."""
         if self.function is not None:
             function, args = self.copies
             call: Any = self.function if function is None else function.get()
@@ -198,7 +198,7 @@ class Program:
         if self.spec is not None and self.spec.parent:
             importlib.import_module(self.spec.parent)
         assert self.code is not None
-        # A call, where one would expect exec(): that adds a C frame to the stack that each switch of greenlets copies.
+        # A call instead of exec(), which would add a C frame to the stack that each switch of greenlets copies.
         FunctionType(code_for(rank, self.code), names)()
 
     @property
@@ -208,12 +208,12 @@ class Program:
 
     @property
     def is_watched(self) -> bool:
-        """True if the result is to tell what ranks share without knowing, which takes time in each run."""
+        """True if the result reports state that ranks share unknowingly, which takes time in each run."""
         return not isinstance(self.function, FoundInRanks)
 
     @property
     def has_value(self) -> bool:
-        """True if it may return something to whoever simulates it."""
+        """True if it may return values to the caller of the simulation."""
         return self.function is not None
 
     @property
@@ -224,7 +224,7 @@ class Program:
 
 
 def _innermost(function: Any) -> Any:
-    """Return the function in a callable."""
+    """Return the function wrapped by a callable."""
     while isinstance(function, partial):
         function = function.func
     function = getattr(function, "__wrapped__", function)
@@ -234,7 +234,7 @@ def _innermost(function: Any) -> Any:
 
 
 def _home(function: Any) -> Path | None:
-    """Return the folder from which the module of a function is imported; None where that is installed, or built in."""
+    """Return the directory from which a function's module is imported; None if installed or built in."""
     names: dict[str, Any] = getattr(function, "__globals__", {})
     name = names.get("__name__")
     if not isinstance(name, str):
@@ -250,14 +250,14 @@ def _home(function: Any) -> Path | None:
 
 
 def _find_module(name: str, path: list[str]) -> ModuleSpec | None:
-    """Find the module that ``python -m`` would run, without importing its packages: that is for the ranks to do."""
+    """Find the module that ``python -m`` would run, without importing its packages, which ranks do."""
     spec: ModuleSpec | None = None
     places: Sequence[str] = path
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
         spec = PathFinder.find_spec(".".join(parts[:count]), places)
         if spec is None:
-            return importlib.util.find_spec(name)  # it may be frozen, zipped, or found in a way of its own
+            return importlib.util.find_spec(name)  # it may be frozen, zipped, or found by a custom finder
         places = spec.submodule_search_locations or []
     return PathFinder.find_spec(f"{name}.__main__", places) if places else spec
 
@@ -270,7 +270,7 @@ def _current_folder() -> str:
 
 
 def _begins_with_mpi(code: CodeType) -> bool:
-    """Return True if a program imports MPI before anything in it could look whether it is there."""
+    """Return True if a program imports MPI before any of its code could check for it."""
     for operation, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         if operation == _IMPORT_NAME:
             name = code.co_names[argument]

@@ -1,13 +1,13 @@
-"""A private module registers with a shared package once, in the first rank, what it registers while it is imported.
+"""Modules that register with a shared package at import: only the first rank's registration takes effect.
 
 A package such as yt registers its colour maps with matplotlib when it is imported: once per process. It is private to
-each rank and matplotlib is shared, so the second rank would find them registered, and matplotlib refuses that. Then the
-module of that rank is executed again from its beginning, and calls whose values it does not use, and decorators, count
-as done where a shared package refuses them because they were made before.
+each rank and matplotlib is shared, so the second rank would find them registered, which matplotlib refuses. Then that
+rank executes the module again from its beginning, and calls whose values are unused, and decorators, count as done if a
+shared package refuses them as duplicates.
 
-Only if the first rank could import the module, this one sent no message meanwhile, and the module is installed: one of
-the program may print. A refusal comes from a shared package or from compiled code, and says so in its words. Any other
-error is the program's. What is refused elsewhere ends the rank, and its traceback says what helps.
+This applies only if the first rank could import the module, this one sent no message meanwhile, and the module is
+installed: one of the program may print. A refusal comes from a shared package or from compiled code, and is recognised
+by its message. Any other error is the program's. Other refusals end the rank, and its traceback contains advice.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 _SAYS_SO = re.compile(r"already|duplicat|exist|regist|twice|redefin|conflict|more than once|second time", re.IGNORECASE)
 _GUARD = "__registering__"
-_NOT_REFUSED = (OSError, ModuleNotFoundError)  # of files, and of what is not there
+_NOT_REFUSED = (OSError, ModuleNotFoundError)  # of files, and of missing modules
 
 _modules = sys.modules
 _first: dict[str, int] = {}
 """For each file of a private module, the first rank that has imported it."""
 _guarded: dict[str, CodeType] = {}
-"""The code of modules which register what a shared package refuses for a second time."""
+"""The guarded code of modules whose registrations a shared package refuses the second time."""
 _others_failed = False
 
 
 def install(patches: Patches) -> None:
-    """Forget at the end of a run what its ranks have imported."""
+    """Forget the imports of ranks at the end of a run."""
     patches.at_end(_forget)
 
 
@@ -74,7 +74,7 @@ def execute(
     run : callable
         Executes it as usual.
     made_for : callable
-        Gives the code that a rank executes.
+        Returns the code that a rank executes.
     """
     rank, file = current.rank(), loader.path
     before, key = vars(module).copy(), rank.key
@@ -103,7 +103,7 @@ def execute(
 
 
 def advise(error: BaseException, rank: Rank) -> None:
-    """Add what helps to an exception that ends a rank, if another one has registered the same before."""
+    """Add advice to an exception that ends a rank because another has made the same registration before."""
     global _others_failed
     refusal = None if _others_failed or len(rank.shard.ranks) < 2 else _refusal(error)
     if refusal is None or rank is rank.shard.ranks[0]:
@@ -113,7 +113,7 @@ def advise(error: BaseException, rank: Rank) -> None:
 
 
 class _Registering:
-    """The context in which statements of a module run that may register something with a shared package."""
+    """The context of statements that may register something with a shared package."""
 
     def __enter__(self) -> None:
         pass
@@ -122,7 +122,7 @@ class _Registering:
         return error is not None and sys_modules.is_for_rank() and _refusal(error) is not None
 
     def decorated(self, make: Callable[[], Any]) -> Callable[[Any], Any]:
-        """Return what a decorator does, or what leaves a function or class as it is where that is refused."""
+        """Return a decorator that leaves a function or class unchanged if its registration is refused."""
 
         def decorate(value: Any) -> Any:
             with self:
@@ -133,7 +133,7 @@ class _Registering:
 
 
 class _Guarding(ast.NodeTransformer):
-    """Puts statements that are calls, and decorators outside of classes, into that context."""
+    """Puts call statements, and decorators outside of classes, into that context."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         """Guard a call whose value is not used."""
@@ -155,7 +155,7 @@ class _Guarding(ast.NodeTransformer):
         return self._visit_definition(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """Guard the decorators of a class, and none in it: they may be parts of its names, as ``@value.setter``."""
+        """Guard the decorators of a class, but none inside it: they may define its names, as ``@value.setter``."""
         methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
         decorators = [each.decorator_list for each in methods]
         self._visit_definition(node)
@@ -182,7 +182,7 @@ def _code(loader: SourceFileLoader) -> CodeType | None:
     return _guarded[file]
 
 
-# ------------------------------------------------------------------------------------- what an error says
+# ------------------------------------------------------------------------------------- analysis of an error
 
 
 class _Refusal(NamedTuple):
@@ -190,11 +190,11 @@ class _Refusal(NamedTuple):
 
     place: str
     package: str  # to which that line belongs
-    shared: str  # the package that refused it; empty for a function in C
+    shared: str  # which refused it; empty for a function in C
 
 
 def _refusal(error: BaseException) -> _Refusal | None:
-    """Return what a shared package has refused because it was done before; None for any other error."""
+    """Return the call that a shared package refused as a duplicate; None for any other error."""
     says_so = _SAYS_SO.search(f"{type(error).__name__}: {error}") is not None
     if not says_so or not isinstance(error, Exception) or isinstance(error, _NOT_REFUSED):
         return None
@@ -228,7 +228,7 @@ def _package(traceback: TracebackType) -> str:
 
 
 def _add_note(error: BaseException, refusal: _Refusal, who: str) -> None:
-    """Say in the traceback of an error what would help, if that does not say it yet."""
+    """Add advice to the traceback of an error, unless already present."""
     if any(note.startswith("xsim: ") for note in getattr(error, "__notes__", ())):
         return
     package, shared = refusal.package, refusal.shared
@@ -246,7 +246,7 @@ def _add_note(error: BaseException, refusal: _Refusal, who: str) -> None:
 
 
 def _with_users(shared: str) -> list[str]:
-    """Return a shared package, and the shared ones that hold something of it, or of these."""
+    """Return a shared package, and the shared packages that refer to it directly or indirectly."""
     own = current.rank().modules or ()
     named = {name: module for name, module in list(_modules.items()) if name not in own and name != "__main__"}
     holders: dict[str, set[str]] = {}

@@ -1,8 +1,8 @@
-"""Read the imports of a module, and tell those that its own import runs from those of functions that are called later.
+"""Analysis of a module's imports: those run by its own import, and those in functions that are called later.
 
-``import`` runs what stands at the top of a module, in its classes, ``if`` and ``try``, and the functions of the module
-that it calls there. A function that is called later may keep what it imports in a global of the module
-(``global MPI``), as packages do that import mpi4py only once they need it.
+``import`` runs the code at the top of a module, in its classes, ``if`` and ``try``, and in functions of the module that
+it calls there. A function that is called later may keep its imports in a global of the module (``global MPI``), as in
+packages that import mpi4py only when needed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _MADE_BY = ("__new__", "__init__")
 
 
 class Imports(NamedTuple):
-    """The packages that the code of a module imports, by their top-level names.
+    """The packages that a module's code imports, by their top-level names.
 
     Attributes
     ----------
     running : set of str
-        By the import of the module itself.
+        Imported by the import of the module itself.
     kept : set of str
-        By functions that are called later and that set globals of the module.
+        Imported by functions that are called later and set globals of the module.
     later : set of str
-        By all other functions.
+        Imported by all other functions.
     """
 
     running: set[str]
@@ -34,7 +34,7 @@ class Imports(NamedTuple):
 
 
 def read(text: bytes) -> Imports:
-    """Return what the source of a module imports, and when; nothing if it is not Python."""
+    """Return the imports in a module's source, by time; none if it is not Python."""
     try:
         return _Reader(ast.parse(text)).imports
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -88,14 +88,14 @@ class _Reader:
 
 
 def _is_for_others(test: ast.expr) -> bool:
-    """Return True if a condition does not hold when a module is imported: for checkers of types, for a program."""
+    """Return True if a condition is false during an import: for type checkers, or for a program."""
     if isinstance(test, ast.Compare):
         return isinstance(test.left, ast.Name) and test.left.id == "__name__"
     return "TYPE_CHECKING" in (getattr(test, "id", None), getattr(test, "attr", None))
 
 
 def _named(node: ast.AST) -> Iterator[str]:
-    """Yield the packages that a statement imports, or a call such as ``import_module("mpi4py.MPI")``."""
+    """Yield the packages imported by a statement, or by a call such as ``import_module("mpi4py.MPI")``."""
     if isinstance(node, ast.Import):
         yield from (alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.level == 0:

@@ -1,15 +1,14 @@
-"""Find what ranks share without knowing it: globals and classes of packages that are imported once for all.
+"""Detection of state that ranks share unknowingly: globals and classes of packages imported once for all.
 
-To watch every read and every write would slow all programs down. What is cheap finds most of what matters:
+Watching every access would slow down all programs. Cheap methods find most of what matters:
 
-* Ranks start one after the other, each up to its first wait. What the packages hold that the program imports is
-  compared after each of the first few ranks: what two of them change is no cache that the first one has filled.
-* At the end all is compared once more. Nobody knows then who has changed what: plain values that have become others
-  (a counter, a setting) are told, and what has only been made at first use is not, nor a flag to which all code gives
-  one value.
-* Whether a program may set attributes of modules (``np.name = ...``, ``setattr``, monkeypatch) is seen in its code. In
-  its runs these modules have a class that takes down who sets what, and where. What all ranks set to the same they
-  would find in processes of their own, too, and nothing is said of it.
+* Ranks start one after the other, each up to its first wait. The state of the packages that the program imports is
+  compared after each of the first few ranks: what two of them change is not a cache that the first one has filled.
+* At the end everything is compared once more. The rank responsible is then unknown: changed plain values (a counter, a
+  setting) are reported. Objects created on first use are not, nor is a flag to which all code assigns the same value.
+* Bytecode shows whether a program may set attributes of modules (``np.name = ...``, ``setattr``, monkeypatch). In its
+  runs these modules have a class that records each assignment's rank and location. If all ranks assign the same value,
+  separate processes would see it, too, so it is not reported.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.shard import Control
 
 active: _Sharing | None = None
-"""This watches the run, where several ranks live in this interpreter."""
+"""The watch of the current run, if this interpreter has several ranks."""
 
 _MOST_RANKS = 8
 _MOST_ENTRIES = 64
@@ -63,31 +62,31 @@ _KEPT_APART = frozenset(
         "warnings",
     ]
 )
-"""Modules of the standard library that are private to a rank at least in part; the guide says what of them is not."""
+"""Modules of the standard library that are at least partly private to a rank; the guide lists exceptions."""
 _CACHES = ("cache", "memo", "lazy", "lock", "warn")
 
 
 def install(patches: Patches, start: str) -> None:
-    """Watch what ranks share for the duration of a run; `start` is the folder from which files are named."""
+    """Watch shared state for the duration of a run; file names are relative to the directory `start`."""
     global active
     active = _Sharing(patches, start)
     patches.at_end(active.forget)
 
 
 def imported(module: ModuleType) -> None:
-    """Take notice of a shared module that a rank has imported."""
+    """Watch a shared module that a rank has imported."""
     if active is not None and module.__name__.partition(".")[0] not in _KEPT_APART | _OURS:
         active.add(module)
 
 
 def started(rank: Rank) -> None:
-    """Compare what ranks share after the start of one of the first of a shard."""
+    """Compare shared state after the start of one of a shard's first ranks."""
     if active is not None:
         active.started(rank)
 
 
 def leave_out(*packages: str) -> None:
-    """Say nothing of what these change in themselves; whoever calls this has seen to what matters of it."""
+    """Do not report changes that these packages make to themselves; the caller handles what matters of them."""
     if active is not None:
         active.left_out.update(packages)
 
@@ -97,35 +96,35 @@ def findings(ranks: int, control: Control) -> dict[str, str]:
     return {} if active is None or ranks < 2 else active.findings(ranks, lambda: bool(control.stop_reason))
 
 
-# ------------------------------------------------------------------------------------- what the program's code says
+# ------------------------------------------------------------------------------------- the program's code
 
 _SETTERS = frozenset(("delattr", "monkeypatch", "patch", "setattr"))
 _STORE_ATTR, _LOAD_ATTR, _IMPORT_NAME = (opmap[name] for name in ("STORE_ATTR", "LOAD_ATTR", "IMPORT_NAME"))
 _LOAD_GLOBALS = {opmap["LOAD_GLOBAL"], opmap["LOAD_NAME"]}
 _LOAD_LOCALS = {number for name, number in opmap.items() if name.startswith("LOAD_FAST")}
-_PASSED_OVER = {0, opmap["EXTENDED_ARG"], _LOAD_ATTR}  # 0: the room that an instruction has for what it remembers
+_PASSED_OVER = {0, opmap["EXTENDED_ARG"], _LOAD_ATTR}  # 0: an instruction's inline cache
 
 
 def read(code: CodeType) -> None:
-    """Take notice of code that a rank is about to execute."""
+    """Examine code that a rank is about to execute."""
     if active is not None and id(code) not in active.codes:
         active.read(code)
 
 
 def read_file(path: str) -> None:
-    """Take notice of a file that a loader of the program's own is about to execute, as pytest's does."""
+    """Examine a file that a loader of the program's own is about to execute, such as pytest's."""
     if active is not None:
         active.read_file(path)
 
 
 @lru_cache(256)
 def _compiled(text: bytes, path: str) -> CodeType:
-    """Compile a file once, also where a host simulates its functions many times."""
+    """Compile a file once, even for a host that simulates its functions many times."""
     return compile(text, path, "exec")
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code and what is defined in it."""
+    """Yield a code object and all nested ones."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -133,7 +132,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _sets_attributes(code: CodeType) -> bool:
-    """Return whether code sets an attribute of a global, which may be a module, or calls what may do that."""
+    """Return True if code sets an attribute of a global, which may be a module, or calls something that may."""
     if not _SETTERS.isdisjoint(code.co_names):
         return True
     operations = code.co_code[::2]
@@ -151,11 +150,11 @@ def _sets_attributes(code: CodeType) -> bool:
     return False
 
 
-# ------------------------------------------------------------------------------------- who sets attributes of modules
+# ------------------------------------------------------------------------------------- assignments to module attributes
 
 
 class _Watched(ModuleType):
-    """The class of a shared module while a program runs that sets attributes of modules."""
+    """The class of a shared module during a run of a program that sets attributes of modules."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         before = self.__dict__.get(name, _GONE)
@@ -171,11 +170,11 @@ class _Watched(ModuleType):
 
 
 _GONE = "(not there)"
-"""Stands for the value of a name that is not there."""
+"""The value of a missing name."""
 
 
 class _Write:
-    """The ranks that have set an attribute of a module, where, and to what at last."""
+    """The ranks that have set a module attribute, the location, and each rank's last value."""
 
     __slots__ = ("_before", "_clash", "_last", "place", "values")
 
@@ -184,10 +183,10 @@ class _Write:
         self.values: dict[int, Any] = {}
         self._before = before
         self._last = -1
-        self._clash = False  # whether a rank has come upon what another one had set, and set something else
+        self._clash = False  # whether a rank has found a value set by another and set a different one
 
     def add(self, rank: int, value: Any) -> None:
-        """Note that a rank has set it."""
+        """Record that a rank has set it."""
         if self._last not in (-1, rank):
             found = self.values[self._last]
             self._clash = self._clash or not (_same(found, self._before) or _same(found, value))
@@ -195,24 +194,24 @@ class _Write:
         self.values[rank] = value
 
     def matters(self, ranks: int) -> bool:
-        """Return whether a rank may have found what it would not find in a process of its own."""
+        """Return True if a rank may have seen a value that it would not see in a separate process."""
         values = iter(self.values.values())
         first = next(values)
         return self._clash or len(self.values) < ranks or not all(_same(first, value) for value in values)
 
 
 def _comparable(value: Any) -> Any:
-    """Return what stands for a value where those of several ranks are compared, which may all have made equal ones."""
+    """Return a stand-in for comparing the values of several ranks, which may all have created equal ones."""
     if value is None or isinstance(value, _PLAIN):
         return value
     return getattr(value, "__code__", None) or type(value).__qualname__
 
 
-# ------------------------------------------------------------------------------------- what is compared
+# ------------------------------------------------------------------------------------- comparisons
 
 
 class _Table:
-    """A namespace or a container that ranks share, as it was when somebody last looked."""
+    """A namespace or a container that ranks share, as of the last comparison."""
 
     __slots__ = ("_before", "_now", "_owner", "module", "whole")
 
@@ -220,11 +219,11 @@ class _Table:
         self.module = module
         self._owner = owner
         self._now = now
-        self.whole = whole  # a change is one of the container, whichever of its entries it is
+        self.whole = whole  # report a change of any entry as a change of the container
         self._before = now.copy()
 
     def changes(self) -> Iterator[tuple[str, Any, Any]]:
-        """Yield what has changed since the last call: a name, the value before and the one now."""
+        """Yield the changes since the last call: a name, the value before and the current one."""
         before = self._before
         if _same(before, self._now):
             return
@@ -241,22 +240,22 @@ class _Table:
 def _same(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except Exception:  # as of arrays, or of what a package defines
+    except Exception:  # for example, arrays or a package's own classes
         return False
 
 
 def _tables(module: ModuleType) -> Iterator[_Table]:
-    """Yield all of a module that is compared: its names, those of its classes, and what is in small containers."""
+    """Yield everything that is compared in a module: its names, those of its classes, and small containers."""
     name = module.__name__
     root = name.partition(".")[0]
     yield _Table(module, name, vars(module), whole=False)
-    if root == "numpy" or root in sys.stdlib_module_names:  # most programs have it, and its settings are the rank's own
+    if root == "numpy" or root in sys.stdlib_module_names:  # most programs have it, and its settings are private
         return
     for key, value in vars(module).copy().items():
         kind = type(value)
         if kind in _NO_CONTAINERS:
             continue
-        if not issubclass(kind, type):  # not `isinstance`, for which an object is asked for its class
+        if not issubclass(kind, type):  # not `isinstance`, which asks an object for its class
             yield from _container(module, f"{name}.{key}", value, root)
         elif value.__module__ == name:
             yield _Table(module, f"{name}.{value.__name__}", vars(value), whole=False)
@@ -279,7 +278,7 @@ def _container(module: ModuleType, name: str, value: Any, root: str) -> Iterator
 
 
 def _attributes(value: Any) -> Any:
-    """Return the table of an object's attributes without asking the object, which may do anything then, as warn."""
+    """Return an object's attributes without calling its code, which may have side effects, such as a warning."""
     try:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -287,24 +286,24 @@ def _attributes(value: Any) -> Any:
 
 
 class _Change:
-    """The changes of one name that have been seen."""
+    """The observed changes of one name."""
 
     __slots__ = ("is_late", "now", "ranks", "table", "was_set")
 
     def __init__(self, table: _Table) -> None:
         self.table = table
         self.now: Any = None
-        self.ranks: list[int] = []  # which have changed it before they first waited
+        self.ranks: list[int] = []  # that have changed it before they first waited
         self.is_late = False  # whether it has changed after that
-        self.was_set = False  # whether one plain value has become another then
+        self.was_set = False  # whether a plain value was then replaced by another
 
     def matters(self, *, by_program: bool) -> bool:
-        """Return whether the name is more than a cache, which the first rank to come makes for all."""
+        """Return True if the name is more than a cache, which the first rank fills for all."""
         return len(self.ranks) > 1 or self.was_set or (self.is_late and by_program)
 
 
 def _is_made_once(name: str, new: Any) -> bool:
-    """Return whether a package changes a name for itself: modules or functions that come late, and caches."""
+    """Return True if a name is a package's internal state: late modules or functions, and caches."""
     last = name.rpartition(".")[2]
     inner = "_" if name.partition(".")[0] in sys.stdlib_module_names else "__"
     is_inner = last.startswith(inner) or "__" in last[1:]  # as in `_Class__name`
@@ -315,7 +314,7 @@ def _is_made_once(name: str, new: Any) -> bool:
 
 
 class _Sharing:
-    """The watch over what ranks share, for one run."""
+    """The watch over shared state, for one run."""
 
     def __init__(self, patches: Patches, start: str) -> None:
         self._patches = patches
@@ -332,16 +331,16 @@ class _Sharing:
         self._writes: dict[str, _Write] = {}
 
     def forget(self) -> None:
-        """Let go of everything: Python looks for what refers to itself late, if ever."""
+        """Release everything: Python finds reference cycles late, if ever."""
         global active
         active = None
         vars(self).clear()
 
     def read(self, code: CodeType) -> None:
-        """Find which packages code of the program names, and whether it sets attributes of modules."""
+        """Find which packages the program's code names, and whether it sets attributes of modules."""
         if id(code) in self.codes:
             return
-        self.codes[id(code)] = code  # which keeps its id
+        self.codes[id(code)] = code  # which keeps its id valid
         parts = list(_codes(code))
         if not self._sets and any(map(_sets_attributes, parts)):
             self._sets = True
@@ -350,14 +349,14 @@ class _Sharing:
         self._look_at({name.partition(".")[0] for part in parts for name in part.co_names})
 
     def read_file(self, path: str) -> None:
-        """Read the code of a file of the program, if that was not read before."""
+        """Examine a file of the program, unless it was examined before."""
         if path not in self._files:
             self._files.add(path)
             with suppress(OSError, SyntaxError, ValueError):
                 self.read(_compiled(Path(path).read_bytes(), path))
 
     def _look_at(self, roots: set[str]) -> None:
-        """Compare what there is of these packages from now on."""
+        """Watch the modules of these packages from now on."""
         modules = sys.modules
         own = getattr(current.installed, "modules", None) or ()
         new = {root for root in roots - self._roots - _OURS - _KEPT_APART if root in modules}
@@ -368,7 +367,7 @@ class _Sharing:
                     self.add(module)
 
     def add(self, module: ModuleType) -> None:
-        """Compare what is in a module from now on, if all ranks share it."""
+        """Watch the contents of a module from now on, if all ranks share it."""
         name = getattr(module, "__name__", None)
         if not isinstance(module, ModuleType) or not isinstance(name, str) or name in self._tables:
             return
@@ -380,12 +379,12 @@ class _Sharing:
                 self._watch(module)
 
     def _watch(self, module: ModuleType) -> None:
-        # A module with a class of its own would lose it.
+        # A module that already has a custom class would lose it.
         if type(module) is ModuleType:
             self._patches.set(module, "__class__", _Watched)
 
     def was_set(self, module: ModuleType, name: str, before: Any, value: Any) -> None:
-        """Take down who has set an attribute of a module, and where."""
+        """Record the rank and location of an assignment to a module attribute."""
         fiber = current.here()
         if fiber is None or isinstance(value, ModuleType) or name.startswith("__"):
             return
@@ -396,7 +395,7 @@ class _Sharing:
             known.add(fiber.rank.number, _comparable(value))
 
     def _put_back(self, module: ModuleType, name: str, before: Any) -> None:
-        """Let the host, and the report of the run, find at the end what was there before, as after a process."""
+        """Restore the previous value at the end of the run, as at the end of a process."""
         if f"{module.__name__}.{name}" in self._writes:
             return
         table = vars(module)
@@ -404,7 +403,7 @@ class _Sharing:
         self._patches.at_end(undo)
 
     def _place(self, frame: FrameType | None) -> str:
-        """Return where the program sets something; empty where an import does, which happens once for all ranks."""
+        """Return the location of an assignment by the program; empty during imports, shared by all ranks."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file.startswith("<frozen importlib"):
@@ -417,7 +416,7 @@ class _Sharing:
     # --------------------------------------------------------------------------------------------- comparing
 
     def started(self, rank: Rank) -> None:
-        """Compare what ranks share: one has come to its first wait or its end, and no other has run since it began."""
+        """Compare shared state after a rank has reached its first wait or its end and before others run."""
         if self._to_sample:
             self._to_sample -= 1
             for change, _, _ in self._found():
@@ -426,7 +425,7 @@ class _Sharing:
 
     def _found(self) -> Iterator[tuple[_Change, Any, Any]]:
         """Yield each change since the last call, with the values before and now."""
-        collected = {getattr(each, "__module__", None) for each in gc.callbacks}  # in whichever rank the collector runs
+        collected = {getattr(each, "__module__", None) for each in gc.callbacks}  # run in any rank
         for table in chain.from_iterable(each for name, each in self._tables.items() if name not in collected):
             for name, old, new in table.changes():
                 if not _is_made_once(name, new):
@@ -450,8 +449,8 @@ class _Sharing:
         return found | self._judged(changes, is_stopped) if changes else found
 
     def _judged(self, changes: dict[str, _Change], is_stopped: Callable[[], bool]) -> dict[str, str]:
-        """Return the names whose changes matter, and the sentence about each."""
-        from .writing_lines import Flag, ProgramLines, flags, line_in_package  # not above: few programs change one
+        """Return the names whose changes matter, with a sentence about each."""
+        from .writing_lines import Flag, ProgramLines, flags, line_in_package  # not above: rarely needed
 
         lines = ProgramLines(dict.fromkeys(code.co_filename for code in self.codes.values()), is_stopped)
         found: dict[str, Any] = {}
@@ -461,7 +460,7 @@ class _Sharing:
             module, last = change.table.module, name.rpartition(".")[2]
             owner = name.removeprefix(module.__name__).strip(".").rpartition(".")[0].rpartition(".")[2]
             line = lines.find(owner, last, whole=change.table.whole)
-            # What only its package changes, and calls its own, is its own affair.
+            # Names that only their package changes, and marks as internal, are not reported.
             if change.matters(by_program=line is not None) and (line is not None or not last.startswith("_")):
                 found[name] = line or line_in_package(last, str(getattr(module, "__file__", "")))
                 if line is None and not change.ranks:
@@ -495,7 +494,7 @@ def _files() -> list[str]:
 
 
 def _is_partly_compiled(package: str) -> bool:
-    """Return whether a package has extension modules, of which there cannot be a second one in a process."""
+    """Return True if a package has extension modules, which cannot be loaded twice in a process."""
     return any(
         name.partition(".")[0] == package and isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
         for name, module in list(sys.modules.items())

@@ -1,4 +1,4 @@
-"""The line that changes a name which ranks share, as far as the text of the files tells it."""
+"""Search of source files for the line that changes a name shared by ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Line = tuple[str, int]
 
 
 class Flag(NamedTuple):
-    """A name of a module that has changed, and what it is now."""
+    """A changed name of a module, with its current value."""
 
     module: str
     name: str
@@ -28,7 +28,7 @@ class Flag(NamedTuple):
 
 
 _MOST_LINES = 400_000
-"""Of private packages; a program of its own has fewer, and all of these are read."""
+"""Of private packages; a program itself has fewer, and all of these are read."""
 _WHOLE = re.compile(rf"{_NOT_OWN}\b(\w+)(?=(?:\.\w+|\s*\[.*\]){_ASSIGNED}|{_CHANGED})")
 _ATTRIBUTE = re.compile(rf"{_NOT_OWN}\b(?=(\w+)\.(\w+){_ASSIGNED})")
 
@@ -39,14 +39,14 @@ class ProgramLines:
     Parameters
     ----------
     files : iterable of str
-        The program's own, and then those of private packages, of which the first `_MOST_LINES` lines are read.
+        The program's files, then those of private packages, of which the first `_MOST_LINES` lines are read.
     is_stopped : callable
-        Tells whether the run is to end.
+        Returns whether the run is stopping.
 
     Attributes
     ----------
     unread : int
-        How many lines of private packages are left unread.
+        The number of unread lines of private packages.
     """
 
     def __init__(self, files: Iterable[str], is_stopped: Callable[[], bool]) -> None:
@@ -76,22 +76,22 @@ class ProgramLines:
                     self._attributes.setdefault(("", name), line)
 
     def find(self, owner: str, name: str, *, whole: bool) -> Line | None:
-        """Return the first line that changes a name; None where no line looks like it.
+        """Return the first line that changes a name; None if no line seems to.
 
         Parameters
         ----------
         owner : str
-            The class that it is an attribute of; empty for a module, which may have any name there.
+            The class that has the attribute; empty for a module, which may have any name there.
         name : str
-            Without what it belongs to.
+            Without its owner.
         whole : bool
-            Whether it is a container or an object, in which something has been changed.
+            Whether it is a container or an object of which a part has changed.
         """
         return self._whole.get(name) if whole else self._attributes.get((owner, name))
 
 
 def line_in_package(name: str, file: str) -> Line | None:
-    """Find the first line in the file of a package that changes a name of it after its import."""
+    """Find the first line in a package's file that changes one of its names after its import."""
     return next(((file, number) for number, _ in _lines_in_package(name, linecache.getlines(file))), None)
 
 
@@ -110,20 +110,20 @@ def _lines_in_package(name: str, lines: Iterable[str]) -> Iterable[tuple[int, st
 
 
 def flags(candidates: Mapping[str, Flag], files: Iterable[str]) -> set[str]:
-    """Return the candidates which every line that changes them sets to their value, which the line spells out.
+    """Return the candidates that every line changing them sets to their current value as a literal.
 
     Parameters
     ----------
     candidates : mapping of str to Flag
         The names.
     files : iterable of str
-        Those of all modules; one that does not know a module is of no interest.
+        Those of all modules; one that does not mention a module is ignored.
     """
     changing: dict[str, list[str]] = {key: [] for key in candidates}
     words = {word for flag in candidates.values() for word in _words_of(flag)}
     for file in files if candidates else ():
         with suppress(OSError, UnicodeDecodeError):
-            text = Path(file).read_bytes()  # not by way of `linecache`, which would keep them all
+            text = Path(file).read_bytes()  # not with `linecache`, which would keep them all in memory
             there = {word for word in words if word in text}
             known = [(key, flag.name) for key, flag in candidates.items() if there.issuperset(_words_of(flag))]
             lines = text.decode().splitlines() if known else []
@@ -140,7 +140,7 @@ def _words_of(flag: Flag) -> tuple[bytes, bytes]:
 
 
 def _spells(line: str, value: Any) -> bool:
-    set_to = re.search(r"\w\s*=(?!=)(.*)", line)  # and not increased by it
+    set_to = re.search(r"\w\s*=(?!=)(.*)", line)  # as opposed to an augmented assignment
     with suppress(SyntaxError, ValueError):
         return set_to is not None and bool(literal_eval(set_to[1].strip()) == value)
     return False

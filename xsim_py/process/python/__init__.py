@@ -1,1 +1,1 @@
-"""Python's standard library as a program sees it: time, threads, locks, logging, randomness, each in virtual time."""
+"""Python's standard library in virtual time: time, threads, locks, logging, randomness."""

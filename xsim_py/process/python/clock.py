@@ -1,17 +1,17 @@
-"""The module `time` as a virtual rank sees it: every clock shows virtual time, sleeping lets it pass.
+"""The module `time` in a rank: every clock shows virtual time, and sleeping lets it pass.
 
-A program may spin until a clock reaches some value. Reading a clock costs nothing here, so such a loop would never end;
-therefore a clock that is read often while nothing else happens begins to tick, by 0.1 us a reading. A loop that waits
-for a time (see `waiting_loops`), and reads the clock at one place only, sees larger ticks after a while: of one part in
-128 of the time waited so far, up to 1 s, and from 1024 s on of one part in 1024, so that a spin of hours costs some
-thousand readings, and ends within 1 %.
-The result says by how much. All other readings keep their price: a program that times its steps takes no longer for it.
+A program may spin until a clock reaches a value. Reading a clock takes no virtual time, so such a loop would never
+end. Therefore a clock that is read often while nothing else happens begins to tick, by 0.1 us per reading. A loop that
+waits for a time (see `waiting_loops`) and reads the clock at one location only sees larger ticks after a while: 1/128
+of the time waited so far, up to 1 s, and from 1024 s on 1/1024, so that a spin of hours costs some thousand readings
+and ends within 1 %. The result reports the added time. All other readings keep their cost: a program that times its
+steps takes no longer.
 
-A tick is no event: other ranks, and the other threads of the rank, go on after some of them.
+A tick is not an event: other ranks and other threads of the rank continue only after several ticks.
 
-An installed module that all ranks share reads clocks for other ends: a compiler measures each of its steps, and is not
-to be left in the middle of its work, where another rank would find it. There a clock begins to tick much later, and no
-other rank runs meanwhile.
+An installed module that all ranks share reads clocks for other purposes: a compiler measures each of its steps and must
+not be suspended in the middle of its work, where another rank would find it. There a clock begins to tick much later,
+and no other rank runs meanwhile.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from xsim_py.process.ranks.rank import EPOCH_S
 
 from .waiting_loops import waiting_frame
 
-# This many readings at one time are free: a program that only measures is not delayed.
+# This many readings at one time are free, so a program that only measures is not delayed.
 _PATIENT_READS = 1000
 _PATIENT_READS_OF_SHARED = 100_000
-_PATIENT_WAIT = 1000  # readings at one place before their ticks may grow
+_PATIENT_WAIT = 1000  # readings at one location before their ticks may grow
 _TICK_PS = 100_000
 _LONGEST_TICK_PS = 10**12
 _TICKS_AT_ONCE = 64
@@ -44,18 +44,18 @@ _LONGEST_SLEEP_S = 2**63 / 10**9  # as in CPython
 
 
 class Reads:
-    """A count of how often one rank has read its clock while nothing else happened.
+    """A count of one rank's clock readings while nothing else happened.
 
     Attributes
     ----------
     clock_ps, count : int
-        The time of the last reading, and how many there were with nothing else in between.
+        The time of the last reading, and the number of readings since anything else happened.
     waits_at : tuple or None
-        Code and offset of the loop that waits for a time, if the last reading was made for one.
+        Code and offset of the loop that waits for a time, if the last reading was made in one.
     waited, since_ps : int
-        How many readings it has made with no other in between, and when the first of them.
+        The number of consecutive readings by that loop, and the time of the first.
     grown_ps : dict
-        For each file and line of such a loop, the time that its ticks had above the usual ones.
+        For each file and line of such a loop, the time that its ticks added beyond the usual ones.
     """
 
     __slots__ = ("clock_ps", "count", "grown_ps", "since_ps", "waited", "waits_at")
@@ -69,7 +69,7 @@ class Reads:
 
 @metered
 def read_ps() -> int:
-    """Return the running rank's virtual time, in picoseconds; the head of this file says when reading takes time."""
+    """Return the running rank's virtual time, in picoseconds; a reading may take time, see the head of this file."""
     fiber = current.fiber or current.rank().fiber
     rank = fiber.rank
     reads = rank.reads
@@ -87,7 +87,7 @@ def read_ps() -> int:
 
 
 def _tick(fiber: Fiber, reads: Reads) -> None:
-    """Let a reading take its time."""
+    """Advance the clock by the time of a reading."""
     frame = _reader()
     is_shared = frame.f_code.co_filename.startswith(_installed()) and not fiber.rank.owns(frame.f_globals)
     if is_shared and reads.count <= _PATIENT_READS_OF_SHARED:
@@ -110,7 +110,7 @@ def _tick(fiber: Fiber, reads: Reads) -> None:
 
 
 def _reader() -> FrameType:
-    """Return the frame that reads a clock: the innermost one outside of the simulator."""
+    """Return the frame that reads a clock: the innermost one outside the simulator."""
     frame = sys._getframe(3)
     while str(frame.f_globals.get("__name__")).startswith("xsim_py.") and frame.f_back is not None:
         frame = frame.f_back
@@ -133,7 +133,7 @@ def sleep(seconds: float) -> None:
         raise ValueError("sleep length must be non-negative")
     if seconds >= _LONGEST_SLEEP_S:
         raise OverflowError("timestamp too large to convert to C PyTime_t")
-    # ``time.sleep(0)`` is how a thread lets others go on; without time passing, they have to be let.
+    # A thread calls ``time.sleep(0)`` to yield; as no time passes, the others must be resumed explicitly.
     if seconds == 0:
         give_way(fiber)
     fiber.sleep(round(float(seconds) * 10**12))
@@ -157,7 +157,7 @@ def _nanoseconds(real: Callable[..., int], epoch_s: int) -> Callable[..., int]:
 
 
 def _of_any_clock(real: Callable[[int], Any], unit: str) -> Any:
-    """Make ``clock_gettime``, which reads the time of day or another clock."""
+    """Return a ``clock_gettime``, which reads the time of day or another clock."""
     seconds, others = getattr(time, f"time{unit}"), getattr(time, f"monotonic{unit}")
 
     def clock(number: int) -> Any:
@@ -169,7 +169,7 @@ def _of_any_clock(real: Callable[[int], Any], unit: str) -> Any:
 
 
 def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
-    """Make a function that gives `real` the virtual time where a call leaves the time out."""
+    """Return a function that passes the virtual time to `real` if a call omits the time."""
 
     def clock(*args: Any) -> Any:
         if current.here() is not None and (len(args) <= position or args[position] is None):
@@ -183,7 +183,7 @@ def _defaulting(real: Callable[..., Any], position: int) -> Callable[..., Any]:
 
 
 def _with_clocks(defaults: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Replace the clocks among the defaults of what was imported before the run."""
+    """Replace clocks among the default arguments of functions imported before the run."""
     return tuple(getattr(time, _NAMES[each]) if each in _NAMES else each for each in defaults)
 
 
@@ -201,7 +201,7 @@ PATCHED: Table = (
     ("threading", "virtual", {"_time": Around(lambda _: time.monotonic)}),
     ("queue", "virtual", {"time": Around(lambda _: time.monotonic)}),
     ("timeit", "virtual", {"default_timer": Around(lambda _: time.perf_counter)}),
-    *(  # these hold the real clocks since the import, whatever is in the module now
+    *(  # these keep references to the real clocks since their import, whatever the module contains now
         (place, "virtual", {"__defaults__": Around(_with_clocks)})
         for place in ("sched.scheduler.__init__", "timeit.Timer.__init__", "timeit.timeit", "timeit.repeat")
     ),

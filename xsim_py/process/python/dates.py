@@ -1,10 +1,10 @@
-"""`datetime` as a virtual rank sees it: ``now`` and ``today`` are those of its clock.
+"""`datetime` in a rank: ``now`` and ``today`` follow the rank's clock.
 
-The class `datetime.datetime` is compiled and cannot be changed, so another takes its place in the module while a run
-lasts (as the test tool freezegun does it). It has no instances of its own: whatever makes a date makes a real one.
+The class `datetime.datetime` is compiled and cannot be changed, so another class replaces it in the module while a run
+lasts (as the test tool freezegun does). That class has no instances: constructing a date makes a real one.
 
-Compiled modules, as those of pandas, derive classes of their own from the compiled one, and crash with any other base.
-So while one is being imported it finds the real classes, and what it imports itself finds the stand-ins again.
+Compiled modules, such as those of pandas, subclass the compiled class and crash with any other base. So while such a
+module is imported it finds the real classes, and Python modules that it imports find the stand-ins again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RealDateTime: TypeAlias = datetime.datetime
 
 
 class _Meta(type):
-    """A metaclass by which real dates count as instances, and real classes as subclasses."""
+    """A metaclass that counts real dates as instances and real classes as subclasses."""
 
     _real: type
 
@@ -66,8 +66,8 @@ class _DateTime(_RealDateTime, metaclass=_Meta):
 
 
 def _reduced(date: Any) -> tuple[Any, ...]:
-    """Return what `pickle` writes of a date: the class by its name, which names the virtual class while a run lasts."""
-    # Not the class of the date itself: pickle would find another one under its name, and refuse.
+    """Return what `pickle` writes for a date: the class name, which refers to the virtual class during a run."""
+    # Not the class of the date itself: pickle would find a different one by its name and refuse.
     _, arguments = date.__reduce_ex__(4)
     return _DateTime if isinstance(date, _RealDateTime) else _Date, arguments
 
@@ -79,12 +79,12 @@ for _stand_in in _STAND_INS:
 
 
 _compiled: list[object] = []
-"""Has something in it while a compiled module begins that is not importing a Python one."""
+"""Not empty while a compiled module is initialised and no Python module is being imported by it."""
 
 
 @contextmanager
 def virtual() -> Iterator[None]:
-    """Put the stand-ins where Python code looks for them, also while a compiled module imports it."""
+    """Install the stand-ins for Python code, also while a compiled module imports it."""
     outer = _compiled.copy()
     if outer:
         _compiled.clear()

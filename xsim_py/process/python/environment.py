@@ -1,8 +1,8 @@
-"""The environment of a rank: what it finds in ``os.environ``, what C code finds, and what its children inherit.
+"""The environment of a rank: ``os.environ``, the C environment, and what child processes inherit.
 
-Python keeps a dictionary, and C an array of strings, ``environ``. A rank that changes a variable gets both for itself.
-The array is made by us, and put in its place by its address: the C library would give back the memory of one that it
-has made itself when another rank changes its own.
+Python keeps a dictionary, and C an array of strings, ``environ``. A rank that changes a variable gets private copies of
+both. We allocate the array and set its address: the C library would free its own array when another rank changes
+its environment.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ changed_variables: set[str] = set()
 """The names of the variables that ranks have changed."""
 
 _strings: dict[bytes, bytes] = {}
-"""C code may keep the address of a string that it has been given, so these stay."""
+"""C code may keep the address of a string that it has received, so these are never freed."""
 
 _python: tuple[Any, ...] = (os.environ, os.environb)
 _libc = ctypes.CDLL(None)
-_place: Any  # where the address of C's array stands
+_place: Any  # the location of C's array pointer
 if sys.platform == "darwin":
     _libc._NSGetEnviron.restype = ctypes.POINTER(ctypes.c_void_p)
     _place = _libc._NSGetEnviron().contents
@@ -41,11 +41,11 @@ class _Environment:
     Attributes
     ----------
     seen : dict
-        What Python has in ``os.environ``.
+        The contents of ``os.environ``.
     inherited : dict
-        What C has, which differs only where a program calls `os.putenv` by itself.
+        The contents of C's environment; they differ only if a program calls `os.putenv` itself.
     array : ctypes array
-        The same for C.
+        `inherited` in C's format.
     """
 
     __slots__ = ("array", "inherited", "seen")
@@ -56,17 +56,17 @@ class _Environment:
         self.array = array
 
     def renew(self) -> None:
-        """Make the array anew."""
+        """Rebuild the array."""
         texts = [name + b"=" + value for name, value in self.inherited.items()]
         kept = [_strings.setdefault(text, text) for text in texts]
         self.array = (ctypes.c_char_p * (len(kept) + 1))(*kept, None)
 
 
 _now: _Environment | None = None
-"""This one is in place; None until the first change of a run."""
+"""The installed environment; None until the first change of a run."""
 
 _left: list[_Environment] = []
-"""These are kept for ever, because C goes on using their arrays after the run."""
+"""Environments kept forever, because C continues to use their arrays after the run."""
 
 
 def _set(environment: _Environment) -> None:
@@ -81,7 +81,7 @@ _SETTING = private_state.Setting(lambda: _now, _set)
 
 
 def _of_all() -> _Environment:
-    """Return what no rank has changed. C's array is copied, for the C library may give back its memory."""
+    """Return the unchanged environment, with a copy of C's array, because the C library may free the original."""
     count = 0
     real: Any = ctypes.cast(_place.value or 0, ctypes.POINTER(ctypes.c_void_p))
     while real and real[count]:
@@ -132,7 +132,7 @@ def _unsetenv(name: Any, /) -> None:
 
 
 def _renew(_: Rank) -> None:
-    """Put the variables of the launcher where C finds them, too: a child is to be made."""
+    """Put the launcher's variables into C's environment too, before a child process is created."""
     if not isinstance(_python[0]._data, dict):
         environment = _of_rank()
         environment.renew()
@@ -150,12 +150,12 @@ PATCHED: Table = (
     ("os", "private", {"putenv": in_ranks(_putenv), "unsetenv": in_ranks(_unsetenv)}),
     ("os", _CHILD, dict.fromkeys(("fork", "forkpty", "posix_spawn", "posix_spawnp", "system"), watched(_renew))),
     ("_posixsubprocess", _CHILD, {"fork_exec": watched(_renew)}),
-    ("subprocess", _CHILD, {"_fork_exec": Around(lambda _: _posixsubprocess.fork_exec)}),  # if it has it already
+    ("subprocess", _CHILD, {"_fork_exec": Around(lambda _: _posixsubprocess.fork_exec)}),  # if it is already imported
 )
 
 
 def install(patches: Patches) -> None:
-    """Watch for changes for the duration of a run; `os.environ` calls these functions first when it is changed."""
+    """Watch for changes for the duration of a run; `os.environ` calls these functions before it changes."""
     _begin()
     patches.install(PATCHED)
     patches.at_end(_begin)

@@ -1,8 +1,8 @@
-"""`asyncio` in a rank: its loop waits in virtual time, and each process has a running loop of its own.
+"""`asyncio` in a rank: its loop waits in virtual time, and each rank has its own running loop.
 
-A loop waits in one place, its selector. There a rank is parked until its next timer is due, or until a socket may have
-something: other ranks and threads say so (`waits`). Where a loop waits for the pipe of a child, it really waits,
-and then the same time passes on its clock.
+A loop waits in one function, its selector's. There a rank is parked until its next timer is due, or until a socket may
+be ready, of which other ranks and threads notify it (`waits`). If a loop waits for a child process's pipe, it waits in
+real time, and the same time passes on its clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOOP = "running loop"
 
 
 def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> Any:
-    """Wait for events as the selector of a rank's event loop, and return them."""
+    """Wait for events like the selector of a rank's event loop, and return them."""
     fiber: Any = current.fiber
     _note_loop(fiber.rank)
     events: Any = sys.modules["asyncio.events"]
@@ -40,7 +40,7 @@ def _select(real: Callable[..., Any], selector: Any, timeout: float | None) -> A
 
 
 def _note_loop(rank: Rank) -> None:
-    """Have the rank's running loop put in place and taken away with the rank from now on."""
+    """Swap the rank's running loop together with the rank from now on."""
     if rank.private_state is None or _LOOP not in rank.private_state:
         events: Any = sys.modules["asyncio.events"]
         setting = private_state.Setting(events._get_running_loop, events._set_running_loop)
@@ -52,7 +52,7 @@ def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
         fiber = current.here()
         if fiber is None:
             return real(self, timeout)
-        # A selector that a program uses by itself has no loop to take away.
+        # A selector used directly by a program has no loop to remove.
         if sys._getframe(1).f_globals.get("__name__") == "asyncio.base_events":
             return _select(real, self, timeout)
         return selected(fiber, partial(real, self), self.get_map(), timeout)
@@ -61,7 +61,7 @@ def _selecting(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _making(real: Callable[..., None]) -> Callable[..., None]:
-    """Make the initializer of a selector: a loop calls it, so by then asyncio is imported, and has no task yet."""
+    """Return the initializer of a selector: a loop calls it when asyncio is imported but has no task yet."""
 
     def initialize(self: Any) -> None:
         real(self)
@@ -73,7 +73,7 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
 
 
 def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Number the tasks that get no name in each process by itself: asyncio has one counter for all."""
+    """Number unnamed tasks separately in each rank; asyncio has one counter for all."""
 
     def create_task(self: Any, coro: Any, **told: Any) -> Any:
         fiber = current.here()
@@ -82,7 +82,7 @@ def _naming(real: Callable[..., Any]) -> Callable[..., Any]:
         name = f"Task-{next(fiber.rank.private('asyncio tasks', partial(count, 1)))}"
         if self.get_task_factory() is None:
             return real(self, coro, **{**told, "name": name})
-        task = real(self, coro, **told)  # a factory need not know of names
+        task = real(self, coro, **told)  # a factory may not accept names
         if hasattr(task, "set_name"):
             task.set_name(name)
         return task
@@ -100,7 +100,7 @@ PATCHED: Table = (
 
 
 def install(patches: Patches) -> None:
-    """Let loops of ranks wait in virtual time for the duration of a run."""
+    """Make event loops of ranks wait in virtual time for the duration of a run."""
     patches.install(PATCHED)
     events: Any = sys.modules.get("asyncio.events")
     running = None if events is None else events._get_running_loop()

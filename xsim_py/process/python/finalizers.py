@@ -1,12 +1,11 @@
 """Finalizers run in the rank whose objects they finalize.
 
-Python frees what refers to itself when its collector comes by. That looks through the objects of all ranks, in
-whichever is running, at a moment that depends on what all of them and the simulator have made. So a ``__del__`` that
-it comes upon is put off until its rank calls `gc.collect` itself, or ends. The same holds for `weakref.finalize`. At
-the end of a rank its finalizers run for what its modules still hold, as at the end of a process. Of a rank that has
-died nothing runs.
+Python's collector frees reference cycles of all ranks, in whichever rank is running, at a moment that depends on the
+allocations of all ranks and the simulator. So a ``__del__`` called by the collector is deferred until its rank calls
+`gc.collect` itself, or ends. The same applies to `weakref.finalize`. At the end of a rank, finalizers run for the
+objects that its modules still hold, as at the end of a process. For a rank that has failed none runs.
 
-The classes are seen while they are made, and only in programs that have a ``__del__`` at all.
+Classes are observed as they are defined, only in programs that define a ``__del__`` at all.
 """
 
 from __future__ import annotations
@@ -34,24 +33,23 @@ _MADE = "finalizers"
 _CLASSES = "classes with finalizers"
 _SHUT_DOWN = "weakref.finalize does nothing any longer"
 _OVER = "finalizers are over"
-_MOST = 1000  # waiting, where one more of the rank's own comes; each keeps what its object refers to
-_FEW = 256  # ranks in the run; more would look too long for what each has left that nothing holds
+_MOST = 1000  # waiting, before the next of the rank's own runs; each keeps its object's references alive
+_FEW = 256  # ranks in the run; with more, searching each rank's leftover objects would take too long
 _CONTAINERS = (dict, frozenset, list, set, tuple)
 
 _real_build, _real_collect = builtins.__build_class__, gc.collect
 _codes: dict[int, tuple[CodeType, bool]] = {}
 _collecting: list[str] = []
-"""Not empty while the collector is at work."""
+"""Not empty while the collector runs."""
 
 
 def watch_classes(code: CodeType) -> None:
-    """Watch which classes a module of the program defines, if one of them may have a ``__del__``."""
+    """Observe the classes that a module of the program defines, if any may have a ``__del__``."""
     known = _codes.get(id(code))
     if known is None:
         known = _codes[id(code)] = (code, _has_finalizer(code))
     if known[1]:
-        # Until the end of the run, and only where there is a need: each class that is made is one call more from here
-        # on.
+        # Until the end of the run, and only if needed: each class definition then takes one more call.
         vars(builtins)["__build_class__"] = _build_class
 
 
@@ -80,7 +78,7 @@ def _put_off(rank: Rank, finalizer: Callable[[Any], object]) -> Callable[[Any], 
 
 
 def _run_in(rank: Rank, finalizer: Callable[[], object]) -> object:
-    """Run a finalizer now, if its rank is the one that runs, or when it comes to that."""
+    """Run a finalizer now if its rank is running, otherwise when the rank next runs."""
     extra = rank.extra
     if rank.exit_status is not None or extra is None or _OVER in extra:
         return None
@@ -93,7 +91,7 @@ def _run_in(rank: Rank, finalizer: Callable[[], object]) -> object:
 
 
 def _listen() -> None:
-    """Hear of the collector from now on; most programs have nothing that it matters to."""
+    """Observe the collector from now on; most programs have no finalizers to defer."""
     if _notice not in gc.callbacks:
         gc.callbacks.append(_notice)
 
@@ -109,7 +107,7 @@ def _catch_up(rank: Rank) -> None:
 
 
 def _notice(phase: str, _: dict[str, int]) -> None:
-    """Python calls this when its collector begins and when it is done."""
+    """Record the collector's start and end; called by Python."""
     _collecting[:] = [phase] if phase == "start" else []
 
 
@@ -125,13 +123,13 @@ def _collect(*args: Any, **kwargs: Any) -> int:
 
 
 def end(rank: Rank) -> None:
-    """Run what is to run at the end of a process: the program's own objects end, and it is still in MPI."""
+    """Run the finalizers due at the end of a process: of the program's own objects, while MPI is still usable."""
     extra = rank.extra
     if extra is not None:
         _catch_up(rank)
     modules: dict[str, Any] = rank.modules or {}
     classes = () if extra is None else tuple(extra.get(_CLASSES, ()))
-    if not classes:  # as in most ranks: then only a generator may have something to do, and programs hold few
+    if not classes:  # as in most ranks: then only a generator may need finalization, and programs hold few
         first = rank.main or next(iter(modules.values()), None)
         if first is None or GeneratorType not in map(type, vars(first).values()):
             return
@@ -154,11 +152,11 @@ def _try(function: Callable[[], object]) -> None:
 
 
 def _finalizable(table: dict[str, Any], classes: tuple[type, ...]) -> list[Any]:
-    """Return the objects to be finalized, as far as containers, objects of such classes and generators hold them."""
+    """Return the objects to finalize that are reachable through containers, such objects and generators."""
     found, seen, todo = [], {id(table)}, list(table.values())[::-1]
     while todo:
         each = todo.pop()
-        # Not `isinstance`, which asks each object for its class: that may be code of a package.
+        # Not `isinstance`, which asks each object for its class: that may run a package's code.
         kind = type(each)
         if not issubclass(kind, (*classes, *_CONTAINERS, GeneratorType)) or id(each) in seen:
             continue
@@ -188,7 +186,7 @@ def _making(real: Callable[..., None]) -> Callable[..., None]:
 
 
 def _made_in(rank: Rank) -> dict[Any, None]:
-    """Return the finalizers of a rank; they run as one function of `atexit`, of the moment when the first was made."""
+    """Return the finalizers of a rank; they run as one `atexit` function, registered with the first of them."""
     if _MADE not in (rank.extra or {}):
         rank.private("atexit", list).append((_run_made, (rank,), {}))
     made: dict[Any, None] = rank.private(_MADE, dict)
@@ -205,7 +203,7 @@ def _run_made(rank: Rank) -> None:
 
 
 _owners: dict[Any, Rank] = {}
-"""The ranks that have made finalizers."""
+"""The rank that created each finalizer."""
 
 
 def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -225,7 +223,7 @@ def _calling(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forget() -> None:
-    """Let no finalizer of a rank run after the run."""
+    """Discard the finalizers of ranks, so that none runs after the run."""
     for each in _owners:
         weakref.finalize._registry.pop(each, None)  # type: ignore[attr-defined]
     _owners.clear()
@@ -244,9 +242,9 @@ PATCHED: Table = (
 
 
 def install(patches: Patches) -> None:
-    """Find out whose objects end for the duration of a run."""
+    """Attribute finalized objects to ranks for the duration of a run."""
     finalize: Any = weakref.finalize
-    if not finalize._registered_with_atexit:  # by a rank, it would be registered for that rank
+    if not finalize._registered_with_atexit:  # a rank would otherwise register it for itself only
         atexit.register(finalize._exitfunc)
         finalize._registered_with_atexit = True
     patches.at_end(_forget)

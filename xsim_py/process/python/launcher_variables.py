@@ -1,7 +1,7 @@
-"""The variables of a launcher in the environment of each process, by which programs see that they run under MPI.
+"""The launcher's environment variables, by which programs detect that they run under MPI.
 
-One environment is enough for ranks that change nothing in theirs: this one looks at who asks. A rank that does change
-something gets an environment of its own (`private_state`), with what it has seen in this one.
+One environment serves all ranks that do not change theirs; its values depend on the rank that reads it. A rank that
+changes a variable gets its own environment (`private_state`), initialised from this one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class _Environment(MutableMapping[bytes, bytes]):
-    """The simulator's environment, and in a rank what its launcher has put there, in place of what a real one has.
+    """The simulator's environment, in which each rank sees its launcher's variables instead of real ones.
 
     Parameters
     ----------
     real : mapping
         The simulator's.
     names : collection of bytes
-        What a launcher sets.
+        The variables that a launcher sets.
     values : callable
         Returns the values for a rank, by these names.
     """
@@ -67,7 +67,7 @@ PATCHED: Table = tuple((f"os.{name}", "private: with launcher variables", _ROWS)
 
 
 def install(patches: Patches, names: Collection[str], values: Callable[[Rank], dict[str, str]]) -> None:
-    """Let each rank find ``values(rank)`` in its environment for the duration of a run; they have these names."""
+    """Add ``values(rank)`` to each rank's environment for the duration of a run; `names` lists all names."""
     global _seen
 
     def encoded(rank: Rank) -> dict[bytes, bytes]:

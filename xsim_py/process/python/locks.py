@@ -1,11 +1,11 @@
-"""Locks of virtual processes: who waits for one is a fiber that is parked, never a thread of the operating system.
+"""Locks of virtual processes: a waiting fiber is parked, and no operating system thread blocks.
 
-Everything else in `threading` and `queue` that blocks is Python over these two kinds of locks, but `queue.SimpleQueue`,
-which is here too. A waiting fiber goes on when it is handed what it waits for, first come, first served, at the virtual
-time of the thread that lets go; with a timeout, at the latest then. So a run can be repeated to the bit.
+Everything else in `threading` and `queue` that blocks is Python code based on these two kinds of locks, except
+`queue.SimpleQueue`, which is also here. Waiting fibers are served first come, first served, at the virtual time of the
+thread that releases the lock; with a timeout, at the latest then. So a run is reproducible bit for bit.
 
-Real processes share no locks. A lock that more than one rank comes to, as those of installed packages, is therefore a
-different one in each of them; and outside of ranks it is a real one.
+Real processes share no locks. A lock used by more than one rank, such as those of installed packages, is therefore a
+separate lock in each of them; outside of ranks it is a real one.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _MOST_S: float = threading.TIMEOUT_MAX
 
 
 def _real(lock: Any) -> Any:
-    """Note a real lock, made for what serves child processes; return it."""
+    """Register and return a real lock, created for code that serves child processes."""
     REAL_LOCKS.add(lock)
     return lock
 
 
 class _LockState:
-    """The state of a lock in one process: whether it is held, and who waits for it.
+    """The state of a lock in one process: its owner and its queue.
 
     Attributes
     ----------
     owner : Fiber or None
-        Who holds it, or has done so last.
+        The fiber that holds it, or held it last.
     depth : int
-        How often it has been taken and not been released.
+        The number of acquisitions not yet released.
     free_ps : int
-        When it was released last.
+        When it was last released.
     """
 
     __slots__ = ("depth", "free_ps", "line", "owner")
@@ -73,10 +73,10 @@ class _AnyLock:
         self._real: Any = None
 
     def _in(self, rank: Rank) -> _LockState:
-        """This lock as `rank` knows it."""
+        """Return this lock's state in `rank`."""
         if rank is self._rank:
             return self._held
-        # Locks of installed packages come here, made while another rank imported these; the program's own do not.
+        # Locks of installed packages get here if another rank imported the package; the program's own locks do not.
         table: WeakKeyDictionary[_AnyLock, _LockState] = rank.private("locks", WeakKeyDictionary)
         held = table.get(self)
         if held is None:
@@ -87,12 +87,11 @@ class _AnyLock:
         raise NotImplementedError
 
     def _take(self, fiber: Fiber, held: _LockState, blocking: bool, timeout: float) -> bool:
-        """Take a lock that the fiber does not hold yet."""
+        """Acquire a lock that the fiber does not hold yet."""
         if held.depth == 0:
             held.depth = 1
             held.owner = fiber
-            # A thread whose clock is behind may run later: it gets the lock when it was let go in virtual time, not
-            # before.
+            # A thread whose clock is behind may run later: it gets the lock at its release in virtual time, not before.
             if held.free_ps > fiber.clock_ps:
                 fiber.clock_ps = held.free_ps
             return True
@@ -101,7 +100,7 @@ class _AnyLock:
         return line_up(fiber, held.line, self, None if timeout < 0 else timeout).called
 
     def _let_go(self, held: _LockState) -> None:
-        """Hand the lock to who waits for it, if anybody does."""
+        """Hand the lock to the first waiting fiber, if any."""
         if held.line:
             held.owner = held.line[0].fiber
             held.depth = 1
@@ -112,18 +111,18 @@ class _AnyLock:
             held.free_ps = fiber.clock_ps if fiber is not None else 0
 
     def described(self, rank: Rank) -> str:
-        """Return the words of the deadlock report for a fiber that waits for this lock."""
+        """Return the deadlock report's description of a fiber waiting for this lock."""
         from .threads import name_of
 
         held = self._in(rank)
         return f"a {self._name} that {name_of(held.owner)} holds" if held.owner is not None else f"a {self._name}"
 
     def release(self) -> None:
-        """Let go of the lock, as `threading.Lock.release` does."""
+        """Release the lock, as `threading.Lock.release` does."""
         raise NotImplementedError
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock, as `threading.Lock.acquire` does."""
+        """Acquire the lock, as `threading.Lock.acquire` does."""
         raise NotImplementedError
 
     def __enter__(self) -> bool:
@@ -150,12 +149,12 @@ def _check(blocking: bool, timeout: float) -> None:
 
 
 class Lock(_AnyLock):
-    """`threading.Lock` in a rank; outside of ranks the name makes a real one."""
+    """`threading.Lock` in a rank; outside of ranks the name creates a real one."""
 
     __slots__ = ()
 
     def __new__(cls) -> Any:
-        """Make one."""
+        """Create a lock."""
         if cls is Lock:
             if current.here() is None:
                 return _real_lock()
@@ -164,7 +163,7 @@ class Lock(_AnyLock):
         return super().__new__(cls)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock, waiting in virtual time, as `threading.Lock.acquire` does."""
+        """Acquire the lock, waiting in virtual time, as `threading.Lock.acquire` does."""
         fiber = current.here()
         if fiber is None:
             taken: bool = self._outside().acquire(blocking, timeout)
@@ -175,7 +174,7 @@ class Lock(_AnyLock):
         return self._take(fiber, self._in(fiber.rank), blocking, timeout)
 
     def release(self) -> None:
-        """Let go of the lock, as `threading.Lock.release` does."""
+        """Release the lock, as `threading.Lock.release` does."""
         fiber = current.here()
         if fiber is None:
             self._outside().release()
@@ -186,7 +185,7 @@ class Lock(_AnyLock):
         self._let_go(held)
 
     def locked(self) -> bool:
-        """Return whether somebody holds the lock."""
+        """Return True if the lock is held."""
         fiber = current.here()
         if fiber is None:
             return bool(self._outside().locked())
@@ -202,24 +201,24 @@ class Lock(_AnyLock):
 
 
 class SharedLock(Lock):
-    """A lock that ranks use, wherever it is made."""
+    """A lock used by ranks, wherever it is created."""
 
     __slots__ = ()
 
 
 class Notice(Lock):
-    """A lock by which a condition's waiter waits: the thread that notifies releases it."""
+    """A lock on which a condition's waiter waits; the notifying thread releases it."""
 
     __slots__ = ()
 
     def __new__(cls) -> Any:
-        """Make one."""
+        """Create a lock."""
         if current.here() is None:
             return _real_lock()
         return _real(_real_lock()) if waits_for_real_thread(1) else super().__new__(cls)
 
     def described(self, rank: Rank) -> str:
-        """Return the words of the deadlock report for a fiber that waits for this lock."""
+        """Return the deadlock report's description of a fiber waiting for this lock."""
         return "another thread to notify or set what it waits for"
 
 
@@ -231,13 +230,13 @@ class RLock(_AnyLock):
     _name = "RLock"
 
     def __new__(cls) -> Any:
-        """Make one."""
+        """Create a lock."""
         if current.here() is None:
             return _real_rlock()
         return _real(_real_rlock()) if serves_children(1) else super().__new__(cls)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock, once more if this thread holds it, as `threading.RLock.acquire` does."""
+        """Acquire the lock, again if this thread holds it, as `threading.RLock.acquire` does."""
         fiber = current.here()
         if fiber is None:
             taken: bool = self._outside().acquire(blocking, timeout)
@@ -245,7 +244,7 @@ class RLock(_AnyLock):
         if timeout != -1 or not blocking:
             _check(blocking, timeout)
         held = self._in(fiber.rank)
-        # Before the other threads are let come: who holds it already cannot lose it to them.
+        # Before the other threads catch up: a fiber that already holds it cannot lose it to them.
         if held.depth and held.owner is fiber:
             held.depth += 1
             return True
@@ -253,7 +252,7 @@ class RLock(_AnyLock):
         return self._take(fiber, held, blocking, timeout)
 
     def release(self) -> None:
-        """Let go of the lock, as `threading.RLock.release` does."""
+        """Release the lock, as `threading.RLock.release` does."""
         fiber = current.here()
         if fiber is None:
             self._outside().release()
@@ -265,7 +264,7 @@ class RLock(_AnyLock):
             self._let_go(held)
 
     def locked(self) -> bool:
-        """Return whether somebody holds the lock."""
+        """Return True if the lock is held."""
         fiber = current.here()
         return self._held.depth > 0 if fiber is None else self._in(fiber.rank).depth > 0
 
@@ -280,7 +279,7 @@ class RLock(_AnyLock):
             self._real = _real_rlock()
         return self._real
 
-    # What a `threading.Condition` asks for.
+    # Methods required by `threading.Condition`.
 
     def _is_owned(self) -> bool:
         fiber = current.here()
@@ -314,12 +313,12 @@ class RLock(_AnyLock):
 
 
 class SimpleQueue:
-    """`queue.SimpleQueue` in a rank, where putting never waits; outside of ranks the name makes a real one."""
+    """`queue.SimpleQueue` in a rank, where putting never waits; outside of ranks the name creates a real one."""
 
     __class_getitem__: Any = classmethod(GenericAlias)
 
     def __new__(cls) -> Any:
-        """Make one."""
+        """Create a queue."""
         return _RealQueue() if current.here() is None or serves_children(1) else super().__new__(cls)
 
     def __init__(self) -> None:
@@ -334,7 +333,7 @@ class SimpleQueue:
             self._items.append(item)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take the oldest item, waiting in virtual time, as `queue.SimpleQueue.get` does."""
+        """Remove and return the oldest item, waiting in virtual time, as `queue.SimpleQueue.get` does."""
         if block and timeout is not None and timeout < 0:
             raise ValueError("'timeout' must be a non-negative number")
         fiber = current.here()
@@ -354,11 +353,11 @@ class SimpleQueue:
         self.put(item)
 
     def get_nowait(self) -> Any:
-        """Take the oldest item; raise `queue.Empty` if there is none."""
+        """Remove and return the oldest item; raise `queue.Empty` if there is none."""
         return self.get(block=False)
 
     def empty(self) -> bool:
-        """Return whether there are no items."""
+        """Return True if there are no items."""
         return self.qsize() == 0
 
     def qsize(self) -> int:

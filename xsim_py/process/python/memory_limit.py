@@ -1,13 +1,14 @@
-"""The memory of a node as a limit: what the arrays of each rank take is counted, and too much is refused.
+"""A node's memory as a limit: the arrays of each rank are counted, and allocations beyond it are refused.
 
-Only the data of numpy arrays are counted, and only those that the program makes, not those of the simulator: numpy lets
-its allocator be replaced (NEP 49), which `tracemalloc` is no substitute for, as it counts when all is over, and makes
-every object of Python five to ten times as slow. Here an array takes some 15 us more. The functions of numpy's
-own allocator are exchanged, and not the allocator of a context, since each greenlet has a context of its own.
+Only the data of numpy arrays count, and only those created by the program, not by the simulator: numpy lets its
+allocator be replaced (NEP 49). `tracemalloc` cannot replace it, because it counts after the fact and makes every object
+of Python five to ten times as slow. Here an array takes some 15 us more. The functions of numpy's own allocator are
+exchanged, not the allocator of a context, because each greenlet has a separate context.
 
-An array may be freed while an exception is set, and no function of Python can be called then without losing that. So
-``free`` is a few machine instructions, which put the block into a chain; the next array that is made counts and frees
-what is in it. A processor without such instructions here calls Python for each block, and may lose exceptions.
+An array may be freed while an exception is set, and no Python function can be called then without losing that
+exception. So ``free`` consists of a few machine instructions, which append the block to a chain; the next array
+creation counts and frees the blocks in it. On processors without such instructions here, Python is called for each
+block and may lose exceptions.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "realloc": (_POINTER, _POINTER, _POINTER, _SIZE),
     "free": (None, _POINTER, _POINTER, _SIZE),
 }
-"""The functions of an allocator return the first of these types and take the others."""
+"""The return type and the argument types of an allocator's functions."""
 
 # Unless the block is null: block[0] = *chain; block[1] = size; *chain = block.
 _CHAINING = {"x86_64": "4885f6 740d 488b07 488906 48895608 488937 c3"}
-"""The instructions of ``free(chain, block, size)``; each block that an allocator gives has room for two words."""
+"""The instructions of ``free(chain, block, size)``; each block of an allocator has room for two words."""
 
 
 class _Allocator(ctypes.Structure):
@@ -60,13 +61,13 @@ class _Allocator(ctypes.Structure):
 
 
 class _Handler(ctypes.Structure):
-    """The structure that numpy calls ``PyDataMem_Handler``."""
+    """numpy's structure ``PyDataMem_Handler``."""
 
     _fields_ = (("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("allocator", _Allocator))
 
 
 class _Memory:
-    """The bytes that the arrays of a rank take, took at most, and may take."""
+    """The current, maximum and permitted bytes of a rank's arrays."""
 
     __slots__ = ("limit", "peak", "used")
 
@@ -76,15 +77,15 @@ class _Memory:
 
 
 class _CountingAllocator:
-    """An allocator that counts what another one gives to ranks, and refuses what is too much.
+    """An allocator that counts the memory of ranks and refuses allocations beyond the limit.
 
-    Its methods are what numpy calls: a context and sizes in bytes go in, and an address comes out, None for none.
+    numpy calls its methods with a context and sizes in bytes; they return an address, or None on failure.
     """
 
     def __init__(self, real: _Allocator, memory_bytes: int, node_of: Sequence[int]) -> None:
         import numpy as np
 
-        # Python's lock stays where it is: numpy's functions release it by themselves.
+        # This keeps the GIL: numpy's functions release it themselves.
         self._real = {
             name: ctypes.PYFUNCTYPE(*signature)(getattr(real, name)) for name, signature in _SIGNATURES.items()
         }
@@ -96,15 +97,15 @@ class _CountingAllocator:
         self.chain = _POINTER()
 
     def malloc(self, context: Any, size: int) -> int | None:
-        """Give memory."""
+        """Allocate memory."""
         return self._take(size, partial(self._real["malloc"], context, size))
 
     def calloc(self, context: Any, count: int, size: int) -> int | None:
-        """Give memory that holds zeros."""
+        """Allocate zeroed memory."""
         return self._take(count * size, partial(self._real["calloc"], context, count, size))
 
     def realloc(self, context: Any, pointer: int | None, size: int) -> int | None:
-        """Give memory of another size for some; that stays where there is none."""
+        """Resize a block; on failure it is unchanged."""
         had = self._give_back(pointer)
         found = self._take(size, partial(self._real["realloc"], context, pointer, size))
         if not found and had is not None and pointer:
@@ -113,12 +114,12 @@ class _CountingAllocator:
         return found
 
     def free(self, context: Any, pointer: int | None, size: int) -> None:
-        """Take memory back."""
+        """Free memory."""
         self._give_back(pointer)
         self._real["free"](context, pointer, size)
 
     def free_chain(self) -> None:
-        """Take back the blocks in the chain."""
+        """Free the blocks in the chain."""
         while block := self.chain.value:
             self.chain.value, size = (_POINTER * 2).from_address(block)
             self.free(None, block, size or 0)
@@ -129,7 +130,7 @@ class _CountingAllocator:
         if memory is None:
             return allocate()
         if memory.used + size > memory.limit:
-            return None  # of which numpy makes a MemoryError
+            return None  # which numpy turns into a MemoryError
         pointer = allocate()
         if pointer:
             self._taken[pointer] = memory, size
@@ -144,7 +145,7 @@ class _CountingAllocator:
         return entry
 
     def _memory_of_caller(self) -> _Memory | None:
-        """Return the memory that an array is taken from; None where the simulator makes it."""
+        """Return the counter of the rank that creates an array; None if the simulator creates it."""
         fiber = current.here()
         if fiber is None:
             return None
@@ -160,24 +161,24 @@ class _CountingAllocator:
 
 
 def install(patches: Patches, memory_bytes: int, node_of: Sequence[int]) -> None:
-    """Count and limit what the arrays of ranks take, for the duration of a run.
+    """Count and limit the memory of ranks' arrays, for the duration of a run.
 
-    The ranks of a node have equal parts of its memory, as under a launcher that binds them; so what one may take does
-    not depend on what another has taken by then. A rank that is started later has a part as those that were there.
+    The ranks of a node have equal parts of its memory, as under a launcher that binds them, so a rank's limit does not
+    depend on the allocations of others. A spawned rank has a part of the same size.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what to put back.
+        Records the originals to restore.
     memory_bytes : int
-        What a node has.
+        The memory of a node.
     node_of : sequence of int
         The node of each rank.
 
     Raises
     ------
     XsimError
-        This numpy has another allocator.
+        This numpy has a different allocator.
     """
     real = _handler().allocator
     counting = _CountingAllocator(real, memory_bytes, node_of)
@@ -186,20 +187,20 @@ def install(patches: Patches, memory_bytes: int, node_of: Sequence[int]) -> None
     instructions = _chaining()
     if instructions is not None:
         values |= {"ctx": ctypes.addressof(counting.chain), "free": _address(instructions)}
-    patches.at_end(partial(_free_last, counting, ours, instructions))  # after the others, which are put back before
+    patches.at_end(partial(_free_last, counting, ours, instructions))  # runs after the other functions are restored
     for name, value in values.items():
         patches.at_end(partial(setattr, real, name, getattr(real, name)))
         setattr(real, name, value)
 
 
 def _free_last(counting: _CountingAllocator, functions: dict[str, Any], _: mmap.mmap | None) -> None:
-    """Free what is in the chain still, and the functions; the instructions are there up to now."""
+    """Free the remaining blocks of the chain, and the functions; the instructions are kept until now."""
     counting.free_chain()
     functions.clear()
 
 
 def _chaining() -> mmap.mmap | None:
-    """Return memory that holds instructions of `_CHAINING`; None for another processor, or where that is refused."""
+    """Return memory with the instructions of `_CHAINING`; None on other processors, or if the system refuses."""
     code = _CHAINING.get(os.uname().machine)
     if code is None or ctypes.sizeof(_POINTER) != 8:
         return None
@@ -216,7 +217,7 @@ def _address(memory: mmap.mmap) -> int:
 
 
 def peak_bytes(rank: Rank) -> int:
-    """Return what the arrays of a rank have taken at most."""
+    """Return the maximum memory that the arrays of a rank have taken."""
     memory = (rank.extra or {}).get(_MEMORY)
     return 0 if memory is None else memory.peak
 

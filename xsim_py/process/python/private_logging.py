@@ -1,11 +1,11 @@
-"""`logging` in a rank: it configures its own, from the levels of loggers to what is done when it ends.
+"""`logging` in a rank: each rank has its own configuration, from logger levels to shutdown.
 
-A logger has its name in all ranks: packages that they share keep one in a global. But every attribute of it is private,
-and so is what manages loggers, the lists of handlers and of levels, and what a rank assigns in the module. In each rank
-the root logger begins as in a new process, whatever the simulator's caller has made of it; the others begin as the
-packages that own them have left them. A rank that gives its loggers a class of its own makes them for itself.
+A logger is the same object in all ranks, because shared packages keep it in a global. But each rank has its own values
+of its attributes, of the logging manager, of the lists of handlers and levels, and of whatever it assigns in the
+module. In each rank the root logger starts as in a new process, whatever the simulator's caller has configured; the
+others start as the packages that own them have left them. A rank that sets a logger class creates its own loggers.
 
-What a package does to its loggers while all ranks import it, it does for all of them.
+Changes that a package makes to its loggers during an import shared by all ranks apply to all of them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _OF_LOGGERS = ("handlers", "filters", "level", "propagate", "disabled", "parent"
 _OF_MANAGERS = ("_disable", "emittedNoHandlerWarning", "loggerClass", "logRecordFactory")
 _SAME = frozenset(("name", "manager", "_cache", "__class__", "__dict__"))
 _SETTINGS = "logging"
-"""Under this name a rank keeps its settings, by their names and loggers."""
+"""The key under which a rank keeps its settings, by name and logger."""
 
 _ENABLED = "logging is enabled"
-"""Under this name a rank keeps whether loggers say something, by logger and level."""
+"""The key under which a rank caches whether loggers are enabled, by logger and level."""
 
 _NONE: dict[Any, Any] = {}
 _NOTHING: Any = object()
@@ -45,12 +45,12 @@ def _settings(rank: Rank) -> dict[Any, Any]:
 
 
 class _PrivateSetting:
-    """An attribute of a logger, or of their manager, of which each rank has its own value.
+    """An attribute of a logger, or of the manager, with a separate value in each rank.
 
     Parameters
     ----------
     usual : object
-        What the class has under this name, if it has something.
+        The class attribute of this name, if any.
     """
 
     def __init__(self, name: str, usual: Any = _NOTHING) -> None:
@@ -103,22 +103,21 @@ class _PrivateSetting:
 
 
 def _forget_enabled(*_: Any) -> None:
-    """Forget what the running rank remembers of levels: it no longer holds."""
+    """Clear the running rank's cache of enabled levels."""
     fiber = current.here()
     if fiber is not None and fiber.rank.extra is not None:
         fiber.rank.extra.pop(_ENABLED, None)
 
 
 def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
-    """Return ``isEnabledFor`` with a memory for each rank: most of what is logged is not shown, so this is quick."""
+    """Return ``isEnabledFor`` with a cache per rank: most log calls are not shown, so this has to be fast."""
 
     def is_enabled_for(self: Any, level: int) -> bool:
         fiber = current.here()
         if fiber is None:
             return real(self, level)
         try:
-            # Found at once, or not at all: a question whether it is there would be asked at each call that logs
-            # nothing.
+            # Found at once, or an exception: a membership test would slow down each call that logs nothing.
             enabled: bool = fiber.rank.extra[_ENABLED][self, level]  # type: ignore[index]
         except (KeyError, TypeError):
             enabled = not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
@@ -129,7 +128,7 @@ def _is_enabled(real: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _set_attribute(self: Any, name: str, value: Any) -> None:
-    """Give a logger an attribute: from a rank, its class has a private setting of this name from then on."""
+    """Set an attribute of a logger; in a rank, its class has a private setting of this name from then on."""
     fiber = current.here()
     cls = type(self)
     if fiber is not None and name not in _SAME and not fiber.rank.has_made(cls):
@@ -143,14 +142,14 @@ def _set_attribute(self: Any, name: str, value: Any) -> None:
 
 
 class _Loggers(MutableMapping[str, Any]):
-    """The loggers by name, as a rank knows them: what has been there before the run, and what it has asked for itself.
+    """The loggers by name, as a rank sees them: those from before the run and those it has requested itself.
 
     Attributes
     ----------
     shared : dict
-        Those of all.
+        Those of all ranks.
     of_ranks : set of str
-        The names of those among them that are there only because some rank has asked.
+        The names among them that exist only because some rank has requested them.
     """
 
     def __init__(self, shared: dict[str, Any]) -> None:
@@ -158,7 +157,7 @@ class _Loggers(MutableMapping[str, Any]):
         self.of_ranks: set[str] = set()
 
     def of_rank(self) -> dict[str, Any]:
-        """Return the loggers that the running rank has asked for; None stands for one that it has taken out."""
+        """Return the loggers that the running rank has requested; None marks one that it has deleted."""
         loggers: dict[str, Any] = current.running().rank.private("loggers", dict)
         return loggers
 
@@ -193,7 +192,7 @@ class _Loggers(MutableMapping[str, Any]):
             del settings[key]
 
     def get_logger(self, manager: Any, name: str, real: Callable[..., Any]) -> Any:
-        """Give the running rank the logger of a name."""
+        """Return the running rank's logger of a name, creating it if needed."""
         own = self.of_rank()
         if isinstance(own.get(name), logging.Logger):
             return own[name]
@@ -220,7 +219,7 @@ class _Loggers(MutableMapping[str, Any]):
         return logger
 
     def _adopt(self, logger: Any, own: dict[str, Any]) -> None:
-        """Find the place in the hierarchy for a logger that is the rank's alone."""
+        """Insert a logger that belongs to one rank into the hierarchy."""
         seen = {name: each for name, each in self.items() if isinstance(each, logging.Logger)}
         logger.parent = next((seen[name] for name in _parents(logger.name) if name in seen), logging.root)
         for name, each in seen.items():
@@ -230,7 +229,7 @@ class _Loggers(MutableMapping[str, Any]):
 
 
 def _parents(name: str) -> Iterator[str]:
-    """Yield the names of a logger's parents, from the next one up."""
+    """Yield the names of a logger's parents, from the nearest one up."""
     while "." in name:
         name = name.rpartition(".")[0]
         yield name
@@ -252,7 +251,7 @@ def _getting(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _adding(real: Callable[..., None], name: str) -> Callable[..., None]:
-    """Wrap a method that adds to a list of a logger: what a package adds while all ranks import it is for all."""
+    """Wrap a method that adds to a list of a logger: additions during a shared import apply to all ranks."""
 
     @wraps(real)
     def add(self: Any, what: Any) -> None:
@@ -272,12 +271,12 @@ _CHANGING = {
 
 
 def _shut_down_at_end() -> None:
-    """Have a process that has handlers end with `logging.shutdown`, after what else it does at exit."""
+    """Call `logging.shutdown` at the end of a process that has handlers, after its other exit functions."""
     current.running().rank.private("atexit", list).insert(0, (logging.shutdown, (), {}))
 
 
 def _started(real: float) -> int:
-    return EPOCH_S * (10**9 if isinstance(real, int) else 1)  # in nanoseconds since Python 3.13
+    return EPOCH_S * (10**9 if isinstance(real, int) else 1)  # nanoseconds since Python 3.13
 
 
 def _lists(name: str, **told: Any) -> Around:

@@ -1,4 +1,4 @@
-"""`sys` as a rank sees it: what it assigns there holds for itself, and so do its lists, which it gets when it looks."""
+"""`sys` in a rank: its assignments apply to that rank only, and its lists are copied on first access."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
 _FOR_ALL = frozenset(("flags", "modules", "path_hooks", "path_importer_cache"))
-"""The attributes of `sys` that are set for all ranks, for they belong to what all import."""
+"""The attributes of `sys` that are set for all ranks, because they belong to the import system."""
 
 
 class UncopiedList(tuple[Any, ...]):
-    """A list of `sys` that a rank has not looked at yet, so that it is shared by all ranks."""
+    """A list of `sys` that a rank has not accessed yet, so that all ranks share it."""
 
     __slots__ = ()
 
 
 class PrivateSys(ModuleType):
-    """The class of `sys` while a run lasts: an assignment in a rank holds for that rank.
+    """The class of `sys` during a run: an assignment in a rank applies to that rank.
 
-    Most ranks never look at ``sys.argv`` and ``sys.path``, so a rank gets its own when it does.
+    Most ranks never access ``sys.argv`` and ``sys.path``, so a rank gets its copies on first access.
     """
 
     argv = property(lambda self: _list_of_rank("argv"))
@@ -37,7 +37,7 @@ class PrivateSys(ModuleType):
     modules = property(lambda self: sys_modules.modules(sys._getframe(1)))
 
     def __new__(cls, *args: Any) -> ModuleType:  # type: ignore[misc]
-        """Make a module like any other: Python makes those that it imports with ``type(sys)``."""
+        """Create a plain module: Python creates imported modules with ``type(sys)``."""
         return ModuleType(*args)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -64,7 +64,7 @@ class PrivateSys(ModuleType):
 
 
 def _list_of_rank(name: str) -> Any:
-    """Return the list of the rank whose modules are installed, or else the shared one; also for the rank's threads."""
+    """Return the list of the installed rank, or else the shared one; also for the rank's threads."""
     rank = current.installed
     if rank is None or rank.main is None:
         return sys.__dict__[name]
@@ -76,7 +76,7 @@ def _list_of_rank(name: str) -> Any:
 
 
 def set_flags(rank: Rank, flags: dict[str, Any]) -> None:
-    """Let the running rank find some of ``sys.flags`` set otherwise."""
+    """Replace some of ``sys.flags`` for the running rank."""
     real = sys.flags
     known = {name: getattr(real, name) for name in dir(real) if not name.startswith(("_", "n_"))}
     sys.__dict__["flags"] = changed = SimpleNamespace(**{**known, **flags})

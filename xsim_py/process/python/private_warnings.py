@@ -1,9 +1,9 @@
-"""`warnings` in a rank: each has its own filters, its own ways to show and to catch them, and remembers its own.
+"""`warnings` in a rank: each has its own filters, its own hooks, and its own record of shown warnings.
 
-The interpreter reads ``warnings.filters`` and the like whenever something warns, so those of a rank are in their places
-while it runs, once it has touched them (`private_state`). What has been shown already is remembered where the line is
-that has warned. The modules of the program are private, and so is that; in a module that all ranks share nothing is
-remembered, and each rank is asked whether it has seen this warning before.
+The interpreter reads ``warnings.filters`` and related attributes at every warning, so a rank's values are installed
+while it runs, once it has changed them (`private_state`). Shown warnings are recorded in the module of the line that
+warned. Modules of the program are private, and so is that record; in a shared module nothing is recorded, and each
+rank is asked whether it has seen the warning before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAMES = ("filters", "onceregistry", "defaultaction", "showwarning", "formatwarn
 _module = vars(warnings)
 
 _forgetful: list[tuple[dict[str, Any], Any]] = []
-"""The globals of shared modules in which nothing is remembered for now, and what was."""
+"""The globals of shared modules in which recording is off for now, and their previous registries."""
 
 
 def _get() -> tuple[Any, ...]:
@@ -43,7 +43,7 @@ _SETTING = private_state.Setting(_get, _set, passes=True)
 
 
 def _touch(rank: Rank) -> None:
-    """Give a rank warnings of its own, as it is about to change something."""
+    """Give a rank its own warnings state, before it changes something."""
     if rank.private_state is None or "warnings" not in rank.private_state:
         private_state.touch(rank, "warnings", _SETTING)
         _module["filters"] = list(_module["filters"])
@@ -51,7 +51,7 @@ def _touch(rank: Rank) -> None:
 
 
 class _OwnWarnings(private_state.OwnAttributes):
-    """The class of module `warnings` during a run: a rank that assigns ``warnings.filters`` gets filters of its own."""
+    """The class of module `warnings` during a run: a rank that assigns ``warnings.filters`` gets its own filters."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _NAMES:
@@ -64,7 +64,7 @@ class _OwnWarnings(private_state.OwnAttributes):
 
 
 def _mutated() -> None:
-    """Let the running rank see warnings again that it has seen, as filters have changed."""
+    """Reset the running rank's record of shown warnings, as filters have changed."""
     rank = current.rank()
     for module in (rank.main, *(rank.modules or {}).values()):
         registry = vars(module).get(_REGISTRY) if module is not None else None
@@ -75,14 +75,14 @@ def _mutated() -> None:
 
 
 def _show(show: Callable[[Any], None], warning: warnings.WarningMessage) -> None:
-    """Show a warning, unless the rank has seen it before: for modules that ranks share, that is found out here."""
+    """Show a warning, unless the rank has seen it before, which is checked here for shared modules."""
     fiber = current.here()
     frame = None if fiber is None or _asked else _caller(warning)
     if fiber is None or frame is None or _is_private(fiber.rank, frame):
         show(warning)
         return
     names = frame.f_globals
-    # With None in its place the interpreter remembers nothing for that module, so it asks again in every rank.
+    # A registry of None stops the interpreter from recording for that module, so it asks again in every rank.
     if names.get(_REGISTRY, ()) is not None:
         _forgetful.append((names, names.get(_REGISTRY)))
         names[_REGISTRY] = None
@@ -98,11 +98,11 @@ def _show(show: Callable[[Any], None], warning: warnings.WarningMessage) -> None
 
 
 _asked: list[bool] = []
-"""Not empty while a rank is asked, which comes to `_show` again."""
+"""Not empty during a rank's check, which calls `_show` again."""
 
 
 def _ask(rank: Rank, warning: warnings.WarningMessage, file: str, line: int, names: dict[str, Any]) -> None:
-    """Warn again of a line, with what the rank remembers of the module in which it stands."""
+    """Warn again of a line, with the rank's own registry for its module."""
     name = names.get("__name__")
     if rank.owns(names):
         registry = names.setdefault(_REGISTRY, {})
@@ -146,7 +146,7 @@ PATCHED: Table = (
 
 
 def install(patches: Patches) -> None:
-    """Let each rank have its warnings for the duration of a run."""
+    """Give each rank its own warnings for the duration of a run."""
     patches.at_end(partial(_restore, list(warnings.filters)))
     patches.at_end(_remember_again)
     patches.install(PATCHED)

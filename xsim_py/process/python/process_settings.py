@@ -1,6 +1,6 @@
-"""Settings of a process that functions change, and C keeps: a rank that calls one has its own from then on.
+"""Process settings changed by function calls and kept in C: a rank that calls one has its own from then on.
 
-They are put in their places whenever such a rank runs, and taken back when another one does (`private_state`).
+They are installed whenever such a rank runs, and restored when another rank runs (`private_state`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _real_gc = (gc.enable, gc.disable, gc.set_threshold)
 
 
 def _umask() -> int:
-    # The operating system tells it only to who sets it.
+    # The operating system returns the mask only when setting it.
     mask = _real_umask(0)
     _real_umask(mask)
     return mask
 
 
 def _set_limit(limit: int) -> None:
-    """Set the recursion limit as far as that goes: the simulator may stand deeper than a program allows."""
+    """Set the recursion limit as low as possible: the simulator's stack may be deeper than the program's limit."""
     while True:
         try:
             _real_limit(limit)
@@ -53,7 +53,7 @@ def _set_collector(value: tuple[bool, tuple[int, int, int]]) -> None:
 
 
 class _OwnContext:
-    """The way in which `multiprocessing` starts processes: each rank decides once."""
+    """The default start method of `multiprocessing`: each rank chooses once."""
 
     def __get__(self, context: Any, owner: Any = None) -> Any:
         fiber = current.here()
@@ -70,7 +70,7 @@ class _OwnContext:
 
 
 class _OwnCount:
-    """A counter that numbers the children of each rank from 1 on."""
+    """A counter that numbers the children of each rank from 1."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
@@ -106,6 +106,6 @@ PATCHED: Table = (
 
 
 def imported(module: ModuleType) -> None:
-    """Take notice of a shared module that has been imported: few programs need that of `multiprocessing`."""
+    """Patch `multiprocessing` when it is imported; few programs need it."""
     if module.__name__ == _CONTEXTS:
         Patches.latest.install(_MULTIPROCESSING)

@@ -1,8 +1,8 @@
-"""`random` and `numpy.random` as a virtual rank sees them: global generators of its own, and no entropy from outside.
+"""`random` and `numpy.random` in a rank: private global generators, and no entropy from outside.
 
-Real processes that do not seed start from the operating system's entropy. Here that comes from the run's seed and the
-rank's number, so that a run can be repeated. What a shared module draws while it is imported comes from streams of that
-module: whether this rank or another one has imported it changes nothing of what the rank draws next.
+Real processes that do not seed start from the operating system's entropy. Here entropy derives from the run's seed and
+the rank's number, so that a run is reproducible. A shared module that draws during its import uses streams of that
+module: the rank's later draws do not depend on which rank has imported it.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _METHODS = [
 _seed = 0
 
 _of_modules: dict[tuple[str, str], Any] = {}
-"""The generators of shared modules that have drawn while they were imported, by their names and kinds."""
+"""The generators of shared modules that have drawn during their import, by name and kind."""
 
 
 def _of_module(kind: str, make: Callable[[int], Any], size: int) -> Any:
-    """Return a generator for the shared module that is being imported, made of a seed of `size` bytes."""
+    """Return the generator of the shared module being imported, with a seed of `size` bytes."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
@@ -71,7 +71,7 @@ def _of_module(kind: str, make: Callable[[int], Any], size: int) -> Any:
 
 
 def _entropy(real: Callable[..., bytes]) -> Callable[..., bytes]:
-    """Replace a function that gives the operating system's entropy."""
+    """Replace a function that returns the operating system's entropy."""
 
     def entropy(size: int, *flags: int) -> bytes:
         if is_for_all():
@@ -84,7 +84,7 @@ def _entropy(real: Callable[..., bytes]) -> Callable[..., bytes]:
 
 
 def _source(rank: Rank) -> random.Random:
-    """Return what a rank has for entropy."""
+    """Return a rank's source of entropy."""
     source: random.Random = rank.private("entropy", lambda: stream(_seed, "entropy", rank.number))
     return source
 
@@ -99,14 +99,14 @@ def _seeding(real: Callable[..., None]) -> Callable[..., None]:
 
 
 def _generator(size: int, kind: Callable[[int], Any]) -> Any:
-    """Return a rank's own generator of a kind, seeded by so many bytes."""
+    """Return a rank's own generator of a kind, seeded with `size` bytes."""
     return kind(int.from_bytes(_source(current.rank()).randbytes(size), "little"))
 
 
 def _dispatch(real: Any, name: str, key: str, size: int, kind: Callable[[int], Any]) -> Callable[..., Any]:
-    """Make a function that calls `name` of the running rank's own generator, or the real one outside of ranks.
+    """Return a function that calls `name` of the running rank's generator, or the real one outside of ranks.
 
-    The generator is a `kind`, made of `size` bytes.
+    The generator is a `kind`, seeded with `size` bytes.
     """
     make = partial(_generator, size, kind)
 
@@ -125,13 +125,13 @@ def _dispatch(real: Any, name: str, key: str, size: int, kind: Callable[[int], A
 
 
 def _names() -> Any:
-    """Return a rank's own names for temporary files: one generator for all would go on in the next rank, and run."""
+    """Return a rank's own names for temporary files; a shared generator would carry over to other ranks and runs."""
     make: Any = tempfile._RandomNameSequence  # type: ignore[attr-defined]
     return make() if is_for_all() else current.rank().private("temporary names", make)
 
 
 def _looked_for(real: Callable[[], str]) -> Callable[[], str]:
-    """Look for the folder of temporary files as the simulator does: once, for all ranks and all later runs."""
+    """Search the directory of temporary files as the simulator does: once, for all ranks and all later runs."""
 
     def found() -> str:
         with current.outside():

@@ -1,6 +1,6 @@
-"""Signals of virtual processes: each has handlers of its own, and sends signals to itself and to its children only.
+"""Signals of virtual processes: each has its own handlers, and can signal only itself and its children.
 
-The real handlers stay the simulator's: Ctrl-C and the wall limit must work whatever the program does.
+The real handlers remain the simulator's: Ctrl-C and the wall limit must work whatever the program does.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _no_timer(name: str) -> Callable[..., None]:
 
 
 def _blocked(rank: Rank) -> set[signal.Signals]:
-    """Return the signals that a rank does not want to be told of now."""
+    """Return the signals that a rank has blocked."""
     blocked: set[signal.Signals] = rank.private("signals blocked", set)
     return blocked
 
@@ -140,7 +140,7 @@ def _mask(how: int, numbers: Any) -> set[signal.Signals]:
 
 
 def _is_child(pid: int) -> bool:
-    """Return whether a real process is one that the program has started."""
+    """Return True if a real process is a child of the program."""
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (ChildProcessError, OverflowError):

@@ -1,7 +1,7 @@
-"""`sys.modules` and `sys.meta_path` as a rank sees them: what it changes there, it changes for itself.
+"""`sys.modules` and `sys.meta_path` in a rank: its changes apply to that rank only.
 
-Python's import machinery goes on with the real table of modules, in which the running rank's own ones are (`context`),
-and finds one finder only, ours: that one asks the finders which the rank has.
+Python's import machinery uses the real module table, which contains the running rank's modules (`context`), and finds
+a single finder, ours, which asks the rank's finders.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
 _FINDERS = "finders"
-"""Under this name a rank keeps its `_Finders`."""
+"""The key under which a rank keeps its `_Finders`."""
 _NOTHING = object()
 
 _real = sys.modules
@@ -29,12 +29,12 @@ _ours: list[Any] = []
 
 
 _kinds: dict[Fiber | None, list[bool]] = {}
-"""For each fiber (None outside of ranks), of each module that it imports, the outermost first: whether all share it."""
+"""For each fiber (None outside of ranks), whether each module that it is importing is shared, outermost first."""
 
 
 @contextmanager
 def importing(fiber: Fiber | None, *, for_all: bool) -> Iterator[None]:
-    """Note that a fiber executes a module, for its rank or for all."""
+    """Record that a fiber executes a module, for its rank or for all."""
     kinds = _kinds.setdefault(fiber, [])
     kinds.append(for_all)
     try:
@@ -46,26 +46,26 @@ def importing(fiber: Fiber | None, *, for_all: bool) -> Iterator[None]:
 
 
 def is_for_all() -> bool:
-    """Tell whether a shared module that is being imported runs now: what that does, it does for all ranks."""
+    """Return True if a shared module is being imported now: its effects then apply to all ranks."""
     kinds = _kinds.get(current.fiber) if _kinds else None
     return bool(kinds) and kinds[-1]  # type: ignore[index]
 
 
 def is_for_rank() -> bool:
-    """Return True if a private module that is being imported runs now."""
+    """Return True if a private module is being imported now."""
     kinds = _kinds.get(current.fiber) if _kinds else None
     return bool(kinds) and not kinds[-1]  # type: ignore[index]
 
 
 def forget() -> None:
-    """Forget all imports that were under way."""
+    """Forget all unfinished imports."""
     global _wanted
     _kinds.clear()
     _wanted = False
 
 
 class _Finders:
-    """The finders of a rank that has looked at them, and those that all ranks had then."""
+    """The finders of a rank that has accessed them, and those shared at that time."""
 
     __slots__ = ("mine", "shared")
 
@@ -75,7 +75,7 @@ class _Finders:
 
 
 class _Modules(MutableMapping[str, Any]):
-    """The table of modules: what a rank puts in or takes out is so for that rank."""
+    """The module table: a rank's insertions and deletions apply to that rank."""
 
     def __getitem__(self, name: str) -> Any:
         return _real[name]
@@ -93,7 +93,7 @@ class _Modules(MutableMapping[str, Any]):
         return repr(_real)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a module, or the default if there is none of that name."""
+        """Return a module, or the default if no module has that name."""
         return _real.get(name, default)
 
     def copy(self) -> dict[str, ModuleType]:
@@ -127,13 +127,13 @@ class _Modules(MutableMapping[str, Any]):
 
 
 _PARTS = ("mpi4py", "mpi4py.rc")
-"""The modules that ``import mpi4py`` makes."""
+"""The modules created by ``import mpi4py``."""
 _MPI = "mpi4py.MPI"
 _wanted = False  # whether a shared module has imported mpi4py: then all ranks have it
 
 
 def hide_mpi(rank: Rank) -> None:
-    """Take mpi4py out of the modules of a rank that begins: it is there once the rank imports it."""
+    """Remove mpi4py from the modules of a starting rank, until the rank imports it."""
     if _wanted:
         return
     own = rank.own_modules()
@@ -145,7 +145,7 @@ def hide_mpi(rank: Rank) -> None:
 
 
 def show_mpi(name: str) -> ModuleType | None:
-    """Give the running rank a module of mpi4py that it imports; None if it is not one of those that are hidden."""
+    """Return a hidden module of mpi4py that the running rank imports; None if it is not hidden."""
     global _wanted
     rank = current.installed
     own = None if rank is None else rank.modules
@@ -160,16 +160,16 @@ def show_mpi(name: str) -> ModuleType | None:
         rank.modules = None
         rank.bare = rank.main is not None and rank.private_state is None
     module = _real[name]
-    getattr(module.__spec__, "_initializing", None)  # as Python asks at each import: MPI takes its options then
+    getattr(module.__spec__, "_initializing", None)  # as Python does at each import: MPI reads its options then
     return module
 
 
 def _changing(name: str) -> Rank | None:
-    """Return the rank for which a name is to be changed; None if that is for all."""
+    """Return the rank for which a name is changed; None if the change applies to all."""
     fiber = current.here()
     if fiber is None or is_for_all():
         return None
-    if name == "__main__":  # has a place of its own, and is kept when another rank takes its turn
+    if name == "__main__":  # stored separately, and saved at each switch of ranks
         return None
     return fiber.rank
 
@@ -178,13 +178,13 @@ _table = _Modules()
 
 
 def modules(reader: FrameType) -> Any:
-    """Return what ``sys.modules`` is for the function that reads it."""
-    # Python's import reads and writes the real table, in which the running rank's modules are: written to by C as well.
+    """Return ``sys.modules`` for the function that reads it."""
+    # Python's import uses the real table, with the running rank's modules: C code writes to it as well.
     return _real if current.fiber is None or _is_machinery(reader) else _table
 
 
 def meta_path(reader: FrameType) -> list[Any]:
-    """Return what ``sys.meta_path`` is for the function that reads it."""
+    """Return ``sys.meta_path`` for the function that reads it."""
     fiber = current.here()
     shared: list[Any] = _sys["meta_path"]
     if fiber is None:
@@ -195,14 +195,14 @@ def meta_path(reader: FrameType) -> list[Any]:
 
 
 def set_meta_path(rank: Rank, value: Any) -> None:
-    """Let a rank have this for ``sys.meta_path``."""
+    """Set a rank's ``sys.meta_path``."""
     _finders(rank).mine = value
 
 
 def finders(rank: Rank) -> tuple[list[Any], bool]:
-    """Return the finders that a rank's imports ask, and whether they may be others than those of all ranks.
+    """Return the finders for a rank's imports, and whether they may differ from the shared ones.
 
-    A shared package that a rank imports may add one (as ``six`` does): that is there for all ranks.
+    A shared package that a rank imports may add a finder (as ``six`` does), which then applies to all ranks.
     """
     shared: list[Any] = _sys["meta_path"]
     # Not `private`, which would make a copy for every rank that imports anything.
@@ -222,5 +222,5 @@ def _is_machinery(frame: FrameType) -> bool:
 
 
 def use(finder: Any) -> None:
-    """Let imports of ranks ask this finder, and no other."""
+    """Make imports of ranks ask only this finder."""
     _ours[:] = [finder]

@@ -1,8 +1,8 @@
-"""`threading.local` in a rank: each thread of each rank finds its own attributes.
+"""`threading.local` in a rank: each thread of each rank has its own attributes.
 
-As Python's own it can be given a class with an ``__init__``, which is called once in each thread that comes to it. A
-thread's attributes go when it ends, and when the object goes. Outside of ranks each thread of the operating system has
-attributes of its own, in a real `threading.local`.
+Like Python's own it supports subclasses with an ``__init__``, which is called once in each thread that accesses the
+object. A thread's attributes are deleted when it ends, or with the object. Outside of ranks each operating system
+thread has its own attributes, in a real `threading.local`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RealLocal = threading.local
 
 
 class _Key:
-    """A key that stands for one object among the attributes of a thread."""
+    """The key of one object among the attributes of a thread."""
 
     __slots__ = ("__weakref__", "args", "kwargs", "outside")
 
@@ -31,18 +31,18 @@ class _Key:
 Tables = WeakKeyDictionary[_Key, dict[str, Any]]
 
 _tables: Callable[[], Tables]
-"""Where the running thread of a rank keeps its attributes; set by `threads`, which knows what that is."""
+"""Returns the attributes of the rank's running thread; set by `threads`, which knows the thread."""
 
 
 def keep(tables: Callable[[], Tables]) -> None:
-    """Say where the running thread of a rank keeps its attributes."""
+    """Set the function that returns the attributes of the rank's running thread."""
     global _tables
     _tables = tables
 
 
 def _attributes(local: Local) -> dict[str, Any]:
-    """Return the attributes that an object has in the running thread; they are made at the first question."""
-    # The class has a ``__getattribute__`` that comes here.
+    """Return the attributes of an object in the running thread, created on first access."""
+    # The class's ``__getattribute__`` calls this function.
     key: _Key = object.__getattribute__(local, "_Local__key")
     if current.here() is None:
         if key.outside is None:
@@ -68,12 +68,12 @@ def _begin(local: Local, key: _Key) -> None:
 
 
 class Local:
-    """An object whose attributes are those of the thread that asks."""
+    """An object whose attributes are those of the accessing thread."""
 
     __slots__ = ("_Local__key", "__weakref__")
 
     def __new__(cls, /, *args: Any, **kwargs: Any) -> Local:
-        """Make one; what it is given is for the ``__init__`` of a class made from this one."""
+        """Create an object; arguments are passed to the ``__init__`` of a subclass."""
         if (args or kwargs) and cls.__init__ is object.__init__:
             raise TypeError("Initialization arguments are not supported")
         made = super().__new__(cls)

@@ -1,12 +1,12 @@
-"""Threads of a virtual process: each is a further fiber of its rank, with a clock of its own.
+"""Threads of a virtual process: each is another fiber of its rank, with its own clock.
 
-A thread begins at the virtual time of the one that starts it and runs until it waits: for a message, a lock, a time.
-Then another goes on, the one whose turn comes first in virtual time. The order does not depend on this computer, so a
-program with threads can be repeated as any other. It is the order of a machine with a core for each thread, on which
-computing costs what the run says that it costs.
+A thread begins at the virtual time of the thread that starts it and runs until it waits: for a message, a lock, a time.
+Then the thread that is next in virtual time continues. The order does not depend on the host, so a program with threads
+is as reproducible as any other. It is the order of a machine with one core per thread, on which computation takes the
+time that the run specifies.
 
-The class `threading.Thread` stays Python's own; only what makes threads and waits for them is replaced, and what asks
-who is running. Outside of ranks everything is as it was.
+The class `threading.Thread` stays Python's own; only functions that create, join and identify threads are replaced.
+Outside of ranks they are unchanged.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from .thread_locals import Local, Tables, keep
 if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
-# So many bits of a thread's number count the threads of its rank; those above are the rank's number and 1.
+# The lower bits of a thread's number count the threads of its rank; those above are the rank's number plus 1.
 _IDENT_BITS = 20
-_real: Any = SimpleNamespace(**vars(_thread))  # what importlib goes on using: one thread runs all ranks
+_real: Any = SimpleNamespace(**vars(_thread))  # which importlib continues to use: one thread runs all ranks
 
 
 class ThreadHandle:
-    """A thread of a rank as the simulator knows it; also what Python 3.13 calls the handle of a thread.
+    """A thread of a rank in the simulator; also what Python 3.13 calls a thread handle.
 
     Attributes
     ----------
     thread : Thread or None
-        None for one that was started without an object, and has not asked for it.
+        None for a thread that was started without an object and has not asked for it.
     joiners : deque
-        Who waits for its end.
+        The fibers that wait for its end.
     attributes : WeakKeyDictionary
-        Of objects that have others in each thread; see `thread_locals`.
+        Of objects whose attributes differ in each thread; see `thread_locals`.
     """
 
     __slots__ = ("attributes", "done", "ident", "joiners", "rank", "thread")
@@ -72,15 +72,15 @@ class ThreadHandle:
         self.attributes: Tables = WeakKeyDictionary()
 
     def is_done(self) -> bool:
-        """Return whether the thread has ended."""
+        """Return True if the thread has ended."""
         return self.done
 
     def described(self, _: Rank) -> str:
-        """Return the words of the deadlock report for a fiber that waits for the end of this thread."""
+        """Return the deadlock report's description of a fiber that waits for this thread's end."""
         return f"the end of thread {self.thread.name}"
 
     def finish(self) -> None:
-        """Mark the thread as ended, and let those go on that wait for it."""
+        """Mark the thread as ended and resume the fibers that wait for it."""
         self.done = True
         if self.thread is not None:
             self.thread._is_stopped = True  # until Python 3.12
@@ -98,9 +98,9 @@ class _Threads:
     alive : dict of Fiber to ThreadHandle
         The others that have been started and have not ended.
     names, pools, numbers : iterator
-        Count the threads and the pools that have no name, and all threads.
+        Count unnamed threads, unnamed pools, and all threads.
     exits : list
-        What is to be called before the end of the process waits for its threads.
+        The functions to call at the end of the process before it waits for its threads.
     """
 
     def __init__(self, rank: Rank) -> None:
@@ -114,11 +114,11 @@ class _Threads:
         self.main = self.handle(None)
 
     def handle(self, thread: Any) -> ThreadHandle:
-        """Make a handle."""
+        """Create a handle."""
         return ThreadHandle(self.rank, next(self._idents), thread)
 
     def of(self, fiber: Fiber) -> ThreadHandle:
-        """Return the handle of a fiber; one that goes on with a call of MPI has that of the program's own thread."""
+        """Return the handle of a fiber; a fiber that continues an MPI call has that of the program's own thread."""
         return self.alive.get(fiber, self.main)
 
 
@@ -128,7 +128,7 @@ def _threads(rank: Rank) -> _Threads:
 
 
 def is_program(fiber: Fiber) -> bool:
-    """Return whether the program runs in a fiber, and not a call of MPI that goes on by itself."""
+    """Return True if a fiber runs the program, not an MPI call in progress."""
     rank = fiber.rank
     return fiber is rank.fiber or fiber in others(rank)
 
@@ -139,7 +139,7 @@ def others(rank: Rank) -> dict[Fiber, ThreadHandle]:
 
 
 def name_of(fiber: Fiber) -> str:
-    """Return the name of the thread that a fiber is, as the deadlock report prints it."""
+    """Return the name of a fiber's thread, as the deadlock report prints it."""
     name: str = _object(_threads(fiber.rank).of(fiber)).name
     return name
 
@@ -149,9 +149,9 @@ def name_of(fiber: Fiber) -> str:
 
 @metered
 def _begin(fiber: Fiber, handle: ThreadHandle, work: Callable[[], object]) -> None:
-    """Start a thread from the running fiber; it begins when the simulator's clock has come there."""
+    """Start a thread from the running fiber; it begins when the simulator's clock has reached that time."""
     rank = fiber.rank
-    # Of the class of the rank's first fiber: a thread of a rank that is to die must stop at that time, too.
+    # Of the class of the rank's first fiber: a thread of a rank that will fail must stop at that time, too.
     child = type(rank.fiber)(rank, fiber.clock_ps)
     _threads(rank).alive[child] = handle
     rank.private("fibers", set).add(child)
@@ -162,12 +162,12 @@ def _begin(fiber: Fiber, handle: ThreadHandle, work: Callable[[], object]) -> No
 
 def _launch(entry: tuple[Fiber, Callable[[Fiber], None]]) -> None:
     fiber, body = entry
-    if fiber.greenlet is None:  # else its rank has died meanwhile
+    if fiber.greenlet is None:  # else its rank has failed meanwhile
         fiber.start(body)
 
 
 def begin_by(before: Callable[[Fiber], object] | None) -> None:
-    """Have ``before(fiber)`` called in each thread that begins; None takes it out."""
+    """Call ``before(fiber)`` in each thread that begins; None removes it."""
     global _before
     _before = before
 
@@ -176,7 +176,7 @@ _before: Callable[[Fiber], object] | None = None
 
 
 def unhandled_by(after: Callable[[BaseException], object]) -> None:
-    """Have ``after(error)`` called in a thread that an exception has ended which the program has not handled."""
+    """Call ``after(error)`` in a thread that an unhandled exception has ended."""
     global _unhandled
     _unhandled = after
 
@@ -191,7 +191,7 @@ def _body(handle: ThreadHandle, work: Callable[[], object], fiber: Fiber) -> Non
     work()
     end_thread(fiber)
     rank = fiber.rank
-    if not current.thread:  # in a child that the program has forked, and that came back here
+    if not current.thread:  # in a forked child of the program, after it has returned
         sys.stdout.flush()
         os._exit(0)
     del _threads(rank).alive[fiber]
@@ -233,7 +233,7 @@ def _run_function(function: Callable[..., object], args: Any, kwargs: Any) -> No
 
 
 def end(rank: Rank) -> None:
-    """Wait for the threads that are no daemons, as a process does at its end. Called in the program's own fiber."""
+    """Wait for the non-daemon threads, as a process does at its end. Called in the program's own fiber."""
     if rank.extra is None or "threads" not in rank.extra:
         return
     threads = _threads(rank)
@@ -254,7 +254,7 @@ def abandon_daemons(rank: Rank) -> None:
 
 
 def _end_pools(rank: Rank) -> None:
-    """Let pools finish what they have, as `concurrent.futures` does where a process ends."""
+    """Let pools finish their tasks, as `concurrent.futures` does at the end of a process."""
     for thread, tasks in list(pools._threads_queues.items()):
         handle = _handle(thread)
         if handle is not None and handle.rank is rank and not handle.done:
@@ -266,7 +266,7 @@ def _end_pools(rank: Rank) -> None:
 
 
 def _forget_pools() -> None:
-    """Have Python wait for no threads of pools whose ranks have died."""
+    """Make Python not wait for pool threads whose ranks have failed."""
     table: Any = pools._threads_queues
     for thread in list(table):
         if _handle(thread) is not None:
@@ -299,7 +299,7 @@ _Dummy.__name__ = _Dummy.__qualname__ = "_DummyThread"
 
 
 def _mark(thread: Any, handle: ThreadHandle) -> None:
-    """Note in a thread's object that it has begun."""
+    """Record in a thread's object that it has begun."""
     thread._simulated = thread._handle = handle  # the second name is Python's, since 3.13
     thread._ident = handle.ident
     thread._native_id = _native(handle)
@@ -325,7 +325,7 @@ def _start(thread: Any) -> None:
         _real_start(thread)
         if fiber is not None:
             fiber.rank.private(REAL_THREADS, list).append(thread)
-            wake(fiber)  # who waits for a pipe may wait for this thread
+            wake(fiber)  # a rank that waits for a pipe may wait for this thread
         return
     if not thread._initialized:
         raise RuntimeError("thread.__init__() not called")
@@ -358,7 +358,7 @@ def _hash(thread: Any) -> int:
     fiber = current.here()
     known = vars(thread).get("_number")
     if known is None:
-        if fiber is None or thread._started.is_set():  # not one that is being made by a rank
+        if fiber is None or thread._started.is_set():  # not one that is being created by a rank
             return object.__hash__(thread)
         known = thread._number = next(_threads(fiber.rank).numbers)
     return int(known)
@@ -379,7 +379,7 @@ _real_start, _real_join, _real_is_alive = Thread.start, Thread.join, Thread.is_a
 
 
 class _Threading(ModuleType):
-    """The class of `threading` while a run lasts: each rank sets its own ``excepthook``."""
+    """The class of `threading` during a run: each rank sets its own ``excepthook``."""
 
     @property
     def excepthook(self) -> Any:
@@ -398,7 +398,7 @@ class _Threading(ModuleType):
             fiber.rank.extra = {**(fiber.rank.extra or {}), "threading.excepthook": hook}
 
 
-# --------------------------------------------------------------------------------------------------- who is running
+# --------------------------------------------------------------------------------------------------- current thread
 
 
 def _here() -> ThreadHandle:
@@ -407,13 +407,13 @@ def _here() -> ThreadHandle:
 
 
 def _native(handle: ThreadHandle) -> int:
-    """Return the number that the operating system would give the thread: that of the process, for its main thread."""
+    """Return the native ID of the thread: for the main thread, that of the process."""
     count = handle.ident & ((1 << _IDENT_BITS) - 1)
     return FIRST_PID + handle.rank.number + (count << _IDENT_BITS)
 
 
 def _everyone() -> list[Any]:
-    """Return all threads of the running rank that have objects, or have to have one."""
+    """Return all threads of the running rank that have objects, creating the main thread's."""
     threads = _threads(current.rank())
     found = [_object(threads.main)] if not threads.main.done else []
     return found + [handle.thread for handle in threads.alive.values() if handle.thread is not None]
@@ -442,7 +442,7 @@ def _pool_number() -> int:
 def _at_exit(function: Any, *args: Any, **kwargs: Any) -> None:
     fiber = current.here()
     if fiber is None or getattr(function, "__module__", "") not in ("__main__", *(fiber.rank.modules or ())):
-        _real_at_exit(function, *args, **kwargs)  # an installed package is there for all ranks, and after them
+        _real_at_exit(function, *args, **kwargs)  # an installed package is registered for all ranks, and beyond them
         return
     threads = _threads(fiber.rank)
     if threads.main.done:
@@ -475,7 +475,7 @@ PATCHED: Table = (
 
 
 def install(patches: Patches) -> None:
-    """Replace what makes threads and what they wait for, for the duration of a run."""
+    """Replace the functions that create threads and those that wait, for the duration of a run."""
     patches.install(PATCHED)
     keep(lambda: _here().attributes)
     patches.at_end(_forget_pools)

@@ -1,11 +1,11 @@
-"""A loop waits for a time if the clock that it reads decides whether it goes on; the bytecode says so.
+"""Bytecode analysis: a loop waits for a time if the clock reading decides whether it continues.
 
 ``while time() < end: ...`` waits, and so does ``while True: ...; if now() > end: break``, where ``now`` is a function
-of the program that returns what a clock says. A program that times its steps reads the same clock as often, but what
-it reads decides nothing. Neither does a clock in a ``for`` loop, which ends by itself.
+of the program that returns a clock reading. A program that times its steps reads the same clock as often, but its
+readings decide nothing. Neither does a clock in a ``for`` loop, which ends by itself.
 
 The value of a reading is followed through the instructions after it: expressions, variables and attributes of the same
-function, and on into the caller where it is returned. No source is needed, and the answer is the same in every process.
+function, and into the caller if it is returned. No source is needed, and the result is the same in every process.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LEAVING = ("RETURN_", "RAISE_", "RERAISE")
 _ONE_AND_MORE = ("LOAD_ATTR", "LOAD_METHOD", "UNPACK_")  # they take one value, and leave one or more
 _MOST_KNOWN = 10_000
 
-_Taints = frozenset[int]  # how deep in the stack values lie that come from a reading; 0 is the top
-_known: dict[tuple[int, int], tuple[CodeType, str]] = {}  # by identity: to hash a code object takes as long as a step
+_Taints = frozenset[int]  # stack depths of values that derive from a reading; 0 is the top
+_known: dict[tuple[int, int], tuple[CodeType, str]] = {}  # by identity: hashing a code object takes as long as a step
 
 
 def waiting_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the frame of the loop that waits for what an instruction finds which is running now; None for none."""
+    """Return the frame of the loop that waits for the value of the running instruction; None if no loop does."""
     while frame is not None:
         use = _use_of(frame.f_code, frame.f_lasti)
         if use != RETURNED:
@@ -42,7 +42,7 @@ def waiting_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def _use_of(code: CodeType, offset: int) -> str:
-    """Return what becomes of the value that the instruction at an offset leaves."""
+    """Return how the value that the instruction at an offset produces is used."""
     found = _known.get((id(code), offset))
     if found is None:
         if len(_known) >= _MOST_KNOWN:
@@ -52,10 +52,10 @@ def _use_of(code: CodeType, offset: int) -> str:
 
 
 def use_of(code: CodeType, offset: int) -> str:
-    """Return what becomes of the value that an instruction leaves; see `_use_of`, which remembers it."""
+    """Return how the value that an instruction produces is used; `_use_of` caches the result."""
     steps = list(dis.get_instructions(code))
     at = {step.offset: index for index, step in enumerate(steps)}
-    # While a call lasts, a frame may be at the instruction's cache, after it.
+    # During a call, a frame may be at the instruction's cache, after it.
     first = bisect_right(steps, offset, key=attrgetter("offset")) - 1
     if steps[first].opname == "PRECALL":
         first = next(index for index in range(first, len(steps)) if steps[index].opname.startswith("CALL"))
@@ -67,12 +67,12 @@ def use_of(code: CodeType, offset: int) -> str:
 
 
 def _decides(steps: list[dis.Instruction], flow: list[tuple[int, ...]], jump: int, reading: int) -> bool:
-    """Return True if a jump decides whether a loop goes on in which a reading is made."""
+    """Return True if a jump decides whether the loop of a reading continues."""
     ways = [_reachable(flow, way) for way in flow[jump]]
     again, left = [way for way in ways if jump in way], [way for way in ways if jump not in way]
     if len(again) != 1 or reading not in again[0]:
         return False
-    # A failed assertion is nothing that a loop waits for.
+    # A loop does not wait for a failed assertion.
     after = [steps[index] for way in left for index in way]
     is_assertion = any(step.opname == "LOAD_ASSERTION_ERROR" or step.argval == "AssertionError" for step in after)
     return not is_assertion or any(step.opname.startswith("RETURN_") for step in after)
@@ -89,7 +89,7 @@ def _reachable(flow: list[tuple[int, ...]], start: int) -> set[int]:
 
 
 def _successors(steps: list[dis.Instruction], at: dict[int, int], index: int) -> Iterator[int]:
-    """Yield where it may go on after an instruction; at the end of the body of a ``for`` loop, after that loop."""
+    """Yield the possible successors of an instruction; the end of a ``for`` body continues after the loop."""
     step = steps[index]
     target = _target(step, at)
     if target is not None:
@@ -108,14 +108,14 @@ def _is_plain_jump(step: dis.Instruction) -> bool:
 
 
 class _Value(NamedTuple):
-    """Values that come from a reading are on the stack after this instruction."""
+    """Values on the stack after an instruction that derive from a reading."""
 
     after: int
     taints: _Taints
 
 
 def _followed(steps: list[dis.Instruction], at: dict[int, int], first: int) -> set[int]:
-    """Return the instructions that use, from the top of the stack, a value that the first one has left."""
+    """Return the instructions that use the value left on top of the stack by the first one."""
     used, names = set[int](), set[str]()
     seen = set[_Value]()
     pending = [_Value(first, frozenset((0,)))]
@@ -141,7 +141,7 @@ def _followed(steps: list[dis.Instruction], at: dict[int, int], first: int) -> s
 
 
 def _after(step: dis.Instruction, taints: _Taints, *, jump: bool) -> _Taints:
-    """Return where such values lie after an instruction: also what is made of them comes from the reading."""
+    """Return the stack depths of derived values after an instruction, including results computed from them."""
     name, argument = step.opname, step.arg or 0
     if name in _NO_EFFECT:
         return taints
@@ -158,7 +158,7 @@ def _after(step: dis.Instruction, taints: _Taints, *, jump: bool) -> _Taints:
 
 
 def _taken_and_left(step: dis.Instruction, *, jump: bool) -> tuple[int, int]:
-    """Return how many values an instruction takes from the stack, and how many it leaves there."""
+    """Return the number of values that an instruction pops from the stack, and the number it pushes."""
     name, argument = step.opname, step.arg or 0
     if name == "CALL":
         return argument + 2, 1
@@ -172,7 +172,7 @@ def _taken_and_left(step: dis.Instruction, *, jump: bool) -> tuple[int, int]:
 
 
 def _stored(step: dis.Instruction, taints: _Taints) -> set[str]:
-    """Return the variable or the attribute, with a dot, that such a value is stored in."""
+    """Return the variable, or the attribute with a dot, in which a derived value is stored."""
     name = step.opname
     if name == "STORE_ATTR":
         return {f".{step.argval}"} if 1 in taints else set()
@@ -185,7 +185,7 @@ def _stored(step: dis.Instruction, taints: _Taints) -> set[str]:
 
 
 def _loads(steps: list[dis.Instruction], name: str) -> Iterator[tuple[int, _Taints]]:
-    """Yield the instructions that put a variable, or an attribute, on the stack, and where that is then."""
+    """Yield the instructions that load a variable or an attribute, and its stack depths afterwards."""
     for index, step in enumerate(steps):
         if step.opname.startswith("LOAD_ATTR") and f".{step.argval}" == name:
             yield index, frozenset((0,))

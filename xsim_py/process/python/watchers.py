@@ -1,14 +1,15 @@
-"""Watchers of a process at work: trace and profile functions, ``cProfile``, and the tools of ``sys.monitoring``.
+"""Observers of a process: trace and profile functions, ``cProfile``, and the tools of ``sys.monitoring``.
 
-The interpreter has them for all ranks together. So those of a rank's thread are put in their places when its greenlet
-goes on, and taken out when it waits; meanwhile the simulator is not watched, whose returns a profiler would take for
-those of the program. Both happen inside the greenlet: since Python 3.12 the interpreter marks the functions that are
-to be watched, and when something begins to watch, it marks those that are running where this is asked for.
+The interpreter has one set for all ranks. So those of a rank's thread are installed when its greenlet resumes and
+removed when it waits; meanwhile the simulator is not observed, whose returns a profiler would take for the program's.
+Both happen inside the greenlet: since Python 3.12 the interpreter instruments the functions to be observed, and when
+observation begins, it instruments those that are running in the calling greenlet.
 
-Compiled tracers, as that of coverage, take the place of the trace function without a call that we see; but those who
-start them care for threads, too. From then on what a rank has in that place is read when it waits.
+Compiled tracers, such as coverage's, install themselves as trace function without a call that we can intercept; but
+programs that start them also set a trace function for threads. From then on the trace function is read when a rank
+waits.
 
-Who watches the simulator itself (a debugger, coverage) keeps the ranks that have no watcher of their own.
+An observer of the simulator itself (a debugger, coverage) also sees the ranks that have not set their own.
 """
 
 from __future__ import annotations
@@ -31,19 +32,20 @@ from xsim_py.process.ranks.patches import Around, Patches, Table
 from .debugger import hide_simulator
 
 PRIVATE = ("coverage", "pytest_cov")
-"""Packages that keep who is watching, of which each rank therefore has its own copy."""
+"""Packages that record the active observer, of which each rank therefore has a private copy."""
 
 _WATCHED = "watchers"
-"""Under this name a rank keeps its `_Watched`."""
+"""The key under which a rank keeps its `_Watched`."""
 
 _Function = Callable[..., Any]
 
 
 def let_coverage_tell_ranks_apart() -> None:
-    """Have coverage of this process keep a stack of calls for each greenlet, as with ``concurrency = greenlet``.
+    """Make coverage in this process keep a call stack per greenlet, as with ``concurrency = greenlet``.
 
-    It has one for each thread: functions of ranks that wait for each other return in another order than they were
-    called, and what comes after the wait would be counted for another file. What counts by ``sys.monitoring`` has none.
+    It has one per thread: functions of ranks that wait for each other return in a different order than they were
+    called, and lines executed after the wait would be counted for another file. Coverage by ``sys.monitoring`` has no
+    stack.
     """
     coverage: Any = sys.modules.get("coverage")
     collector = getattr(coverage and coverage.Coverage.current(), "_collector", None)
@@ -62,14 +64,14 @@ _STACK: dict[str, Callable[[], Any]] = {
     "last_line": int,
     "started_context": bool,
 }
-"""Coverage's tracer in Python keeps the calls that are under way in these attributes, which begin with these values."""
+"""The attributes in which coverage's Python tracer keeps the calls in progress, and their initial values."""
 
 
 def _keep_stacks_apart(tracer: Any) -> None:
-    """Let coverage's tracer in Python do for itself what that in C can."""
+    """Add per-greenlet stacks to coverage's Python tracer, which its C tracer supports itself."""
     trace = tracer._cached_bound_method_trace
     if not isinstance(trace, MethodType) or sys.gettrace() != trace:
-        return  # it does already, or follows another thread
+        return  # already done, or it follows another thread
     stacks: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
     running = greenlet.getcurrent()
 
@@ -87,7 +89,7 @@ def _keep_stacks_apart(tracer: Any) -> None:
 
 
 class _Tool:
-    """A tool of ``sys.monitoring``: its name, its events, and what is called for each of them."""
+    """A tool of ``sys.monitoring``: its name, its events and their callbacks."""
 
     __slots__ = ("callbacks", "events", "name")
 
@@ -98,7 +100,7 @@ class _Tool:
 
 
 class _Watched:
-    """The watchers of a rank: tools by number, trace and profile functions by fiber."""
+    """The observers of a rank: tools by number, trace and profile functions by fiber."""
 
     __slots__ = ("profile", "tools", "trace")
 
@@ -109,17 +111,17 @@ class _Watched:
 
 
 class _Watchers:
-    """The watchers that are in place now, in one run."""
+    """The installed observers, in one run."""
 
     def __init__(self) -> None:
         self._follows = False
         self._outside: tuple[Any, Any] = sys.gettrace(), sys.getprofile()
-        self._fiber: Fiber | None = None  # whose watchers are in their places
+        self._fiber: Fiber | None = None  # the fiber whose observers are installed
         self._tools: dict[int, _Tool] = {}
         self._held: set[int] = set()
         self._trace, self._profile, self._trace_threads = sys.settrace, sys.setprofile, threading.settrace
         self._profiler: Any = _lsprof.Profiler
-        # Events that a callback has switched off with DISABLE are off for all ranks; another rank's watcher has to see
+        # A callback that returns DISABLE switches off its events for all ranks; another rank's observer has to see
         # them.
         self._restart: Callable[[], object] = lambda: None
         self._real: dict[str, _Function] = {}
@@ -129,12 +131,12 @@ class _Watchers:
             self._real = {name: getattr(sys.monitoring, name) for name in _OF_MONITORING}
 
     def put_back(self) -> None:
-        """Let who watches the simulator go on: Python takes out whom a signal interrupts, as at a wall limit."""
+        """Resume the simulator's own trace function, which Python removes on an exception in it, as at a wall limit."""
         if self._gettrace() is None:
             self._trace(self._outside[0])
 
     def _watchers_of(self, fiber: Fiber) -> _Watched:
-        """Return the rank's watchers, which are put in place whenever it runs from now on."""
+        """Return the rank's observers, which are installed whenever it runs from now on."""
         if not self._follows:
             self._follows = True
             before = greenlet.settrace(self._switched)
@@ -145,12 +147,12 @@ class _Watchers:
         return watched
 
     def _switched(self, _: str, greenlets: tuple[Any, Any]) -> None:
-        """Change the watchers; greenlet calls this in the greenlet that goes on."""
+        """Switch the observers; greenlet calls this in the greenlet that resumes."""
         trace, profile = self._outside
         tools: dict[int, _Tool] = {}
         before, self._fiber = self._fiber, None
         if before is not None and (before.rank.extra or {}).get(_WATCHED) is not None:
-            # A tracer in C sets itself by the C interface, which nobody can replace; so it is read here.
+            # A tracer in C installs itself by the C interface, which cannot be patched, so it is read here.
             before.rank.extra[_WATCHED].trace[before] = self._gettrace()  # type: ignore[index]
         fiber = current.fiber
         if fiber is not None and not is_hub(greenlets[1]):
@@ -162,7 +164,7 @@ class _Watchers:
         if self._gettrace() is not trace:
             self._trace(trace)
         if sys.getprofile() is not profile:
-            # A profiler in C is no function that `sys.setprofile` would take.
+            # `sys.setprofile` does not accept a profiler in C.
             if isinstance(profile, self._profiler):
                 self._profiler.enable(profile)
             else:
@@ -172,7 +174,7 @@ class _Watchers:
         if trace is not None or profile is not None or tools:
             self._restart()
 
-    # ------------------------------------------------------------------------------------- what a program calls
+    # ------------------------------------------------------------------------------------- functions called by programs
 
     def _settrace_of_threads(self, function: Any) -> None:
         fiber = current.here()
@@ -267,12 +269,12 @@ _watchers: _Watchers
 
 
 def _by(method: _Function) -> _Function:
-    """Have a method of the run's watchers called; it becomes a method where it is an attribute of a class."""
+    """Return a function that calls a method of the run's observers; as a class attribute it becomes a method."""
     return lambda *args, **kwargs: method(_watchers, *args, **kwargs)
 
 
 def _unless_tools(real: Any, value: Any) -> Any:
-    """Replace what profilers were before Python 3.12; since then they are tools of ``sys.monitoring``."""
+    """Return `value` before Python 3.12; since then profilers are tools of ``sys.monitoring``."""
     return real if sys.version_info >= (3, 12) else value
 
 
@@ -295,7 +297,7 @@ PATCHED: Table = (
 
 
 def install(patches: Patches) -> None:
-    """Give each rank watchers of its own for the duration of a run."""
+    """Give each rank its own observers for the duration of a run."""
     global _watchers
     _watchers = _Watchers()
     patches.at_end(_watchers.put_back)

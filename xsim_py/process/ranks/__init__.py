@@ -1,1 +1,1 @@
-"""A virtual rank and its turns: fibers, shards, and what is swapped when another rank runs."""
+"""Virtual ranks and their scheduling: fibers, shards and the state swapped between ranks."""

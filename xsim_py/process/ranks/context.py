@@ -1,12 +1,12 @@
-"""The context of a rank in the interpreter: its own ``__main__``, ``sys.argv``, ``sys.path`` and private modules.
+"""The context of a rank in the interpreter: its private ``__main__``, ``sys.argv``, ``sys.path`` and modules.
 
-Real processes share nothing. Here all ranks share one interpreter, so what is a process's own is swapped when the
-simulator switches ranks: one dictionary store, and two more for each private module that the program has. What few
-programs change (`private_state`) is swapped only for the ranks that have changed it; the two lists are not swapped but
+Real processes share nothing. Here all ranks share one interpreter, so the state of a process is swapped when the
+simulator switches ranks: one dictionary store, and two more per private module of the program. State that few
+programs change (`private_state`) is swapped only for the ranks that have changed it. The two lists are not swapped but
 looked up, by `private_sys.PrivateSys`.
 
-Ranks of one program usually have modules of the same names, and then those of one take the places of the other's: a
-program of seventy modules, such as mpi4py's own tests, would else spend a tenth of its time on taking them away.
+Ranks of one program usually have modules of the same names, which then replace each other directly. Otherwise a
+program of seventy modules, such as mpi4py's own tests, would spend a tenth of its time removing them.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _modules = sys.modules  # hot path: while a run lasts, attributes of `sys` are s
 
 
 def install(patches: Patches) -> None:
-    """Have what ranks own swapped whenever another one goes on, for the duration of a run."""
+    """Swap the state that ranks own at each switch of ranks, for the duration of a run."""
     fiber.swap_by(swap)
     patches.at_end(lambda: fiber.swap_by(None))
 
 
 def swap(rank: Rank) -> None:
-    """Make the interpreter look as `rank` knows it."""
+    """Install the modules and the state of `rank` in the interpreter."""
     previous = current.installed
     current.installed = rank
     if previous is None:
         _remember()
     else:
         if previous.modules is not None:
-            # Equal histories mean equal names: then those of `rank` are stored over those of `previous`, and nothing
-            # has to be taken away first.
+            # Equal histories mean equal names: the modules of `rank` then overwrite those of `previous`, and none has
+            # to be removed first.
             if rank.modules is None or rank.modules.history != previous.modules.history or _has_other_main():
                 _take_away(previous)
             elif previous.main is not None:
@@ -64,7 +64,7 @@ def swap(rank: Rank) -> None:
 
 
 _OTHER_MAINS = ("__worker__", "__mp_main__")
-"""The names that mpi4py.futures and multiprocessing give to a program that a worker loads, beside ``__main__``."""
+"""The names under which mpi4py.futures and multiprocessing load a program in a worker, in addition to ``__main__``."""
 
 
 def _has_other_main() -> bool:
@@ -72,7 +72,7 @@ def _has_other_main() -> bool:
 
 
 def _take_away(rank: Rank) -> None:
-    """Take out a rank's modules, and keep what it has put in the place of its program."""
+    """Remove a rank's modules, keeping its replacements for its program's module."""
     assert rank.modules is not None
     if rank.main is not None:
         rank.main = _modules.get("__main__")
@@ -91,9 +91,9 @@ def _remember() -> None:
 
 
 def release(rank: Rank, *, dead: bool) -> None:
-    """Take away what belonged to a rank that will not run again.
+    """Remove the state of a rank that will not run again.
 
-    A dead rank's objects are kept until `dead_objects.free`: their ``__del__`` is code of the program.
+    The objects of a killed rank are kept until `dead_objects.free`: their ``__del__`` is code of the program.
     """
     if current.installed is rank:
         if rank.modules is not None:
@@ -109,14 +109,14 @@ def release(rank: Rank, *, dead: bool) -> None:
 
 
 def release_all(ranks: Iterable[Rank]) -> None:
-    """Take away what belongs to those of some ranks that have not ended, and never will."""
+    """Remove the state of all unfinished ranks; they will not run again."""
     for rank in ranks:
         if rank.exit_status is None:
             release(rank, dead=True)
 
 
 def leave() -> None:
-    """Make the interpreter look as it does where no rank runs, until the next `swap`."""
+    """Restore the interpreter's state outside of ranks, until the next `swap`."""
     rank, current.installed = current.installed, None
     if rank is None:
         return
@@ -131,7 +131,7 @@ def leave() -> None:
 
 
 def forget() -> None:
-    """Put back what was there before the first `swap`, and free what is left of ranks that have not ended."""
+    """Restore the state before the first `swap` and free the remains of unfinished ranks."""
     global _outside
     if current.installed is not None and current.installed.modules is not None:
         _take_away(current.installed)

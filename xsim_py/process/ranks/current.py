@@ -21,25 +21,25 @@ installed: Rank | None = None
 """The rank whose modules, streams and settings are in the interpreter now (see `context`)."""
 
 host: Fiber | None = None
-"""The fiber of this process itself while no run lasts, where it is a job of one rank; see `testing.alone`."""
+"""The fiber of this process itself outside of a run, if it is a job of one rank; see `testing.alone`."""
 
 thread = 0
-"""The operating system's thread in which the simulation runs; 0 in a process that one of its ranks has forked."""
+"""The operating system thread that runs the simulation; 0 in a process that one of its ranks has forked."""
 
 
 def running() -> Fiber:
-    """Return the running fiber; for who is called by a program only, and not where 40 ns count."""
+    """Return the running fiber; only for code called by programs, unless 40 ns matter."""
     return fiber  # type: ignore[return-value]
 
 
 def here() -> Fiber | None:
-    """Return the running fiber; None outside of ranks, and in other threads of this process, which go on meanwhile."""
+    """Return the running fiber; None outside of ranks and in other threads of this process, which run concurrently."""
     return fiber if fiber is not None and get_ident() == thread else None
 
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """Return a context in which the simulator works for itself inside a rank: files, entropy and all else are real."""
+    """Return a context in which simulator code inside a rank uses real files, entropy and everything else."""
     global fiber
     before, fiber = fiber, None
     try:
@@ -50,12 +50,12 @@ def outside() -> Iterator[None]:
 
 @contextmanager
 def only_one() -> Iterator[None]:
-    """Let this thread simulate. A run puts virtual things in the place of real ones, so there can be one at a time.
+    """Let this thread simulate: only one run per process at a time, because a run patches shared objects.
 
     Raises
     ------
     ConfigError
-        There is one already.
+        Another run is active.
     """
     global fiber, thread
     if here() is not None and fiber is not host:

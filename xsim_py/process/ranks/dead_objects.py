@@ -1,19 +1,19 @@
-"""Objects of dead ranks go at the end of the run, and none of their code runs, not even a finalizer.
+"""Freeing the objects of dead ranks at the end of the run, without running any of their code, finalizers included.
 
-A rank that was killed, or that waits when the run ends, stands in the middle of its program. Python has one way to free
-a stack: it unwinds it by an exception, and then runs each ``finally``, each ``except``, each ``__exit__`` and each
-``__del__``. What is dead must not run, and to keep it for ever costs what its frames refer to. So for a moment
+A rank that was killed, or that waits when the run ends, is in the middle of its program. Python has one way to free
+a stack: it unwinds it with an exception, which runs each ``finally``, ``except``, ``__exit__`` and ``__del__``. Code of
+a dead rank must not run, and keeping its frames forever costs all the memory that they refer to. So for a moment
 
 * each frame of these stacks has a copy of its code without an exception table: there is no handler to enter
-* the bytecode of the program's functions among them is replaced by instructions that only raise: where C code in
-  between has swallowed the exception, the program raises again. Code of Python's library is not touched; we run it, too
-* types have no finalizers (``__del__``, suspended generators and coroutines, files), but for the simulator's own types
-* weak references have no callbacks, but for those of the weak containers of Python's library.
+* the bytecode of the program's functions among them is replaced by instructions that only raise: if C code in
+  between has swallowed the exception, the program raises again. Python's library is not modified; the simulator uses it
+* types have no finalizers (``__del__``, suspended generators and coroutines, files), except for the simulator's types
+* weak references have no callbacks, except for those of the weak containers of Python's library.
 
-Then each greenlet is thrown an exception, and the collector takes what is in cycles; all is put back after that.
-What cannot be freed so stays for ever: greenlets that a program has made itself, those whose functions are watched by a
-tracer or coverage on Python 3.12 and later, and all on an interpreter whose objects are laid out in another way than
-this file knows (CPython 3.11 to 3.13).
+Then an exception is thrown into each greenlet and the collector frees the cycles; afterwards everything is restored.
+Some objects cannot be freed this way and stay forever: greenlets created by a program, those whose functions are
+observed by a tracer or coverage on Python 3.12 and later, and all of them on an interpreter whose object layout this
+file does not know (it knows CPython 3.11 to 3.13).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from xsim_py.code_origin import of_program
 
 
 class _DeadGreenlet:
-    """The greenlet of a dead fiber: whoever would wake it wakes nobody."""
+    """A stand-in for the greenlet of a dead fiber; switching to it does nothing."""
 
     __slots__ = ()
     dead = False
@@ -51,35 +51,35 @@ _ends_soon = False
 _CODE_BYTES = CodeType.__basicsize__  # the instructions follow the fixed part of a code object
 _ONLY_RAISE = bytes((dis.opmap["RAISE_VARARGS"], 0))
 _WORD = ctypes.sizeof(ctypes.c_void_p)
-_ACTIVATION = 3  # of a frame object, the word that points to what the interpreter knows of it
-_MOST_WORDS_OF_A_FRAME = 6  # in which its code is found
+_ACTIVATION = 3  # of a frame object, the word that points to the interpreter's frame
+_MOST_WORDS_OF_A_FRAME = 6  # among which its code is found
 _INSTRUMENTED = frozenset(code for name, code in dis.opmap.items() if name.startswith("INSTRUMENTED_"))
 _CALLBACK = 3  # of a weak reference, as a word of the object
-_MOST_WORDS = 51  # that all type objects have
+_MOST_WORDS = 51  # present in all type objects
 _WEAK_CONTAINERS = ("weakref", "_weakrefset")
 _PLAIN_KEYS = (str, int, bytes, type(None))
-# A run puts its own functions in the place of these.
+# A run patches these.
 _collect, _trace, _profile = gc.collect, (sys.gettrace, sys.settrace), (sys.getprofile, sys.setprofile)
 
 
 def keep(thing: object) -> None:
-    """Keep something of a dead rank until `free` is called; a greenlet is unwound then."""
+    """Keep an object of a dead rank until `free` is called; a greenlet is then unwound."""
     _kept.append(thing)
 
 
 def keep_for_ever(thing: object) -> None:
-    """Never free `thing`. That costs its memory until this process ends, and then Python does not look at it either."""
+    """Never free `thing`: it keeps its memory until this process ends, and is not finalized even then."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def never_free() -> None:
-    """Have `free` keep all for ever from now on: this process ends soon, and the system takes back all at once."""
+    """Make `free` keep everything from now on: this process ends soon, and the system then reclaims it all at once."""
     global _ends_soon
     _ends_soon = True
 
 
 def free(idle: Collection[greenlet]) -> None:
-    """Free what was kept, without running any code of it; called by the simulator's greenlet, when no rank runs.
+    """Free the kept objects without running any of their code; called by the hub while no rank runs.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def free(idle: Collection[greenlet]) -> None:
 
 
 def _unwind(dead: list[greenlet], idle: Collection[greenlet]) -> None:
-    """End greenlets without running their code; keep for ever those that cannot be ended, and those of programs."""
+    """End greenlets without running their code; keep those that cannot be ended and those created by programs."""
     hub = getcurrent()
     ours = {id(each) for each in dead if each.parent is hub}
     others = {id(each) for each in (hub, *idle)} | ours
@@ -118,7 +118,7 @@ def _unwind(dead: list[greenlet], idle: Collection[greenlet]) -> None:
         for each in dead:
             for frame in _frames(each):
                 code = frame.f_code
-                if id(code) not in bare:  # a copy of what it was before the next lines
+                if id(code) not in bare:  # a copy, taken before the next lines
                     bare[id(code)] = code.replace(co_exceptiontable=b"")
                 if of_program(code.co_filename) and (begin := id(code) + _CODE_BYTES) not in saved:
                     saved[begin] = ctypes.string_at(begin, len(code.co_code))
@@ -146,16 +146,16 @@ def _frames(suspended: greenlet) -> Iterator[FrameType]:
 
 
 def _is_watched(code: CodeType) -> bool:
-    """Return whether a tracer, profiler or coverage has instructions of its own in a code (Python 3.12 and later)."""
+    """Return True if a tracer, profiler or coverage has instrumented a code object (Python 3.12 and later)."""
     if not _INSTRUMENTED:
         return False
     instructions = ctypes.string_at(id(code) + _CODE_BYTES, len(code.co_code))
     pairs = zip(code.co_code[::2], instructions[::2], strict=True)
-    return any(plain and found in _INSTRUMENTED for plain, found in pairs)  # a cache is 0 as long as it is plain
+    return any(plain and found in _INSTRUMENTED for plain, found in pairs)  # a cache entry is 0 in the plain code
 
 
 def _code_of(frame: FrameType) -> Any:
-    """Return the word in memory that says which code a frame executes; None if it is not where it should be."""
+    """Return the memory word that refers to the code a frame executes; None if it is not where expected."""
     activation = ctypes.c_void_p.from_address(id(frame) + _ACTIVATION * _WORD).value
     if activation is None:
         return None
@@ -165,9 +165,10 @@ def _code_of(frame: FrameType) -> Any:
 
 
 def _put_code(frame: FrameType, code: CodeType) -> None:
-    """Have a frame execute other code, which ends here like its own but has no handlers.
+    """Make a frame execute other code, which ends here like the original but has no handlers.
 
-    The frame owns a reference to its code. That to the old one is not given back: what runs in the frame reads it.
+    The frame owns a reference to its code. The reference to the old code is not released, because the interpreter is
+    still reading it.
     """
     word = _code_of(frame)
     if word is not None:
@@ -177,9 +178,9 @@ def _put_code(frame: FrameType, code: CodeType) -> None:
 
 @contextmanager
 def _no_finalizers() -> Iterator[None]:
-    """Return a context in which no type has a finalizer but the simulator's own types.
+    """Return a context in which only the simulator's own types have finalizers.
 
-    It refers to the types weakly: those of a dead rank go, too, and with them the namespaces of its modules.
+    It refers to the types weakly: those of a dead rank are freed too, and with them the namespaces of its modules.
     """
     word: Any = _finalizer_word()
     saved = [(weakref.ref(each), _words(each)[word]) for each in _all_types() if _words(each)[word]]
@@ -210,13 +211,13 @@ def _all_types() -> set[type]:
 
 
 def _words(thing: Any) -> Any:
-    """Return the memory of an object that has as much as all types."""
+    """Return the memory of an object, as far as all types have it."""
     return (ctypes.c_void_p * _MOST_WORDS).from_address(id(thing))
 
 
 @cache
 def _finalizer_word() -> int | None:
-    """Return which word of a type is its finalizer; None where objects are not as this file expects them."""
+    """Return the index of the word that holds a type's finalizer; None if the object layout is unknown."""
 
     class Without:
         pass
@@ -256,7 +257,7 @@ def _no_callbacks() -> Iterator[None]:
 
 
 def _calls_program(reference: Any) -> bool:
-    """Return whether a weak reference calls more than Python's weak containers, or asks a program's key."""
+    """Return True if a weak reference's callback is not one of Python's weak containers, or hashes a program's key."""
     callback = reference.__callback__
     if callback is None:
         return False
@@ -267,7 +268,7 @@ def _calls_program(reference: Any) -> bool:
 
 @contextmanager
 def _no_hooks() -> Iterator[None]:
-    """Return a context in which Python tells nothing of what it does."""
+    """Return a context in which Python's hooks (unraisable exceptions, tracing, profiling) are off."""
     hooks = {name: vars(sys)[name] for name in ("unraisablehook", "excepthook")}
     watching: list[tuple[Any, Any]] = [(put, get()) for get, put in (_trace, _profile)]
     vars(sys).update(dict.fromkeys(hooks, _ignore))
@@ -284,4 +285,4 @@ def _no_hooks() -> Iterator[None]:
 
 
 def _ignore(*_: object) -> None:
-    """Hear of an exception, and say nothing."""
+    """Ignore an exception."""

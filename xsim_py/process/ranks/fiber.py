@@ -5,14 +5,14 @@ non-blocking collective in progress (the progress engine of a real MPI). A fiber
 the overheads of the MPI calls it has made; it catches up (`sync`) before it looks at anything that other ranks can
 change.
 
-Only this file switches greenlets. Everything that blocks goes through `Fiber.park`, with a reason that can be shown.
+Only this file switches greenlets. Everything that blocks goes through `Fiber.park`, with a printable reason.
 
-A fiber that is abandoned (its rank died, or the run ended while it was parked) must never run again, not even a
-``finally``. A greenlet that is collected is first thrown `GreenletExit`, which would unwind the user's stack; so an
-abandoned greenlet is kept until the end of the run (see `dead_objects`).
+A fiber that is abandoned (its rank has failed, or the run ended while it was parked) must never run again, not even a
+``finally``. Collecting a greenlet throws `GreenletExit` into it, which would unwind the user's stack; so an abandoned
+greenlet is kept until the end of the run (see `dead_objects`).
 
-A program may have greenlets of its own, which switch among themselves; one of them may call MPI. So once a program has
-looked at `greenlet`, a fiber notes at each `park` where it is to go on.
+A program may create greenlets, which switch among themselves, and call MPI in any of them. So once a program has
+accessed `greenlet`, a fiber records at each `park` the greenlet in which to continue.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Parked:
-    """The reason why a fiber waits, as the deadlock report prints it. Most kinds live in `mpi`."""
+    """The reason why a fiber waits, as the deadlock report prints it. Most subclasses are in `mpi`."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class Parked:
 
 
 class Until(Parked):
-    """The reason of a fiber that waits for its own clock only."""
+    """The reason of a fiber that only waits for its own clock."""
 
     __slots__ = ()
 
@@ -58,20 +58,20 @@ class Until(Parked):
 UNTIL = Until()
 NEVER_PS = 1 << 200
 
-# Hot path: a store here is half of one by ``current.fiber = ...``, and a message needs three.
+# Hot path: a store here takes half the time of ``current.fiber = ...``, and a message needs three.
 _running = current.__dict__
-_vitals = vitals.mine  # they say whose turn it is
+_vitals = vitals.mine  # for the number of the running rank
 _modules: Any = sys.modules  # while a run lasts, attributes of `sys` are slow
-_hub: Any = None  # the greenlet of the simulator, parent of all fibers; to ask a greenlet for its parent takes longer
-_switch: Callable[[Any], Any] = greenlet.switch  # CPython 3.11 finds methods of the simulator's greenlet the slow way
+_hub: Any = None  # the greenlet of the simulator, parent of all fibers; asking a greenlet for its parent takes longer
+_switch: Callable[[Any], Any] = greenlet.switch  # CPython 3.11 looks up methods of the hub slowly
 # Python maps 16 KiB for the frames of each new greenlet and unmaps them at its end: 9 of the 15 us that a rank with an
 # empty program took, and half of the time of a barrier on a million ranks.
-_idle: list[greenlet] = []  # workers that have done what they were given
+_idle: list[greenlet] = []  # workers that have finished their work
 _keeps_idle = False
 
 
 class Fiber:
-    """A greenlet of a rank, and the rank's time as that greenlet knows it.
+    """A greenlet of a rank, with its own view of the rank's virtual time.
 
     Attributes
     ----------
@@ -80,12 +80,12 @@ class Fiber:
     clock_ps : int
         Its virtual time; never behind the kernel while it runs.
     waiting : object or None
-        The reason it is parked for (anything with ``describe()``), None while it runs or is about to.
+        The reason why it is parked (anything with ``describe()``); None while it runs or is about to.
     greenlet : greenlet or None
         None before the start and after the end.
     """
 
-    # There may be a million of these at a time, so none has a dictionary.
+    # There may be a million of these at a time, so they have no dictionary.
     __slots__ = ("clock_ps", "greenlet", "rank", "waiting")
 
     def __init__(self, rank: Rank, clock_ps: int) -> None:
@@ -97,8 +97,8 @@ class Fiber:
     def start(self, body: Callable[[Fiber], None]) -> None:
         """Run ``body(self)`` up to its first `park`; called by the simulator, never by a fiber.
 
-        It runs in a worker that has come to the end of what it did before, where there is one. To make a greenlet and
-        to give back its memory, which the system has to map and to unmap, takes longer than most ranks take to start.
+        It runs in an idle worker if there is one. Creating a greenlet and releasing its memory, which the system has to
+        map and unmap, takes longer than starting most ranks.
         """
         hub = _note_hub()
         self.greenlet = glet = _idle.pop() if _idle else greenlet(_serve, hub)
@@ -110,14 +110,14 @@ class Fiber:
         current.fiber = None
 
     def park(self, reason: Any) -> None:
-        """Give control back to the simulator until `resume`; the reason is what a deadlock report shows."""
+        """Return control to the simulator until `resume`; the deadlock report shows the reason."""
         self.waiting = reason
         if _roaming:
             before, self.greenlet = self.greenlet, getcurrent()
         try:
             _switch(_hub)
-        # The only sign that a thread of the operating system has come here: to ask for it before each switch would cost
-        # every message something.
+        # The only sign that an operating system thread has called this: checking before each switch would slow down
+        # every message.
         except GreenletError as problem:  # greenlets belong to the thread that made them
             self.waiting = None
             if _roaming:
@@ -128,45 +128,45 @@ class Fiber:
             ) from problem
 
     def resume(self) -> None:
-        """Go on after `park`. Called by the simulator (an event handler), never by another fiber."""
-        # Hot path: once a message.
+        """Continue after `park`. Called by the simulator (an event handler), never by another fiber."""
+        # Hot path: once per message.
         self.waiting = None
         rank = self.rank
         previous = current.installed
         if previous is not rank:
             if rank.bare and previous is not None and previous.bare:
-                _running["installed"] = rank  # what `context.swap` does for two of these
+                _running["installed"] = rank  # what `context.swap` does for two bare ranks
                 _modules["__main__"] = rank.main
             else:
                 _swap(rank)
         _running["fiber"] = self
         _vitals.rank = rank.number
         glet = self.greenlet
-        if glet is None:  # a thread of the rank was refused to wait (see `park`), and what it waited for has come
+        if glet is None:  # the wait of a thread of the rank was refused (see `park`), and its condition is now met
             current.fiber = None
             return
         glet.switch()
         _running["fiber"] = None
 
-    interrupt = resume  # for who waits for one thing there is no difference
+    interrupt = resume  # identical for a fiber that waits for one thing
 
     def sync(self) -> None:
-        """Wait until the kernel has reached this fiber's clock: all that can have arrived by now has arrived."""
+        """Wait until the kernel has reached this fiber's clock, so that everything due by then has arrived."""
         rank = self.rank
-        # Not `now_ps`: a property is a call of Python, which takes seven times as long as an attribute.
+        # Not `now_ps`: a property is a Python call, which takes seven times as long as an attribute.
         if self.clock_ps > rank.shard.kernel._now:
             rank.key += 1
-            # Not a bound method, which would be one more object for each wait.
+            # Not a bound method, which would be one more object per wait.
             rank.shard.kernel.post(self.clock_ps, rank.key, _resume, self)
             self.park(UNTIL)
 
     def sleep(self, duration_ps: int) -> None:
-        """Let virtual time pass for this fiber."""
+        """Advance this fiber's virtual time by a duration."""
         self.clock_ps += duration_ps
         self.sync()
 
     def give_up(self) -> None:
-        """Give control back to the simulator for ever; `abandon` it before."""
+        """Return control to the simulator for good; call `abandon` first."""
         _switch(_hub)
 
     def abandon(self) -> None:
@@ -177,9 +177,9 @@ class Fiber:
 
 
 class MortalFiber(Fiber):
-    """A fiber of a rank that is to die at a certain time, which it does not run past.
+    """A fiber of a rank that will fail at a given time and never runs past it.
 
-    So the rank is stopped when its clock reaches that time, whatever it is doing, and not at its next wait.
+    The rank stops when its clock reaches that time, whatever it is doing, rather than at its next wait.
     """
 
     __slots__ = ("_clock_ps", "death_ps")
@@ -201,7 +201,7 @@ class MortalFiber(Fiber):
 
 
 class HangingFiber(MortalFiber):
-    """A fiber of a rank whose process is to stand still from a time on, for a while; see `hang`."""
+    """A fiber of a rank whose process hangs temporarily from a given time on; see `hang`."""
 
     __slots__ = ("is_put_off",)
 
@@ -210,7 +210,7 @@ class HangingFiber(MortalFiber):
         super().__init__(rank, clock_ps, death_ps)
 
     def resume(self) -> None:
-        """Go on, or when the process does."""
+        """Continue now, or when the process stops hanging."""
         rank = self.rank
         until_ps = 0 if rank.extra is None else rank.extra.get(_SILENT, 0)
         if rank.shard.kernel._now >= until_ps:
@@ -228,7 +228,7 @@ class HangingFiber(MortalFiber):
         super().resume()
 
     def sync(self) -> None:
-        """Wait until the kernel has reached this fiber's clock, which may be put forward meanwhile."""
+        """Wait until the kernel has reached this fiber's clock, which a hang may advance meanwhile."""
         rank = self.rank
         kernel = rank.shard.kernel
         while self._clock_ps > kernel._now:
@@ -242,9 +242,9 @@ _STOPS = "stops"
 
 
 def hang(rank: Rank, for_ps: int) -> None:
-    """Let a rank's process stand still from now on; an event handler, at a time at which the rank stops.
+    """Make a rank's process hang from now on; an event handler, at a time when the rank stops.
 
-    What computes or sleeps goes on later by as much, and nothing that it waits for resumes it before.
+    Computation and sleep end later by that duration, and nothing that the rank waits for resumes it earlier.
     """
     now_ps = rank.shard.kernel.now_ps
     rank.private(_SILENT, int)
@@ -256,10 +256,10 @@ def hang(rank: Rank, for_ps: int) -> None:
 
 
 def stop_at(rank: Rank, time_ps: int | None, *, hangs: bool = False) -> None:
-    """Have a rank stop when its clock gets to a time, whatever it is doing (see `MortalFiber`).
+    """Stop a rank when its clock reaches a time, whatever it is doing (see `MortalFiber`).
 
-    A rank that has begun must have been told before that it may, by a time of None; and of a time at which it `hangs`
-    before it begins.
+    For a rank that is already running, this must have been announced before its start, with a time of None. A time at
+    which it `hangs` must be set before its start.
     """
     fiber = rank.fiber
     kind = HangingFiber if hangs else MortalFiber
@@ -272,7 +272,7 @@ def stop_at(rank: Rank, time_ps: int | None, *, hangs: bool = False) -> None:
 
 
 def go_past_stop(rank: Rank) -> None:
-    """Let a rank that has stopped go on to its next stop; an event handler."""
+    """Let a stopped rank continue to its next stop; an event handler."""
     assert rank.extra is not None
     now_ps = rank.shard.kernel.now_ps
     later = [time_ps for time_ps in rank.extra[_STOPS] if time_ps > now_ps]
@@ -281,20 +281,20 @@ def go_past_stop(rank: Rank) -> None:
 
 
 def _note_hub() -> greenlet:
-    """Return the greenlet of the simulator, which is the one that asks, and note it as the hub."""
+    """Record the current greenlet as the hub and return it."""
     global _hub
     hub = getcurrent()
     if _hub is not hub:
-        _idle.clear()  # greenlets belong to the thread that made them
+        _idle.clear()  # greenlets belong to the thread that created them
         _hub = kept_hub()
     return hub
 
 
 def kept_hub() -> greenlet:
-    """Return the greenlet of the simulator, which is the one that asks; it is never freed.
+    """Return the current greenlet (the hub) and keep it alive forever.
 
-    At the end of a thread, `greenlet` asks the collector who refers to that of the thread. While a run lasts the answer
-    is that nobody does (`gc.freeze`), and it would be freed under those who do.
+    At the end of a thread, `greenlet` asks the collector for objects that refer to that thread's main greenlet. During
+    a run the collector finds none (`gc.freeze`), so the hub would be freed while still in use.
     """
     hub = getcurrent()
     keep_for_ever(hub)
@@ -302,28 +302,31 @@ def kept_hub() -> greenlet:
 
 
 def is_hub(glet: Any) -> bool:
-    """Return whether a greenlet is that of the simulator, and not one of a rank."""
+    """Return True if a greenlet is the simulator's, not a rank's."""
     return glet is _hub
 
 
 def _serve(given: list[Any]) -> None:
-    """Run one body after the other, as a worker. Nothing here may refer to the worker, or it would stay for ever."""
+    """Run one body after another, as a worker.
+
+    Nothing here may refer to the worker, because it would then never be freed.
+    """
     while given:
         fiber, body = given
-        given.clear()  # what a greenlet has begun with it keeps until its end
+        given.clear()  # a greenlet keeps its first arguments until its end
         body(fiber)
         fiber.greenlet = None
-        # A worker that waits for its next rank must not keep the last one, nor what that has left.
+        # A worker that waits for its next rank must not keep the last one or its objects alive.
         fiber = body = None
         worker = getcurrent()
-        worker.gr_context = None  # what the body has put into context variables
+        worker.gr_context = None  # values that the body has put into context variables
         _idle.append(worker)
         del worker
         given = _switch(_hub)
 
 
 def swap_by(swap: Callable[[Rank], None] | None) -> None:
-    """Have ``swap(rank)`` called whenever another rank than before goes on; without one, only its turn is noted."""
+    """Call ``swap(rank)`` at each switch to another rank; None: only record the rank."""
     global _swap
     _swap = _note_turn if swap is None else swap
 
@@ -336,48 +339,48 @@ _swap: Callable[[Rank], None] = _note_turn
 
 
 def give_control_by(around: Callable[[Callable[[Any], Any], Any], Any] | None) -> None:
-    """Have ``around(switch, hub)`` called where a fiber gives control back by ``switch(hub)``; None takes it out."""
+    """Call ``around(switch, hub)`` when a fiber returns control with ``switch(hub)``; None removes it."""
     global _switch
     _switch = greenlet.switch if around is None else partial(around, greenlet.switch)
 
 
 def show_turns() -> None:
-    """Say whose turn it is in what this process shows of itself from now on."""
+    """Record the running rank in this process's current `vitals` from now on."""
     global _vitals
     _vitals = vitals.mine
 
 
 def dismiss_workers() -> None:
-    """Let all workers go that have nothing to do; the next run may be traced, or in another thread."""
+    """End all idle workers; the next run may be traced, or in another thread."""
     if _keeps_idle:
         keep_for_ever(_idle.copy())
         _idle.clear()
-        # Kept workers hold frames; the collector would look through these once more at the end of the process.
+        # Kept workers hold frames; the collector would otherwise scan these again at the end of the process.
         gc.freeze()
     while _idle:
-        _idle.pop().switch([])  # to end like this takes half of what it takes to be collected
+        _idle.pop().switch([])  # ending this way takes half as long as being collected
 
 
 def free_abandoned() -> None:
-    """Free the fibers that were abandoned, and what else was kept of dead ranks; none of their code runs."""
+    """Free abandoned fibers and other kept objects of dead ranks; none of their code runs."""
     free(_idle)
 
 
-_roaming = False  # whether fibers may be in greenlets of the program's, so that each notes where it is to go on
+_roaming = False  # True if fibers may be in the program's greenlets, so that each records where to continue
 
 
 def roam(may: bool) -> None:
-    """Have fibers note where they are to go on, or not."""
+    """Set whether fibers record the greenlet in which they continue."""
     global _roaming
     _roaming = may
 
 
 def keep_idle() -> None:
-    """Keep workers that are let go from now on: this process ends soon, and the system takes back all at once."""
+    """Keep dismissed workers from now on: this process ends soon, and the system then reclaims them at once."""
     global _keeps_idle
     _keeps_idle = True
     never_free()
 
 
-# For `sync`: a global is found sooner than an attribute of a class.
+# For `sync`: a global is found faster than a class attribute.
 _resume = Fiber.resume

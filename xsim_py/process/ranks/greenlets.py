@@ -1,4 +1,4 @@
-"""Notice that a program has greenlets of its own, for then each wait costs a little more; see `fiber`."""
+"""Detection of programs that use greenlets themselves, which makes each wait slightly slower; see `fiber`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _modules = fiber._modules
 
 
 def _noticed(name: str) -> property:
-    """Make an attribute of the module `greenlet` that only programs with greenlets of their own ask for."""
+    """Return a property for an attribute of `greenlet` that only programs using greenlets access."""
 
     def value(module: ModuleType) -> Any:
         if current.here() is not None:
@@ -33,13 +33,13 @@ PATCHED: Table = (("greenlet", "watched: use by a program", {"__class__": _Green
 
 
 def install(patches: Patches) -> None:
-    """Notice for the duration of a run that a program uses greenlets."""
+    """Detect programs that use greenlets, for the duration of a run."""
     patches.install(PATCHED)
     candidates = [name for name, each in _modules.copy().items() if "greenlet" in getattr(each, "__dict__", ())]
     fiber.roam(any(map(_has_greenlets, candidates)))
 
 
 def _has_greenlets(name: str) -> bool:
-    """Return True if a package that ranks share has imported `greenlet` before the run."""
+    """Return True if a package that ranks share imported `greenlet` before the run."""
     found = vars(_modules[name])["greenlet"]
     return found in (greenlet, _modules["greenlet"]) and not name.startswith(("greenlet", "xsim_py"))

@@ -1,4 +1,4 @@
-"""The C library and Python's collector are told to suit many ranks, which allocate and free memory at once."""
+"""Settings of the C library and Python's collector for many ranks that allocate and free memory at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LARGE_BYTES = 128 << 10
 
 
 def give_back_large_blocks() -> None:
-    """Have the GNU C library return each large block to the system when it is freed, for the rest of this process.
+    """Make the GNU C library return large blocks to the system when freed, for the rest of this process.
 
-    When the first block of some size is freed it keeps all further ones of up to that size in its heap. In a program
-    with one process that saves page faults. But when thousands of ranks have each allocated a buffer before the first
-    of them frees its own, each gets memory that nobody has used before, and all of it stays: 6 GB where 1 GB does, and
-    twice the time for a page (mallopt(3), M_MMAP_THRESHOLD).
+    When the first block of a given size is freed, the library keeps all later blocks up to that size in its heap. In a
+    program with one process that saves page faults. But if thousands of ranks each allocate a buffer before the first
+    of them frees its own, each gets fresh memory, and all of it stays: 6 GB instead of 1 GB, and twice the time per
+    page (mallopt(3), M_MMAP_THRESHOLD).
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -26,14 +26,14 @@ def give_back_large_blocks() -> None:
 
 @contextmanager
 def patient_collector(ranks: int) -> Iterator[None]:
-    """Let Python's garbage collector look less often while a run lasts.
+    """Make Python's garbage collector run less often during a run.
 
-    Messages under way are objects that live for a while and then go, without cycles. The collector's usual thresholds
-    make it look through all of them again and again: half of the time of an allreduce on 16,384 ranks. On few ranks
-    less is under way, and few objects are looked through in less time each, as they lie in the processor's cache.
+    Messages in flight are short-lived objects without cycles. With its usual thresholds the collector scans all of them
+    repeatedly: half of the time of an allreduce on 16,384 ranks. With few ranks, fewer messages are in flight, and
+    scanning few objects is faster per object, as they fit into the processor's cache.
     """
     thresholds = gc.get_threshold()
-    # What is there before the run, as numpy's and the simulator's modules, need not be looked through each time.
+    # Objects from before the run, such as numpy's and the simulator's modules, need not be scanned each time.
     gc.freeze()
     # Measured: mpi4py's tests of dtlib on 4 ranks take a tenth less at 4,000 than at 50,000; large runs need high
     # thresholds.

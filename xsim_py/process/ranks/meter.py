@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 # The time of this thread only, without other programs of the host or threads of numpy.
 _read_ns = time.thread_time_ns
-_on = False  # whether computing is charged
+_on = False  # whether computation is charged
 _recorder: StretchRecorder | None = None
 _times: StretchTimes | None = None
 _folders: tuple[str, ...] = ()

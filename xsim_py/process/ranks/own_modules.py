@@ -1,4 +1,4 @@
-"""The modules that a rank has for itself, by their names."""
+"""The private modules of a rank, by name."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from types import ModuleType
 from typing import ClassVar
 
 shadowed: dict[str, ModuleType] = {}
-"""Modules that all ranks share, but for ranks that have put others in their places, or nothing."""
+"""Modules shared by all ranks, except for ranks that have replaced or removed them."""
 
 _NONE: set[str] = set()  # stays empty
 
 
 class OwnModules(dict[str, ModuleType]):
-    """The modules that a rank has for itself, by their names; changed by `put` and `drop` only.
+    """The private modules of a rank, by name; changed only by `put` and `drop`.
 
     Attributes
     ----------
     history : int
-        A number for the names that have come and gone; where it is the same, the names are.
+        Identifies the sequence of names added and removed; equal histories mean equal names.
     gone : set of str
-        The names of modules that all ranks share and that this rank has taken out of ``sys.modules``.
+        The names of shared modules that this rank has removed from ``sys.modules``.
     """
 
     __slots__ = ("gone", "history")
@@ -32,26 +32,26 @@ class OwnModules(dict[str, ModuleType]):
         self.gone: set[str] = _NONE
 
     def put(self, name: str, module: ModuleType) -> None:
-        """Add a module, or put another in its place."""
+        """Add or replace a module."""
         if name not in self:
             self._note(name, True)
             self.gone.discard(name)
         self[name] = module
 
     def drop(self, name: str) -> None:
-        """Take one out."""
+        """Remove a module."""
         del self[name]
         self._note(name, False)
 
     def hide(self, name: str) -> None:
-        """Let the name of a module that all share be that of no module in this rank."""
+        """Remove a shared module's name in this rank."""
         if self.gone is _NONE:
             self.gone = set()
         self.gone.add(name)
         self._note(name, False)
 
     def show(self, name: str) -> None:
-        """Let the name of a module that all share be that of this module again."""
+        """Make a shared module visible in this rank again."""
         if name in self:
             self.drop(name)
         self.gone.discard(name)

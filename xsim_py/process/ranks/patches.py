@@ -1,4 +1,4 @@
-"""The patches of a run: attributes of the standard library, each swapped for a virtual one while the run lasts."""
+"""The patches of a run: attributes of the standard library, replaced by virtual ones while the run lasts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Any, ClassVar, TypeAlias
 from . import current
 
 layers = 0
-"""How many frames are now between a call of the program and the method that it calls; see `Patches.wrap_calls`."""
+"""Current number of frames between a call of the program and the called method; see `Patches.wrap_calls`."""
 
 Table: TypeAlias = tuple[tuple[str, str, Mapping[str, Any]], ...]
-"""The replacements that a file makes. A row has the dotted name of a module, class or object, what ranks find there,
-and the replacements by name. Each file has one table, `PATCHED`; docs/reference/patched.md is made of them."""
+"""The replacements made by a file. A row has the dotted name of a module, class or object, a description for users,
+and the replacements by name. Each file has one table, `PATCHED`; docs/reference/patched.md is generated from them.
+"""
 
-_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
+_modules = sys.modules  # during a run, attributes of `sys` are slow
 
 
 class Around:
-    """A replacement that is made of what it replaces, as ``make(real, *arguments)``."""
+    """A replacement built from the original, as ``make(real, *arguments)``."""
 
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
         self.make = make
@@ -30,7 +31,7 @@ class Around:
 
 
 def in_ranks(virtual: Callable[..., Any]) -> Around:
-    """Replace a function for ranks; who is none gets to the real one."""
+    """Replace a function in ranks only; elsewhere the real one is called."""
 
     def choosing(real: Callable[..., Any]) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -42,7 +43,7 @@ def in_ranks(virtual: Callable[..., Any]) -> Around:
 
 
 def watched(before: Callable[..., object], *arguments: Any) -> Around:
-    """Have ``before(rank, *arguments)`` called where a rank calls a function, and then the function."""
+    """Call ``before(rank, *arguments)`` before each call of the function by a rank."""
 
     def watching(real: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(real)
@@ -58,16 +59,18 @@ def watched(before: Callable[..., object], *arguments: Any) -> Around:
 
 
 def with_real(function: Callable[..., Any]) -> Around:
-    """Replace a function by one that gets it, as in ``function(real, ...)``."""
+    """Replace a function by one that receives the original, as in ``function(real, ...)``."""
     return Around(partial(partial, function))
 
 
 _IF_IMPORTED = frozenset(("asyncio", "bdb", "cProfile", "multiprocessing", "sched", "subprocess", "timeit"))
-"""Packages that are not imported to be replaced: multiprocessing takes 30 ms, and few programs have children."""
+"""Packages that are not imported just to patch them: multiprocessing takes 30 ms, and few programs have child
+processes.
+"""
 
 
 def _found(place: str) -> Any:
-    """Return what has a dotted name; None if it is not there, or in a package of `_IF_IMPORTED` that nobody needs."""
+    """Return the object with a dotted name; None if missing, or in a package of `_IF_IMPORTED` that is not imported."""
     top = place.partition(".")[0]
     if top not in _modules and top not in _IF_IMPORTED:
         import_module(top)
@@ -84,12 +87,12 @@ def _add_layers(number: int) -> None:
 
 
 class Patches:
-    """Attributes that are replaced now and put back at the end, last first.
+    """Attributes that are replaced now and restored at the end, last first.
 
     Attributes
     ----------
     latest : Patches
-        Those of the run that lasts, by which more can be replaced when something is first needed.
+        Those of the current run, for replacements made when first needed.
     """
 
     latest: ClassVar[Patches]
@@ -98,7 +101,7 @@ class Patches:
         self._undo: list[Callable[[], object]] = []
 
     def install(self, *tables: Table) -> None:
-        """Replace all that stands in these tables, but what this Python does not have, or has not imported."""
+        """Replace everything listed in these tables, except what this Python lacks or has not imported."""
         Patches.latest = self
         for place, _, values in (row for table in tables for row in table):
             owner = _found(place)
@@ -109,7 +112,7 @@ class Patches:
                     self.set(owner, name, value)
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """Replace ``owner.name``; a class that has inherited it, or does not have it, gets it for itself."""
+        """Replace ``owner.name``; a class that inherits or lacks the attribute gets its own."""
         if not isinstance(owner, type):
             self._undo.append(partial(setattr, owner, name, getattr(owner, name)))
         elif name in vars(owner):
@@ -126,9 +129,9 @@ class Patches:
     def wrap_calls(
         self, owners: Iterable[type], wrap: Callable[[type, str, Callable[..., Any]], Callable[..., Any]]
     ) -> None:
-        """Replace each public method ``f`` called `name` that a class defines itself by ``wrap(class, name, f)``.
+        """Replace each public method ``f`` called `name` that a class itself defines by ``wrap(class, name, f)``.
 
-        It adds one frame to each call of the program, and to `layers`.
+        This adds one frame to each call of the program, and one to `layers`.
         """
         _add_layers(1)
         self.at_end(partial(_add_layers, -1))
@@ -142,11 +145,11 @@ class Patches:
                     self.set(owner, name, wrap(owner, name, value))
 
     def keep(self, table: dict[str, Any]) -> None:
-        """Put back at the end what is in `table` now; what is added stays."""
+        """Restore the current entries of `table` at the end; added entries stay."""
         self._undo.append(partial(table.update, table.copy()))
 
     def at_end(self, function: Callable[[], object]) -> None:
-        """Have ``function()`` called at the end."""
+        """Call ``function()`` at the end."""
         self._undo.append(function)
 
     def __enter__(self) -> Patches:

@@ -1,4 +1,4 @@
-"""A dictionary or a list of a shared module of which each rank has its own."""
+"""Dictionaries and lists of shared modules of which each rank has its own copy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_OBJECT = frozenset(dir(object)) - _READING
 
 
 class _OfEachRank:
-    """A collection of which each rank has its own, from the first change on."""
+    """A collection of which each rank has its own copy, from its first change on."""
 
     __slots__ = ("begin", "first", "key", "shared")
     __hash__ = None  # type: ignore[assignment]
@@ -44,7 +44,7 @@ class _OfEachRank:
         self.begin = begin
 
     def make(self) -> Any:
-        """Make the collection of a rank, which is about to change it."""
+        """Create the copy of a rank that is about to change it."""
         self.begin()
         return self.first.copy()
 
@@ -75,16 +75,16 @@ def _class(kind: Any) -> type[_OfEachRank]:
 
 
 def of_each_rank(key: str, shared: Any, *, empty: bool = False, begin: Callable[[], object] = lambda: None) -> Any:
-    """Return what looks like `shared`; in a rank it is one of its own.
+    """Return a stand-in for `shared` that in each rank refers to the rank's own copy.
 
     Parameters
     ----------
     key : str
-        Under this name a rank keeps its own, from its first change on.
+        The name under which a rank keeps its copy, from its first change on.
     shared : collection
-        What is there outside of ranks; it has a method ``copy``.
+        The collection used outside of ranks; it has a method ``copy``.
     empty : bool
-        Whether that of a rank is empty at first, and no copy.
+        Whether the rank's collection starts empty rather than as a copy.
     begin : callable
         Called in a rank before its first change.
     """

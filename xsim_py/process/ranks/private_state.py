@@ -1,11 +1,11 @@
-"""The state of a process that its rank may change, and that few ranks do change.
+"""Process state that a rank may change, but few ranks do.
 
-Standard streams, ``sys.excepthook``, the directory, the environment: the first change gives the rank an entry of its
-own, which is put in place whenever that rank runs. A rank that changes nothing costs nothing. What is only read
+Standard streams, ``sys.excepthook``, the directory, the environment: the first change gives the rank an entry, which
+is installed whenever that rank runs. A rank that changes nothing costs nothing. State that is only read
 (``os.environ``) stays shared until it is written.
 
-Some settings change without our notice, as ``warnings.filters``, a list, or what C keeps. Once a rank has touched such
-a `Setting`, it is read whenever another rank takes its turn.
+Some settings change unnoticed, such as the list ``warnings.filters`` or state in C. Once a rank has touched such a
+`Setting`, it is read at each switch to another rank.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from .patches import Patches, Table, in_ranks
 if TYPE_CHECKING:
     from .rank import Rank
 
-_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
+_modules = sys.modules  # during a run, attributes of `sys` are slow
 _shared: dict[str, Any] = {}
-"""Under each name that some rank has changed stands the value for ranks that have not changed it."""
+"""By name, for each setting that some rank has changed: the value for ranks that have not changed it."""
 
 
 MISSING: Any = object()
-"""Stands for an attribute that is not there."""
+"""Represents a missing attribute."""
 
 
 class Setting(NamedTuple):
-    """A way to read something of the process, and to set it.
+    """How to read and set one piece of process state.
 
     Attributes
     ----------
     passes : bool
-        Whether it is often set for a while only: where it is again as it is for all, the rank's own entry goes.
+        Whether it is often set only temporarily: once it has the shared value again, the rank's entry is dropped.
     keep : callable or None
-        What is to be kept of it where another rank takes its turn, from what was kept before; None: what `get` gives.
+        Returns the value to keep at a switch to another rank, given the one kept before; None: the result of `get`.
     drop : callable or None
-        Called with what was kept, when nobody will set it any more.
+        Called with the kept value once it will not be set again.
     """
 
     get: Callable[[], Any]
@@ -52,26 +52,25 @@ class Setting(NamedTuple):
 
 
 _settings: dict[str, Setting] = {}
-"""These settings are read when another rank takes its turn, by their names."""
+"""The settings that are read at a switch to another rank, by name."""
 
 
 def put(entries: dict[str, Any]) -> None:
-    """Put what a rank has changed in its place, for its turn."""
+    """Install a rank's changes, for its turn."""
     for name, value in entries.items():
         _set(name, value)
 
 
 def take_back(rank: Rank, following: dict[str, Any] | None = None) -> None:
-    """Put what is shared in the place of what a rank has changed, and keep that for its next turn.
+    """Restore the shared values of a rank's changes and keep the rank's values for its next turn.
 
-    Where `following`, what is `put` next, has the same names, what is shared would be in place for no time: that costs
-    nothing then. In a whole session of pytest all ranks have changed twenty things.
+    If `following`, which is `put` next, has the same names, restoring is skipped, as it would have no effect. In a
+    whole session of pytest all ranks have changed twenty settings.
     """
     entries = rank.private_state
     assert entries is not None
     is_replaced = following is not None and following.keys() == entries.keys()
-    # A rank that has set something for a while only, as with ``warnings.catch_warnings``, is to cost nothing after
-    # that.
+    # A temporary change, as with ``warnings.catch_warnings``, must cost nothing afterwards.
     vain = []
     for name, value in entries.items():
         shared = _shared[name]
@@ -91,24 +90,24 @@ def take_back(rank: Rank, following: dict[str, Any] | None = None) -> None:
 
 
 def forget() -> None:
-    """Put everything back as it was before the run."""
+    """Restore everything to its state before the run."""
     put(_shared)
     drop(_shared)
     _shared.clear()
 
 
 def declare(name: str, setting: Setting) -> None:
-    """Say how what ranks `change` under this name is read and set."""
+    """Register how a setting that ranks `change` by this name is read and set."""
     _settings[name] = setting
 
 
 def shared(name: str) -> Any:
-    """Return what is there for ranks that have not changed it, of something that some rank has changed."""
+    """Return the value for ranks that have not changed a setting, which some rank has changed."""
     return _shared[name]
 
 
 def drop(entries: dict[str, Any]) -> None:
-    """Let go of what was kept of settings that are set no more."""
+    """Release kept values of settings that will not be set again."""
     for name, value in entries.items():
         setting = _settings.get(name)
         if setting is not None and setting.drop is not None:
@@ -128,7 +127,7 @@ def _set(name: str, value: Any) -> None:
 
 
 def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
-    """Note what `rank` has just put in the place of `shared`."""
+    """Record that `rank` has just replaced `shared` by `value`."""
     _shared.setdefault(name, shared)
     if rank.private_state is None:
         rank.private_state = {}
@@ -137,19 +136,19 @@ def change(rank: Rank, name: str, shared: Any, value: Any) -> None:
 
 
 def touch(rank: Rank, name: str, setting: Setting) -> None:
-    """Give `rank`, which is running, a setting of its own if it has none, before it changes it."""
+    """Give `rank`, which is running, its own entry for a setting that it is about to change."""
     if rank.private_state is None or name not in rank.private_state:
         touched(rank, name, setting, setting.get())
 
 
 def touched(rank: Rank, name: str, setting: Setting, before: Any) -> None:
-    """Do as `touch`, where `rank` has already changed what was `before`."""
+    """Do the same as `touch` if `rank` has already changed the setting, whose value was `before`."""
     _settings[name] = setting
     change(rank, name, before, setting.get())
 
 
 def own_attribute(rank: Rank, module: ModuleType, name: str) -> None:
-    """Give `rank` an attribute of a shared module for itself, before it changes it."""
+    """Give `rank` its own entry for an attribute of a shared module that it is about to change."""
     table = vars(module)
 
     def put_in(value: Any) -> None:
@@ -162,12 +161,12 @@ def own_attribute(rank: Rank, module: ModuleType, name: str) -> None:
 
 
 class OwnAttributes(ModuleType):
-    """The class of a shared module while a run lasts, where what a rank assigns in it holds for that rank."""
+    """The class of a shared module during a run, in which a rank's assignments apply to that rank only."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         fiber = current.here()
         is_submodule = isinstance(value, ModuleType) and _modules.get(f"{self.__name__}.{name}") is value
-        if fiber is not None and name != "__class__" and not is_submodule:  # which Python puts there for all
+        if fiber is not None and name != "__class__" and not is_submodule:  # which Python assigns for all
             own_attribute(fiber.rank, self, name)
         super().__setattr__(name, value)
 

@@ -1,4 +1,4 @@
-"""The simulated processor: how long the work of a rank takes on it."""
+"""The simulated processor: the time that a rank's work takes on it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Processor:
-    """The cores of the machine, which are all alike but for noise.
+    """The cores of the machine, which are identical except for noise.
 
-    Noise adds to each piece of computing, and takes nothing away. A draw belongs to the rank and to how many pieces it
-    has computed before, and not to a place in a common sequence: it is the same for any number of shards.
+    Noise adds to each piece of computation and never shortens it. A draw depends on the rank and the number of pieces
+    it has computed before, not on a common sequence, so it is the same for any number of shards.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ class Processor:
     seed : int
         Of the run.
     places : Machine
-        Where the ranks are.
+        The placement of ranks.
 
     Attributes
     ----------
     complaints : set of str
-        What the user is to be told at the end.
+        Warnings to print at the end.
     """
 
     def __init__(self, spec: ComputeSpec, *, seed: int, places: Machine) -> None:
@@ -54,16 +54,16 @@ class Processor:
         self.complaints: set[str] = set()
 
     def follow(self, node_of: Sequence[int]) -> None:
-        """Learn that there are more ranks."""
+        """Use the node numbers of a run with more ranks."""
         if self._noise is not None:
             self._noise.node_of = node_of
 
     def compute(self, fiber: Fiber, duration_ps: float) -> None:
-        """Let the time pass that a piece of computing takes which would take so many picoseconds at speed 1."""
+        """Let the time pass that a piece of computation takes, given in picoseconds at speed 1."""
         self._spend(fiber, round(duration_ps / self.speed))
 
     def work(self, fiber: Fiber, flops: float, size_bytes: float) -> None:
-        """Let the time pass that operations and accesses to memory take: the longer of the two."""
+        """Let the time pass that operations and memory accesses take: the longer of the two."""
         parts = (flops, self._ps_per_flop, "flops"), (size_bytes, self._ps_per_byte, "bandwidth")
         longest = Fraction(0)
         for amount, cost, key in parts:
@@ -86,7 +86,7 @@ class Processor:
             fiber.sleep(duration_ps)
 
     def _speed_of(self, number: int) -> float:
-        """Return by how much a rank is faster than the others."""
+        """Return a rank's speed relative to the others."""
         node, product = self._places.node_of[number], 1.0
         for each in self._speeds:
             if _within(number, each.ranks) and _within(node, each.nodes):
@@ -94,7 +94,7 @@ class Processor:
         return product
 
     def said(self) -> set[str]:
-        """Return all complaints, also about speeds that no rank has had; the machine may grow up to the end."""
+        """Return all warnings, including speeds that match no rank; the machine may grow up to the end."""
         unused = {
             f"compute.speeds[{index}]: matches no rank"
             for index, each in enumerate(self._speeds)
@@ -107,24 +107,24 @@ class Processor:
 
     def _core_of(self, number: int) -> SharedCore:
         places = self._places
-        # Who is started later takes a free place, and shares its core with nobody.
+        # A spawned rank occupies a free core and shares it with no other rank.
         place = (places.node_of[number], places.core_of[number]) if number < places.ranks else (-1, number)
         if place not in self._cores:
             self._cores[place] = SharedCore()
         return self._cores[place]
 
     def release(self, rank: Rank, now_ps: int) -> None:
-        """Take a rank that has died off its core."""
+        """Remove a failed rank from its core."""
         if self._places.crowded:
             self._core_of(rank.number).leave(rank, now_ps)
 
     def pause(self, rank: Rank, now_ps: int, until_ps: int) -> None:
-        """Leave its core to others while a rank stands still."""
+        """Free a rank's core for others while the rank hangs."""
         if self._places.crowded:
             self._core_of(rank.number).pause(rank, now_ps, until_ps)
 
     def clear(self) -> None:
-        """Forget who computes, as when the job starts."""
+        """Forget which ranks compute, as at a restart of the job."""
         self._cores.clear()
 
 
@@ -142,7 +142,7 @@ class _Noise:
         self._kept: dict[tuple[str, int], float] = {}
 
     def part(self, rank: Rank) -> float:
-        """Return which part of its next piece of computing is added for a rank."""
+        """Return the fraction of a rank's next piece of computation that noise adds."""
         spec, number = self._spec, rank.number
         drawn = rank.private("computed", _Count)
         drawn.pieces += 1
@@ -157,7 +157,7 @@ class _Noise:
         return median * self._kept[what, number]
 
     def _draw(self, *names: str | int) -> float:
-        """Return a number of the law with median 1."""
+        """Return a random number from the distribution, whose median is 1."""
         from xsim_py.network.noise import lognormal, uniform  # few machines have any
 
         bits: Any = rng.derive_seed(self._seed, "compute noise", *names)
@@ -167,7 +167,7 @@ class _Noise:
 
 
 class _Count:
-    """How many pieces a rank has computed."""
+    """The number of pieces that a rank has computed."""
 
     __slots__ = ("pieces",)
 
@@ -176,7 +176,7 @@ class _Count:
 
 
 def release_the_dead(shard: Shard, processor: Processor) -> None:
-    """Have the ranks of a shard that die leave their cores to the others."""
+    """Remove failing ranks of a shard from their cores."""
     told = shard.on_failure
 
     def on_failure(rank: Rank, cause: str, survivable: bool) -> None:

@@ -1,7 +1,7 @@
-"""Fibers that wait for each other: they stand in line until they are called, and threads of a rank take turns.
+"""Queues of waiting fibers: first come, first served; threads of a rank take turns.
 
-A waiting fiber goes on when it is called, first come, first served, at the virtual time of the one that calls it; with
-a timeout, at the latest then. So a run can be repeated to the bit.
+A waiting fiber continues when it is called, at the virtual time of the caller; with a timeout, at the latest then. So
+a run is reproducible bit for bit.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TICK_PS = 100_000
 
 
 class QueuedFiber(Parked):
-    """A fiber in a line, with what it waits for.
+    """A fiber in a queue, and what it waits for.
 
     Attributes
     ----------
     called : bool
-        Whether it has got what it stands there for.
+        Whether it has got what it waits for.
     given : object
-        What it was handed, if it was handed something.
+        The object handed to it, if any.
     """
 
     __slots__ = ("called", "fiber", "given", "line", "what")
@@ -46,20 +46,18 @@ class QueuedFiber(Parked):
         return self.what if isinstance(self.what, str) else str(self.what.described(self.fiber.rank))
 
 
-@partial(
-    metered, charge=False
-)  # nothing may happen between the look that finds something held and the place in the line
+@partial(metered, charge=False)  # nothing may happen between finding something held and joining the queue
 def line_up(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float | None = None) -> QueuedFiber:
-    """Let the running fiber wait until it is called, or the time is up; what is returned says which it was.
+    """Make the running fiber wait until it is called or the timeout expires; the result tells which.
 
     Parameters
     ----------
     fiber : Fiber
-        The running one.
+        The running fiber.
     line : deque
-        Where it waits, behind the others.
+        The queue, which it joins at the end.
     what : str or object
-        What for, or what has ``described(rank)``.
+        A description of the wait, or an object with ``described(rank)``.
     timeout_s : float or None
         In seconds of virtual time.
     """
@@ -75,16 +73,17 @@ def line_up(fiber: Fiber, line: deque[QueuedFiber], what: Any, timeout_s: float 
 
 
 def call_next(line: deque[QueuedFiber], given: Any = None) -> None:
-    """Let the first in the line go on, at the running fiber's time."""
+    """Let the first fiber in the queue continue, at the running fiber's time."""
     place = line.popleft()
     place.called = True
     place.given = given
     fiber, caller = place.fiber, current.fiber
     rank = fiber.rank
-    if rank.exit_status is not None or rank.shard is None:  # the end of an object may come after that of its process
+    if rank.exit_status is not None or rank.shard is None:  # an object may be finalized after its process has ended
         return
     kernel = rank.shard.kernel
-    # The thread that calls may be ahead of the queue; another one of its rank must not go on at an earlier time.
+    # The calling thread may be ahead of the event queue; another thread of its rank must not continue at an earlier
+    # time.
     if caller is not None and caller.rank is rank and caller.clock_ps > fiber.clock_ps:
         fiber.clock_ps = caller.clock_ps
     if fiber.clock_ps < kernel.now_ps:
@@ -96,7 +95,7 @@ def call_next(line: deque[QueuedFiber], given: Any = None) -> None:
 def _time_is_up(entry: tuple[QueuedFiber, int]) -> None:
     place, until_ps = entry
     fiber = place.fiber
-    # It may have been called in an event before this one, and may wait for something else by now.
+    # It may have been called in an earlier event and wait for something else by now.
     if not place.called and fiber.waiting is place and fiber.rank.exit_status is None:
         place.line.remove(place)
         fiber.clock_ps = max(fiber.clock_ps, until_ps)
@@ -104,7 +103,7 @@ def _time_is_up(entry: tuple[QueuedFiber, int]) -> None:
 
 
 class _Looks:
-    """A count of how often a rank has looked at what its threads can change while its clock stood still."""
+    """The number of times that a rank has polled state that its threads can change, without its clock advancing."""
 
     __slots__ = ("clock_ps", "count")
 
@@ -114,16 +113,16 @@ class _Looks:
 
 
 def is_shared(rank: Rank) -> bool:
-    """Return whether a rank has other fibers than that of its program now."""
+    """Return True if a rank currently has fibers besides that of its program."""
     return rank.extra is not None and bool(rank.extra.get("fibers"))
 
 
 @metered
 def sync_threads(fiber: Fiber) -> None:
-    """Let the other threads of its rank come as far as the running fiber, before it sees what they can change.
+    """Let the rank's other threads catch up with the running fiber, before it reads state that they can change.
 
-    Looking takes no time. But a loop that looks again and again would stop the clock that the others wait for, so after
-    1,000 looks at one time each further one takes 0.1 us.
+    Polling takes no time. But a polling loop would stop the clock on which the others wait, so after 1,000 polls at one
+    time each further poll takes 0.1 us.
     """
     rank = fiber.rank
     if rank.extra is None or not rank.extra.get("fibers"):
@@ -140,7 +139,7 @@ def sync_threads(fiber: Fiber) -> None:
 
 
 def give_way(fiber: Fiber) -> None:
-    """Let the other threads of the running fiber's rank go on that have something to do at this time."""
+    """Let other threads of the running fiber's rank continue that are ready at this time."""
     if is_shared(fiber.rank):
         sync_threads(fiber)
         rank = fiber.rank

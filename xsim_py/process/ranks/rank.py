@@ -1,7 +1,7 @@
-"""A virtual rank: what a real MPI process would be, as small as it can be made.
+"""A virtual rank: the equivalent of a real MPI process, as small as possible.
 
-A million of these have to fit into one machine, so every attribute is a slot, and what only some ranks use (private
-modules, MPI state, random generators) is made on first use.
+A million of these have to fit into memory, so every attribute is a slot, and state that only some ranks use (private
+modules, MPI state, random generators) is created on first use.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ EPOCH_S = 1_577_836_800
 """The value of ``time.time()`` at virtual time zero, in every run: 2020-01-01 00:00:00 UTC."""
 
 FIRST_PID = 10_000
-"""What ``os.getpid()`` says in rank 0; the others count on from there."""
+"""The result of ``os.getpid()`` in rank 0; other ranks add their number."""
 
 
 class Abort(NamedTuple):
-    """The reason for which the launcher ends the job: what a rank has come to, and when."""
+    """The reason for which the launcher ends the job: the rank, the time and the error."""
 
     rank: int
     time_ps: int
     status: int
     message: str
     is_mismatch: bool
-    """The rank is in another collective than other members of its communicator."""
+    """The rank is in a different collective than other members of its communicator."""
 
 
 class _HotSlots:
-    """The attributes of a rank that a message needs: slots of a base class share a line or two of the cache."""
+    """The attributes of a rank that a message needs; slots of a base class share one or two cache lines."""
 
     __slots__ = ("bare", "key", "main", "mpi", "nic_free_ps", "number")
 
@@ -49,32 +49,33 @@ class Rank(_HotSlots):
     number : int
         Its rank in ``COMM_WORLD``.
     shard : Shard
-        Where it lives.
+        The shard that runs it.
     key : int
-        The last event key that this rank has given out (see `engine.kernel`).
+        The last event key that this rank has used (see `engine.kernel`).
     fiber : Fiber
         The thread of control that runs the program.
     nic_free_ps : int
-        When its network interface has sent all that it was given so far.
+        The time at which its NIC will have sent all messages queued so far.
     exit_status : int or None
-        None while it lives.
+        None while it runs.
     ended_ps : int or None
-        Its time of death or of return from its program.
+        The time at which it failed or its program returned.
     main : module or None
-        Its own ``__main__``.
+        Its private ``__main__``.
     bare : bool
-        Whether it has that and neither `modules` nor `own`.
+        Whether it has `main` but neither `modules` nor `private_state`.
     modules : OwnModules or None
-        Its own copies of the program's other modules.
+        Its private copies of the program's other modules.
     mpi : object or None
-        Everything that the floor `mpi` keeps for this rank, made on its first MPI call.
-    own : dict or None
-        What it has changed about its process (see `process.ranks.private_state`).
+        The state that the layer `mpi` keeps for this rank, created on its first MPI call.
+    private_state : dict or None
+        Its changes to the state of its process (see `process.ranks.private_state`).
     reads : object or None
-        How often it has read its clock (see `clock`); not in `extra`, for a dictionary is large, and most programs do.
+        A count of its clock readings (see `clock`); not in `extra`, because a dictionary is large and most programs
+        read it.
     extra : dict
-        What the isolation keeps for this rank: random generators, atexit functions, partial lines of output; and
-        ``fibers``, those that it has besides `fiber`.
+        State that the isolation keeps for this rank: random generators, atexit functions, partial lines of output; and
+        ``fibers``, those in addition to `fiber`.
     """
 
     __slots__ = (
@@ -105,12 +106,12 @@ class Rank(_HotSlots):
         self.modules: OwnModules | None = None
         self.mpi: Any = None
         self.private_state: dict[str, Any] | None = None
-        # Most ranks never need it, and an empty dictionary is 64 bytes: made at the first use, see `private`.
+        # Most ranks never need it, and an empty dictionary is 64 bytes: created on first use, see `private`.
         self.extra: dict[str, Any] | None = None
         self.reads: Any = None
 
     def private(self, name: str, make: Any) -> Any:
-        """Return the rank's own object called `name`, made by ``make()`` on first use."""
+        """Return the rank's object called `name`, created by ``make()`` on first use."""
         if self.extra is None:
             self.extra = {}
         if name not in self.extra:
@@ -118,19 +119,19 @@ class Rank(_HotSlots):
         return self.extra[name]
 
     def own_modules(self) -> OwnModules:
-        """Return the modules that the rank has for itself, to be changed."""
+        """Return the rank's private modules, for changing them."""
         if self.modules is None:
             self.modules = OwnModules()
             self.bare = False
         return self.modules
 
     def owns(self, names: dict[str, Any]) -> bool:
-        """Return whether these are the globals of one of the rank's own modules."""
+        """Return True if these are the globals of one of the rank's private modules."""
         if self.main is not None and names is vars(self.main):
             return True
         module = None if self.modules is None else self.modules.get(str(names.get("__name__")))
         return module is not None and vars(module) is names
 
     def has_made(self, cls: type) -> bool:
-        """Return whether a class has been made in one of the rank's own modules."""
+        """Return True if a class was defined in one of the rank's private modules."""
         return (cls.__module__ == "__main__" and self.main is not None) or cls.__module__ in (self.modules or ())

@@ -1,9 +1,9 @@
-"""One shard: a block of virtual ranks, their event queue, and what leaves for other shards.
+"""One shard: a block of virtual ranks, their event queue, and data for other shards.
 
-It speaks the window protocol of `engine.windows`. It does not know what a message is: a parcel for another shard is
-``(time_ps, key, handler name, argument)``, and the floors above register the handlers. What there is much of goes as
-rows of `ROW` values, which lie one after another in one list a peer: an object each, or even a tuple, takes several
-times as long to pickle.
+It implements the window protocol of `engine.windows`. It does not know what a message is: a parcel for another shard
+is ``(time_ps, key, handler name, argument)``, and the layers above register the handlers. Frequent data travel as rows
+of `ROW` values, concatenated in one list per peer: an object or even a tuple each takes several times as long to
+pickle.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .fiber import kept_hub
 from .rank import Abort, Rank
 
 ROW = 12
-"""How many values a row has, besides its time and its key."""
+"""The number of values in a row, besides its time and key."""
 
 WATCHED_STARTS = 4
-"""How many of the first ranks of a shard are watched as they start (`Shard.on_start`)."""
+"""The number of ranks of a shard, from the first on, whose start is observed (`Shard.on_start`)."""
 
 _SAMPLE = 1024  # ranks
-_MUCH_GARBAGE = 8  # objects a rank
+_MUCH_GARBAGE = 8  # objects per rank
 _GARBAGE_AT_ONCE = 1 << 20  # objects
 _AT_ONCE = "at once"
 _SHARED = "shared"
@@ -42,7 +42,7 @@ _BETWEEN_WINDOWS = frozenset((_AT_ONCE, _SHARED, _TOLD))
 
 
 def weak_getter(owner: Any, name: str) -> Callable[[], Any]:
-    """Return what gives an attribute of an owner, and makes no cycle with it that Python's collector finds late."""
+    """Return a function that gets an attribute of an owner without forming a reference cycle with it."""
     alive = weakref.ref(owner)
     return lambda: getattr(alive(), name)
 
@@ -53,15 +53,15 @@ class Control:
     Attributes
     ----------
     stop_reason : str
-        Empty while the run goes on, else ``"wall limit"``, ``"interrupted"`` or ``"no output"``.
+        Empty while the run continues, else ``"wall limit"``, ``"interrupted"`` or ``"no output"``.
     wanted : str
         The same while the run is `held`.
     doing : dict of int to str
-        What ranks are doing, where their program says so: the name of a test, while it lasts.
+        The current activity of each rank whose program reports one, such as the name of the running test.
     broken_off : set of str
-        What a rank was doing when it `breaks_off`; empty of one whose program says nothing of that.
+        The activities during which a rank called `breaks_off`; empty string if its program reports none.
     found : callable
-        Takes something that ranks were doing, and returns the findings of checks that are known of it now.
+        Takes an activity of ranks and returns the checks' findings about it so far.
     """
 
     def __init__(self) -> None:
@@ -76,12 +76,12 @@ class Control:
         self._held = False
 
     def breaks_off(self, rank: int) -> None:
-        """Take down that a rank breaks off what it is doing, by an exception that its program keeps."""
+        """Record that a rank interrupts its current activity with an exception that its program handles."""
         self.broken_off.add(self.doing.get(rank, ""))
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Have `stop` only take down its first call in this block; whoever holds it calls `stop` again, soon."""
+        """Make `stop` only record its first call in this block; the holder calls `stop` again soon."""
         self._held, self.wanted = True, ""
         try:
             yield
@@ -89,9 +89,9 @@ class Control:
             self._held = False
 
     def stop(self, reason: str) -> None:
-        """Leave the main loop. From a signal handler, or from a rank: that stays suspended where it is.
+        """Leave the main loop, from a signal handler or from a rank, which stays suspended where it is.
 
-        Call it again if nothing happens: the first signal may have come just before a rank went on.
+        If nothing happens, call it again: the first signal may have come just before a rank resumed.
         """
         if self._held and not self.wanted and not self.stop_reason:
             self.wanted = reason
@@ -100,31 +100,32 @@ class Control:
         again = bool(self.stop_reason)
         self.stop_reason = self.stop_reason or reason
         if getcurrent() is not self.hub:
-            # The rank may be in a trace function, as of coverage: nothing is traced until that returns, which it won't.
+            # The rank may be in a trace function, such as coverage's: nothing is traced until that returns, which it
+            # won't.
             sys.call_tracing(self.hub.throw, (Halted,))
         for kernel in self.kernels:
             kernel.halt()
         if again and self.looping:
-            raise Halted  # a native SimPy process does not come to an end
+            raise Halted  # a native SimPy process does not return
 
 
 class Lines(Protocol):
-    """The lines that the ranks of a shard have printed; `output.collector.Output` is one."""
+    """The lines printed by the ranks of a shard; `output.collector.Output` implements this."""
 
     journal: Any
-    """Where a process that may die by itself keeps its last lines; None elsewhere."""
+    """Where a process that may be killed keeps its last lines; None elsewhere."""
 
     def put(self, rank: Rank, stream: int, text: Any, clock_ps: int) -> None:
-        """Take whole lines that a rank has printed."""
+        """Add complete lines that a rank has printed."""
 
     def add(self, lines: Iterable[Any]) -> None:
-        """Take what another shard sent."""
+        """Add lines that another shard sent."""
 
     def take(self, *, far: bool) -> list[Any]:
-        """Give all lines away, to be sent to shard 0, which may be `far`: in another process."""
+        """Remove and return all lines, to be sent to shard 0, which may be `far`: in another process."""
 
     def store(self, pieces: list[str], what: str) -> tuple[int, int] | None:
-        """Put the beginning of a line that does not end out of memory; return where it is, if there was room."""
+        """Move the beginning of an unfinished line out of memory; return its location if there was room."""
 
     def end_of(self, places: list[tuple[int, int]], end: str) -> Any:
         """Return the text of such a line."""
@@ -145,49 +146,49 @@ class Shard:
     control : Control
         Shared by the shards of this process.
     output : Lines
-        Takes what these ranks print.
+        Receives the output of these ranks.
     abort_delay_ps : int
-        How long the launcher's signal takes to end the other ranks; at least the lookahead.
+        The time that the launcher's signal takes to end the other ranks; at least the lookahead.
     fault_tolerant : bool
-        Whether the job goes on where a process fails, as under ``mpirun --with-ft ulfm``.
+        Whether the job survives process failures, as under ``mpirun --with-ft ulfm``.
     have_common : bool
-        Whether anything happens in all shards in one order (`share`, `tell_all`): their windows end together then.
+        Whether some events happen in all shards in one order (`share`, `tell_all`): their windows then end together.
     start_ps : int
         When the ranks begin.
 
     Attributes
     ----------
     ranks : list of Rank
-        Those that live here: the block, and then those that were started later.
+        The ranks of this shard: the block, then spawned ranks.
     at : sequence or mapping
-        The same by their numbers, counted from the first of the block.
+        The same by number, relative to the first of the block.
     population : int
-        How many ranks have been started in the whole run by now.
+        The number of ranks started in the whole run so far.
     on_failure : callable
-        Told of a rank that has failed just now, of the cause, and whether the job goes on; set by the floor above.
+        Called with a rank that has just failed, the cause, and whether the job survives; set by the layer above.
     take_row : callable
-        Called with the time, the key and the values of a row that another shard has sent; set by the floor above.
+        Called with the time, the key and the values of a row from another shard; set by the layer above.
     on_start : callable
-        Told of each of the first `WATCHED_STARTS` ranks that has run up to its first wait; set by the floor above.
+        Called with each of the first `WATCHED_STARTS` ranks once it has run to its first wait; set by the layer above.
     unfinalized : callable
-        Tells whether a rank that has come to its end has left out MPI_Finalize; set by the floor above.
+        Returns whether a finished rank has not called MPI_Finalize; set by the layer above.
     processor : callable
-        Returns the simulated processor, which knows how long work takes; set by the floor above.
+        Returns the simulated processor, which determines the time that work takes; set by the layer above.
     on_thread : callable
-        Told of a rank of which a further thread has begun (1) or ended (-1); set by the floor above.
+        Called with a rank of which another thread has begun (1) or ended (-1); set by the layer above.
     before_end : callable
-        Called when nothing is left to happen in any shard: brings up what was put off; set by a floor above.
+        Called when no shard has any event left: runs what was deferred; set by a layer above.
     put_off_for_all : callable
-        Called with a handler and its argument when the run is stopped: whether something was put off that comes first,
-        and then that handler is called again; set by a floor above.
+        Called with a handler and its argument when the run is stopped. Returns whether deferred work comes first, after
+        which the handler is called again; set by a layer above.
     start_ps : int
         When the ranks have begun.
     takes_over : bool
-        Whether it stands for a shard that has dealt with all that was before `start_ps`.
+        Whether it replaces a shard that had processed everything before `start_ps`.
     horizon_ps : int
-        All that was to happen before has happened, in every shard.
+        Every event before this time has happened, in every shard.
     common : Kernel
-        The queue of what happens in every shard, in the same order; see `share`.
+        The queue of events that happen in every shard, in the same order; see `share`.
     """
 
     def __init__(
@@ -207,10 +208,10 @@ class Shard:
         self.block = blocks[number]
         self.first = self.block.start
         self.end = self.block.stop
-        native = MAX_ORIGINS - len(blocks)  # above every rank's number, also of ranks that are started later
+        native = MAX_ORIGINS - len(blocks)  # above every rank's number, including spawned ranks
         self.kernel = Kernel(native_origin=native + number, start_ps=start_ps)
         self.ranks: list[Rank] = [Rank(rank, self, start_ps) for rank in self.block]
-        # A dictionary only once the numbers have gaps (`add_ranks`): every message looks here, and a list is quicker.
+        # A dictionary only once the numbers have gaps (`add_ranks`): every message looks here, and a list is faster.
         self.at: Any = self.ranks
         self.initial = self.population = blocks[-1].stop
         self.control = control
@@ -226,43 +227,43 @@ class Shard:
         self.horizon_ps = self.start_ps = start_ps
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
-        self.file_locks: Any = None  # what `file_locks` keeps here
-        self.fifos: dict[int, Any] = {}  # and what `fifos` does
+        self.file_locks: Any = None  # state of `file_locks`
+        self.fifos: dict[int, Any] = {}  # state of `fifos`
         self.on_start: Callable[[Rank], None] = _ignore
         self.unfinalized: Callable[[Rank], bool] = _never
         self.on_thread: Callable[[Rank, int], None] = _ignore
-        self.fabric: Any = None  # what the floor above keeps for the ranks of this shard
+        self.fabric: Any = None  # state of the layer above for the ranks of this shard
         self.abort: Abort | None = None
         self.finished = 0
         self.handlers: dict[str, Callable[[Any], None]] = {"abort": self._stop}
         self.stopped_ps: int | None = None
         self.alone = self.kernel.alone = len(blocks) == 1
-        self.far = False  # whether it is not in the process of shard 0
+        self.far = False  # True if it is not in the process of shard 0
         self.takes_over = False
         self.common = self.kernel if self.alone else Kernel(native_origin=native, start_ps=start_ps)
         self._ends = [block.stop for block in blocks]
         self._others = [other for other in range(len(blocks)) if other != number]
-        self._homes: list[int] = []  # of the ranks that were started later
+        self._homes: list[int] = []  # the shards of spawned ranks
         self._outbox: defaultdict[int, list[tuple[int, int, str, Any]]] = defaultdict(list)
         self._rows: defaultdict[int, list[Any]] = defaultdict(list)
         self._reached_ps = start_ps
 
     def local(self, number: int) -> bool:
-        """Return whether a rank lives in this shard."""
+        """Return True if a rank belongs to this shard."""
         return self.first <= number < self.end or (number >= self.initial and self.owner(number) == self.number)
 
     def rank(self, number: int) -> Rank:
-        """Return the rank with this number in the whole run, which must live here."""
+        """Return the rank with this number in the whole run, which must belong to this shard."""
         rank: Rank = self.at[number - self.first]
         return rank
 
     @property
     def everyone(self) -> str:
-        """The words for all whom the numbers of ranks count."""
+        """The name of the group in which ranks are numbered."""
         return "MPI_COMM_WORLD" if self.population == self.initial else "the whole run"
 
     def add_ranks(self, homes: Sequence[int]) -> list[Rank]:
-        """Begin more ranks, numbered on from those that there are; return those that live here.
+        """Add ranks with the next numbers; return those that belong to this shard.
 
         Every shard does this in the same event, with the shard of each new rank.
         """
@@ -271,7 +272,7 @@ class Shard:
             for number, home in enumerate(homes, self.population)
             if home == self.number
         ]
-        if self.at is self.ranks:  # from now on the numbers of those that live here have gaps
+        if self.at is self.ranks:  # from now on the numbers of this shard's ranks have gaps
             self.at = {rank.number - self.first: rank for rank in self.ranks}
         self.at.update((rank.number - self.first, rank) for rank in born)
         self.ranks += born
@@ -280,8 +281,8 @@ class Shard:
         return born
 
     def post_to(self, number: int, time_ps: int, key: int, handler: str, argument: Any) -> None:
-        """Have ``handlers[handler](argument)`` called where rank `number` lives; `argument` must be picklable."""
-        # Most messages stay in their shard: two comparisons, and no search.
+        """Call ``handlers[handler](argument)`` in the shard of rank `number`; `argument` must be picklable."""
+        # Most messages stay in their shard: two comparisons, no search.
         owner = self.number if self.first <= number < self.end else self.owner(number)
         if owner == self.number:
             self.kernel.post(time_ps, key, self.handlers[handler], argument)
@@ -289,32 +290,33 @@ class Shard:
             self._outbox[owner].append((time_ps, key, handler, argument))
 
     def post_to_first(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
-        """Have ``handlers[handler](argument)`` called in shard 0, where the launcher is."""
+        """Call ``handlers[handler](argument)`` in shard 0, where the launcher is."""
         if self.number == 0:
             self.kernel.post(time_ps, key, self.handlers[handler], argument)
         else:
             self._outbox[0].append((time_ps, key, handler, argument))
 
     def post_row(self, number: int, time_ps: int, key: int, *values: Any) -> None:
-        """Have ``take_row((time_ps, key, *values))`` called at that time in the other shard where rank `number` lives.
+        """Call ``take_row((time_ps, key, *values))`` at that time in the other shard, which has rank `number`.
 
         There must be `ROW` values, all picklable.
         """
-        # Numbers and bytes one after another in one list: an object or a tuple for each message takes pickle several
-        # times as long.
+        # Numbers and bytes concatenated in one list: an object or a tuple per message takes pickle several times as
+        # long.
         self._rows[self.owner(number)] += (time_ps, key, *values)
 
     def post_everywhere(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
-        """Post one event in every shard; `time_ps` must be at least a lookahead away."""
+        """Post one event in every shard; `time_ps` must be at least one lookahead ahead."""
         self.kernel.post(time_ps, key, self.handlers[handler], argument)
         for number in self._others:
             self._outbox[number].append((time_ps, key, handler, argument))
 
     def share(self, time_ps: int, key: int, argument: Any, to: int, payload: Any) -> None:
-        """Have ``handlers["shared"]((time_ps, key, argument, payload))`` called in every shard, within the window.
+        """Call ``handlers["shared"]((time_ps, key, argument, payload))`` in every shard, within the window.
 
-        For what has to be in one order, which is that of time and key: the handler may post it with `post_common`. What
-        that posts to ranks must be at least a lookahead away. The payload is there only in the shard of rank `to`.
+        For events that must happen in one order, that of time and key: the handler may post them with `post_common`.
+        Events that those post to ranks must be at least one lookahead ahead. Only the shard of rank `to` gets the
+        payload.
         """
         assert self.have_common
         if self.alone:
@@ -327,27 +329,28 @@ class Shard:
             self._outbox[number].append((time_ps, key, _SHARED, (argument, there)))
 
     def tell_all(self, time_ps: int, key: int, handler: str, argument: Any) -> None:
-        """Have ``handlers[handler](argument)`` called in every shard, in the order of `share`, all of it everywhere."""
+        """Call ``handlers[handler](argument)`` in every shard, in the order of `share`, all of it everywhere."""
         assert self.have_common
         self.post_common(time_ps, key, self.handlers[handler], argument)
         for number in self._others:
             self._outbox[number].append((time_ps, key, _TOLD, (handler, argument)))
 
     def tell(self, number: int, handler: str, argument: Any) -> None:
-        """Have ``handlers[handler](argument)`` called in another shard after this window, by no event of the run.
+        """Call ``handlers[handler](argument)`` in another shard after this window, not as an event of the run.
 
-        What it posts there to ranks may be in the past only if nothing that has happened depends on it.
+        Events that it posts there to ranks may be in the past only if nothing that has happened depends on them.
         """
         self._outbox[number].append((0, 0, _AT_ONCE, (handler, argument)))
 
     def post_common(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
-        """Call `handler` in the order of what is shared; every shard posts this by itself."""
-        # Late, after all that ranks do at that time: one that sends at once what it has just received would else come
-        # too late for its place in this order, but with one shard only, for several wait for the end of the window.
+        """Call `handler` in the order of shared events; every shard posts this itself."""
+        # Late, after everything that ranks do at that time: otherwise a rank that immediately sends what it has
+        # received would miss its position in this order, except with one shard, because several wait for the end of the
+        # window.
         self.common.post(time_ps, key + LATE, handler, argument)
 
     def owner(self, number: int) -> int:
-        """Return the shard in which a rank lives."""
+        """Return the shard of a rank."""
         later = number - self.initial
         return bisect_right(self._ends, number) if later < 0 else self._homes[later]
 
@@ -358,17 +361,17 @@ class Shard:
         return min(self.kernel.next_ps(), self.common.next_ps())
 
     def all_idle(self) -> None:
-        """Bring up what was put off, as no shard has an event any more."""
+        """Run deferred work, as no shard has any event left."""
         self.before_end()
 
     def run_window(self, end_ps: int) -> None:
-        """Run all events before `end_ps`, unless the run is to stop."""
+        """Run all events before `end_ps`, unless the run is stopping."""
         if not self.control.stop_reason:
             self._reached_ps = end_ps
             self._until_halted(self.kernel.run_window, end_ps)
 
     def take_outbox(self) -> dict[int, Any]:
-        """Give away what is for other shards: parcels, rows and printed lines, for each that gets anything."""
+        """Remove and return the data for other shards: parcels, rows and printed lines, for each that gets any."""
         parcels, rows = self._outbox, self._rows
         if parcels:
             self._outbox = defaultdict(list)
@@ -380,12 +383,12 @@ class Shard:
         return {to: (parcels.get(to, ()), rows.get(to, ()), () if to else lines) for to in sorted(whom)}
 
     def receive(self, batch: Any) -> None:
-        """Post the parcels and rows of another shard, and take its lines."""
+        """Post the parcels and rows of another shard, and add its lines."""
         parcels, rows, lines = batch
         if lines:
             self.output.add(lines)
         if self.takes_over:
-            # The process that has died had dealt with the others before it did.
+            # The process that was lost had processed the others before.
             parcels = [parcel for parcel in parcels if parcel[2] == _AT_ONCE or parcel[0] >= self._reached_ps]
         for time_ps, key, handler, argument in parcels:
             if handler == _SHARED:
@@ -402,7 +405,7 @@ class Shard:
 
     @staticmethod
     def span_ps(batch: Any) -> tuple[int, int]:
-        """Return the times of the first and the last event that a batch brings; see `engine.windows.ShardProtocol`."""
+        """Return the times of the first and last events in a batch; see `engine.windows.ShardProtocol`."""
         parcels, rows, _ = batch
         times = rows[:: ROW + 2]
         if parcels:
@@ -412,10 +415,10 @@ class Shard:
         return (min(times), max(times)) if times else (INFINITY_PS, AT_ONCE_PS)
 
     def _post_late(self, time_ps: int, key: int, handler: Callable[[Any], None], argument: Any) -> None:
-        """Post what has come from another shard."""
+        """Post an event from another shard."""
         if time_ps < self._reached_ps and self.takes_over:
             return
-        if time_ps < self._reached_ps and self.ranks:  # where nobody lives nothing can be late: a single rank's abort
+        if time_ps < self._reached_ps and self.ranks:  # without ranks nothing can be late: a single rank's abort
             raise InternalError(
                 f"shard {self.number} has reached {self._reached_ps} ps, and is sent what is for {time_ps} ps"
             )
@@ -423,7 +426,7 @@ class Shard:
             self.kernel.post(time_ps, key, handler, argument)
 
     def window_done(self, horizon_ps: int, end_ps: int) -> bool:
-        """Run the common events of this window, and write lines; return whether the run is to stop."""
+        """Run the common events of this window and write lines; return True if the run must stop."""
         self.horizon_ps = horizon_ps
         if not self.alone:
             if self.common.due:
@@ -436,13 +439,13 @@ class Shard:
         return bool(self.control.stop_reason)
 
     def _stop(self, abort: Abort) -> None:
-        """End the run at this event, as the launcher's signal tells. The same event does it in every shard."""
+        """End the run at this event, on the launcher's signal. The same event does this in every shard."""
         if not self.kernel.stopped and not self.put_off_for_all(self._stop, abort):
             self.abort = abort
             self.stopped_ps = self.kernel.now_ps
             self.kernel.stop()
             if self.number != 0:
-                self.kernel.events -= 1  # one event of the run, in however many shards it happens
+                self.kernel.events -= 1  # one event of the run, however many shards it happens in
 
     # ------------------------------------------------------------------------------- starting and ending
 
@@ -456,7 +459,7 @@ class Shard:
                 return
             if place == _SAMPLE:
                 _mind_garbage(place)
-            if rank.exit_status is None:  # none may have failed before it began
+            if rank.exit_status is None:  # a rank may have failed before it began
                 rank.fiber.start(body)
                 if place < WATCHED_STARTS:
                     self.on_start(rank)
@@ -471,9 +474,9 @@ class Shard:
             self.control.looping = False
 
     def abandon(self) -> None:
-        """Leave every rank that has not ended where it stands; none of its code runs any more.
+        """Suspend every unfinished rank for good; none of their code runs again.
 
-        What is left of the ranks goes at once: it is full of cycles, and Python looks for those late, if ever.
+        Their objects are freed at once: they are full of cycles, which Python finds late, if ever.
         """
         for rank in self.ranks:
             for fiber in (rank.fiber, *(rank.extra or {}).get("fibers", ())):
@@ -484,10 +487,10 @@ class Shard:
 
 
 def _mind_garbage(ranks: int) -> None:
-    """Have Python's collector look often enough where the start of so many ranks has left much that only it can free.
+    """Make Python's collector run often enough if the start of many ranks leaves much garbage in cycles.
 
-    It looks seldom while there are many ranks (see `simulate`). But a parser of `argparse` is full of cycles, which are
-    10 KB that nobody needs any more: on a million ranks there would be several GB of these before it looks.
+    It runs rarely while there are many ranks (see `simulate`). But a parser of `argparse` is full of cycles, 10 KB of
+    garbage: on a million ranks several GB would accumulate before the collector runs.
     """
     if gc.collect(0) > _MUCH_GARBAGE * ranks:
         first, *later = gc.get_threshold()
@@ -499,7 +502,7 @@ def _nobody_takes(row: tuple[Any, ...]) -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Do nothing: no floor above has asked to be told."""
+    """Do nothing: the default if no layer above sets a callback."""
 
 
 def _never(*_: object) -> bool:

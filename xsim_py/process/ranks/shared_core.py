@@ -1,4 +1,4 @@
-"""A core of a node on which several ranks run: those that compute share it equally (processor sharing)."""
+"""A core shared by several ranks of a node: those that compute get equal parts of it (processor sharing)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Computing(Parked):
-    """The reason of a fiber that computes on a core which it shares."""
+    """The reason of a fiber that computes on a shared core."""
 
     __slots__ = ()
 
@@ -25,18 +25,18 @@ _COMPUTING = Computing()
 
 
 class SharedCore:
-    """A core whose k busy fibers progress at 1/k each; who waits in MPI or sleeps costs the others nothing."""
+    """A core whose k busy fibers progress at rate 1/k each; ranks that wait in MPI or sleep do not use it."""
 
     __slots__ = ("_left_ps", "_since_ps", "_turn")
 
     def __init__(self) -> None:
         self._left_ps: dict[Fiber, int] = {}
-        self._since_ps = 0  # up to when `_left_ps` is true
-        self._turn = 0  # of all events that have been posted, the last one counts
+        self._since_ps = 0  # the time for which `_left_ps` holds
+        self._turn = 0  # only the last posted event counts
 
     def compute(self, fiber: Fiber, duration_ps: int) -> None:
-        """Let a fiber do what would take it so long alone; it goes on when that is done."""
-        fiber.sync()  # others may come to the core, or leave it, before the fiber's clock
+        """Make a fiber compute for a duration that applies if it has the core alone; it resumes when done."""
+        fiber.sync()  # others may start or stop using the core before the fiber's clock
         if duration_ps <= 0:
             return
         self._serve(fiber.clock_ps)
@@ -45,7 +45,7 @@ class SharedCore:
         fiber.park(_COMPUTING)
 
     def leave(self, rank: Rank, now_ps: int) -> dict[Fiber, int]:
-        """Take a rank that has died off the core; return what its fibers had still to do, in picoseconds."""
+        """Remove a failed rank from the core; return its fibers' remaining work, in picoseconds."""
         if all(fiber.rank is not rank for fiber in self._left_ps):
             return {}
         self._serve(now_ps)
@@ -57,29 +57,29 @@ class SharedCore:
         return gone
 
     def pause(self, rank: Rank, now_ps: int, until_ps: int) -> None:
-        """Take a rank that stands still off the core until it comes back."""
+        """Remove a hanging rank from the core until it resumes."""
         if gone := self.leave(rank, now_ps):
             rank.key += 1
             rank.shard.kernel.post(until_ps, rank.key, self._come_back, (rank, gone))
 
     def _come_back(self, entry: tuple[Rank, dict[Fiber, int]]) -> None:
         rank, gone = entry
-        if rank.exit_status is None:  # else it has died meanwhile
+        if rank.exit_status is None:  # else it has failed meanwhile
             self._serve(rank.shard.kernel.now_ps)
             self._left_ps |= gone
             self._await(rank)
 
     def _serve(self, now_ps: int) -> None:
-        """Note what all have done up to now."""
+        """Account for the progress of all fibers up to now."""
         if self._left_ps:
             done_ps, rest_ps = divmod(now_ps - self._since_ps, len(self._left_ps))
             for fiber in self._left_ps:
                 self._left_ps[fiber] -= done_ps
-            now_ps -= rest_ps  # less than a picosecond of each
+            now_ps -= rest_ps  # less than a picosecond per fiber
         self._since_ps = now_ps
 
     def _await(self, rank: Rank) -> None:
-        """Have the next one go on when it is done, if nobody comes or leaves before."""
+        """Resume the fiber that finishes next, unless fibers join or leave before."""
         self._turn += 1
         rank.key += 1
         end_ps = self._since_ps + min(self._left_ps.values()) * len(self._left_ps)

@@ -1,8 +1,8 @@
-"""Stretches of computing: what a rank does between two calls of the simulator, by the lines at both ends.
+"""Compute intervals: what a rank computes between two calls of the simulator, identified by the lines at both ends.
 
-A run can record how long each takes (`StretchRecorder`), and `write` makes a file of that. Another run can take the
-times from the file (`StretchTimes`), and is then the same on every computer, whatever that is doing meanwhile. The
-ranks to which a stretch takes about as long are a class: one figure stands for all of them, the median over all their
+A run can record their durations (`StretchRecorder`), and `write` saves these to a file. Another run can take the
+durations from the file (`StretchTimes`) and is then the same on every computer, under any load. Ranks for which an
+interval takes about the same time form a class: one value applies to all of them, the median over all their
 repetitions.
 """
 
@@ -23,28 +23,28 @@ from xsim_py.config.document import read_yaml_file
 from xsim_py.config.value_kinds import ListOf, Reading, Scalar, Section, integer, option
 
 _MOST = 2**31 - 1
-_MOST_REPETITIONS: Final = 4096  # of a rank and a stretch; the median of more is no other
+_MOST_REPETITIONS: Final = 4096  # per rank and interval; the median of more would be the same
 _ALIKE: Final = 1.25
-_ALIKE_NS: Final = 5_000  # so little is as long as it takes to ask for the time, or a cache that was cold
+_ALIKE_NS: Final = 5_000  # as long as reading the clock takes, or a cold cache
 
 Stretch = tuple[str, str]
-"""The lines at its two ends, each ``file:line``, or ``start`` and ``end`` of a thread of a rank."""
+"""The lines at both ends, each ``file:line``, or ``start`` and ``end`` of a thread of a rank."""
 Recorded = dict[tuple[int, str, str], "array[int]"]
-"""The nanoseconds of each repetition, by the rank and both ends."""
+"""The nanoseconds of each repetition, by rank and both ends."""
 
 
 @dataclass
 class Computed:
-    """A process of a run keeps here what computing has shown.
+    """A process's records of its ranks' computation.
 
     Attributes
     ----------
     recorded
-        How long each stretch has taken, where that is recorded.
+        The durations of each compute interval, if recorded.
     unknown
-        The stretches that were computed and are not in the file.
+        The intervals that were computed but are missing in the file.
     complaints
-        Other things that the user is to be told.
+        Other warnings for the user.
     """
 
     recorded: Recorded
@@ -53,13 +53,13 @@ class Computed:
 
 
 class StretchRecorder:
-    """The recorder notes how long each stretch takes."""
+    """A recorder of the durations of compute intervals."""
 
     def __init__(self) -> None:
         self.recorded: Recorded = {}
 
     def note(self, rank: int, stretch: Stretch, took_ns: int) -> None:
-        """Note that a rank has computed a stretch."""
+        """Record a compute interval of a rank."""
         times_ns = self.recorded.setdefault((rank, *stretch), array("q"))
         if len(times_ns) < _MOST_REPETITIONS:
             times_ns.append(took_ns)
@@ -82,7 +82,7 @@ _RANKS: Final = Scalar(_numbers, {"type": ["string", "integer"]}, "ranks such as
 
 @dataclass(frozen=True, kw_only=True)
 class StretchSpec:
-    """One entry of ``stretches``: what a stretch takes on some ranks."""
+    """One entry of ``stretches``: the duration of an interval on some ranks."""
 
     begin: str = option(kinds.TEXT, "The line at which it begins, file:line.", default="", required=True, key="from")
     end: str = option(kinds.TEXT, "The line at which it ends.", default="", required=True, key="to")
@@ -93,7 +93,7 @@ class StretchSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class TimesSpec(Described):
-    """A file of times of computing."""
+    """A file of measured computing times."""
 
     name: str = option(kinds.LINE, "A short name.", default="", shown="the file's name")
     program: str = option(kinds.TEXT, "The program that was measured.", default="")
@@ -107,22 +107,22 @@ class TimesSpec(Described):
 
 
 class StretchTimes:
-    """The times of a file are charged, and it is noted what was asked for and is not there.
+    """The computing times of a file, charged to ranks; intervals missing in the file are recorded.
 
-    Where the run has another number of ranks than the one that was measured, ranks stand for others by their places:
-    as many as there are on both sides from the first on and from the last on, and the one in the middle for the rest.
+    If the run has a different number of ranks than the measured one, ranks are mapped by position: as many as both
+    have, counted from the first and from the last, and the middle rank for the rest.
 
     Parameters
     ----------
     path : Path
         The file.
     ranks : int
-        How many the run has.
+        The number of ranks of the run.
 
     Raises
     ------
     ConfigError
-        With the places of what is wrong in the file.
+        With the locations of the errors in the file.
     """
 
     def __init__(self, path: Path, ranks: int) -> None:
@@ -142,7 +142,7 @@ class StretchTimes:
             self.complaints.add(f"{said}: each is charged as the recorded one at its place")
 
     def of(self, rank: int, stretch: Stretch) -> int:
-        """Return what a rank is charged for a stretch, in picoseconds; 0 where the file does not know it."""
+        """Return the time charged to a rank for an interval, in picoseconds; 0 if the file does not have it."""
         rank = self._place(rank)
         key = rank, stretch
         if key not in self._found:
@@ -154,7 +154,7 @@ class StretchTimes:
 
     def _place(self, rank: int) -> int:
         ranks, recorded = self._ranks, self._recorded_ranks
-        if ranks == recorded or rank >= ranks:  # of those that were started later, each stands for itself
+        if ranks == recorded or rank >= ranks:  # spawned ranks are not mapped
             return rank
         both = min(ranks, recorded)
         half = (both + 1) // 2
@@ -164,7 +164,7 @@ class StretchTimes:
         return recorded - 1 - from_end if from_end < both - half else recorded // 2
 
     def _look(self, rank: int, stretch: Stretch) -> int | None:
-        """Return the figure of the nearest rank that has computed the stretch: of its own class, as a rule."""
+        """Return the value of the nearest rank that has computed the interval: usually one of its class."""
         figures = self._figures.get(stretch)
         if figures is None:
             return None
@@ -186,9 +186,9 @@ def _contradictions(spec: TimesSpec) -> Iterator[Contradiction]:
 
 
 def classes(recorded: Mapping[int, array[int]]) -> Iterator[tuple[list[int], array[int]]]:
-    """Yield the ranks to which a stretch takes about as long, and all their repetitions in nanoseconds.
+    """Yield the ranks for which an interval takes about the same time, and all their repetitions in nanoseconds.
 
-    From the shortest median on, a class takes in those that are at most a quarter longer, or 5 us.
+    Starting from the shortest median, a class includes ranks that take at most a quarter longer, or 5 us.
     """
     medians = sorted((median_low(times_ns), rank) for rank, times_ns in recorded.items())
     least = 0
@@ -212,7 +212,7 @@ def _class(ranks: list[int], recorded: Mapping[int, array[int]]) -> tuple[list[i
 
 
 def write(path: Path, recorded: Recorded, *, ranks: int, program: str, version: str) -> None:
-    """Write what was recorded of a run to a file, as YAML."""
+    """Write the recorded times of a run to a file, as YAML."""
     by_stretch: dict[Stretch, dict[int, array[int]]] = {}
     for (rank, begin, end), times_ns in sorted(recorded.items()):
         by_stretch.setdefault((begin, end), {})[rank] = times_ns
