@@ -1,5 +1,5 @@
-"""Calibration: from what was measured on a real machine to a machine description, and how well that predicts.
+"""Calibration: fitting a machine description to measurements of a real machine, and validating it.
 
-Readers (`formats`) make `Measured` series of what benchmarks print, `layers` fits the costs of a layer to them by means
-of `segmentation`, `machine_file` writes the description, and `judge` compares it with what it was not fitted to.
+Readers (`formats`) convert benchmark output to `Measured` series, `layers` fits the costs of a layer to them with
+`segmentation`, `machine_file` writes the description, and `judge` compares predictions with further measurements.
 """

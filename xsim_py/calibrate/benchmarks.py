@@ -1,4 +1,4 @@
-"""Readers of what the OSU micro-benchmarks, the Intel MPI Benchmarks, netgauge and mpi4py's benchmarks print.
+"""Readers of the output of the OSU micro-benchmarks, Intel MPI Benchmarks, netgauge and mpi4py's benchmarks.
 
 Layouts: OSU micro-benchmarks 5.4 to 7 (``osu_util.c``) and OMB-Py, ``demo/osu_*.py`` of mpi4py, IMB-MPI1 2018 to
 2021, netgauge 2.4 (patterns ``loggp`` and ``one_one``), ``mpi4py.bench`` 4.
@@ -48,7 +48,7 @@ def operation_named(said: str) -> str:
 
 
 def read_osu(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield the series of OSU micro-benchmarks; lines of a launcher around them are passed over."""
+    """Yield the series of OSU micro-benchmarks; a launcher's lines around them are skipped."""
     operation, rows, unit, column, sized, pairs = "", list[tuple[int, float]](), "", 0, True, 1
 
     def ended() -> Iterator[Measured]:
@@ -71,7 +71,7 @@ def read_osu(lines: Sequence[str], file: str) -> Iterator[Measured]:
             column = next((at for at, name in enumerate(columns) if _OSU_COLUMN.match(name)), int(sized))
         elif unit and line[:1].strip() != "#" and re.match(r"\s*[-+.\d]", line):
             row = _osu_row(line.split(), f"{file}:{number}", unit=unit, column=column, sized=sized)
-            if rows and row[0] <= rows[-1][0]:  # a further run, whose head was cut off
+            if rows and row[0] <= rows[-1][0]:  # another run, whose header is missing
                 yield from ended()
             rows.append(row)
     yield from ended()
@@ -87,14 +87,14 @@ def _osu_row(cells: Sequence[str], place: str, *, unit: str, column: int, sized:
 
 
 def read_mpi4py(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield the one-way times that ``python -m mpi4py.bench pingpong`` prints."""
+    """Yield the one-way times printed by ``python -m mpi4py.bench pingpong``."""
     found = ((number, MPI4PY_ROW.match(line)) for number, line in enumerate(lines, 1))
     rows = [(size_of(row[1], f"{file}:{number}"), time_of(row[2], f"{file}:{number}")) for number, row in found if row]
     yield Measured(PINGPONG, median_by_size(rows), file)
 
 
 def read_imb(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield one series for each benchmark and number of processes of an output of the Intel MPI Benchmarks."""
+    """Yield one series for each benchmark and process count in output of the Intel MPI Benchmarks."""
     operation, ranks, columns = "", None, list[str]()
     rows: dict[tuple[str, int | None], list[tuple[int, float]]] = {}
     for number, line in enumerate(lines, 1):
@@ -110,7 +110,7 @@ def read_imb(lines: Sequence[str], file: str) -> Iterator[Measured]:
                 raise ConfigError(f"{place}: expected {len(columns)} numbers ({', '.join(columns)}), got {len(cells)}")
             at = next(columns.index(name) for name in ("t_avg[usec]", "t[usec]", columns[-1]) if name in columns)
             size = size_of(cells[columns.index("bytes")], place) if "bytes" in columns else 0
-            if number_of(cells[at]) != 0:  # 0.00 stands for a collective of no bytes, which does nothing
+            if number_of(cells[at]) != 0:  # 0.00 means a collective of 0 bytes, which does nothing
                 rows.setdefault((operation, ranks), []).append((size, time_of(cells[at], place, unit_s=_US)))
         elif columns and line.strip() and not line.lstrip().startswith("#"):
             columns = []
@@ -119,10 +119,10 @@ def read_imb(lines: Sequence[str], file: str) -> Iterator[Measured]:
 
 
 def read_netgauge(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield half of the round trips of netgauge's table.
+    """Yield half of the round-trip times of netgauge's table.
 
-    Its o_s and o_r are left: they overlap with the time on the wire, so that the sum of its parameters counts some of
-    it twice. Rows without a round trip are passed over.
+    Its o_s and o_r are ignored: they overlap with the time on the wire, so the sum of its parameters counts some time
+    twice. Rows without a round trip are skipped.
     """
     rows = []
     for number, line in enumerate(lines, 1):
@@ -143,7 +143,7 @@ def read_netgauge(lines: Sequence[str], file: str) -> Iterator[Measured]:
 
 
 def read_netgauge_pairs(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield half of the round trips of netgauge's pattern ``one_one``: the medians, or what it prints if not verbose.
+    """Yield half of the round trips of netgauge's pattern ``one_one``: medians, or the values of its short output.
 
     A row is ``A - B C D E (F G) - H I J K (L M) - N O P Q`` with the size in A and the median of half the round trip in
     J, in microseconds, or ``A bytes -> H us == P Mbit/s``.

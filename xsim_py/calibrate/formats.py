@@ -1,4 +1,4 @@
-"""Files of measurements, whose formats are recognised by what they hold."""
+"""Files of measurements, whose formats are detected from their content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xsim_py.input_files import MIB, read_input
 
 _MOST_BYTES: Final = 256 * MIB
 _LAUNCHER: Final = re.compile(r"\[[\d,]+\]<std(?:out|err)>:? ?|\d+: (?=#|\s*\d)")  # mpiexec --tag-output, srun --label
-_QUOTED: Final = re.compile(r"^\s*(?:> ?)+")  # in mail
+_QUOTED: Final = re.compile(r"^\s*(?:> ?)+")  # in e-mail
 _Reader = Callable[[Sequence[str], str], Iterator[Measured]]
 _KNOWN = (
     "output of OSU micro-benchmarks (# OSU MPI Latency Test), of mpi4py.bench pingpong or of IMB-MPI1 "
@@ -38,7 +38,7 @@ def read_measurements(path: str) -> list[Measured]:
     Raises
     ------
     ConfigError
-        It cannot be read, is of no known format, or has no measurement; or a line is wrong: ``file:line: ...``.
+        When it cannot be read, has an unknown format or no measurement, or a line is invalid: ``file:line: ...``.
     """
     try:
         lines = read_input(path, most_bytes=_MOST_BYTES).decode("utf-8-sig").splitlines()

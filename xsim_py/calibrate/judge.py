@@ -1,4 +1,4 @@
-"""Judging a machine by what it was not fitted to: a benchmark runs on it, and is compared with the real one."""
+"""Validation of a machine with measurements that it was not fitted to: simulated benchmarks against real ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _KNOWN: Final = (
     *("allreduce", "reduce", "bcast", "allgather", "gather", "scatter", "alltoall"),
 )
 _AS_MANY_AS_RANKS: Final = ("allgather", "alltoall")
-_MOST_BUFFER_BYTES: Final = 2**31  # of all ranks together
+_MOST_BUFFER_BYTES: Final = 2**31  # total of all ranks
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One size of a benchmark: measured on the real machine, and predicted; in seconds."""
+    """One size of a benchmark: measured time and prediction, in seconds."""
 
     benchmark: str
     ranks: int
@@ -42,17 +42,17 @@ class Judged:
 
 
 def to_judge(series: Sequence[Measured]) -> tuple[list[Measured], list[str]]:
-    """Tell what can be judged from what no benchmark of ours repeats.
+    """Separate the series that our benchmarks can reproduce from the others.
 
     Returns
     -------
     list of Measured, list of str
-        What can be judged, and the operations by file of the rest: ``a.csv: isend, recv``.
+        The series that can be validated, and the other operations by file: ``a.csv: isend, recv``.
 
     Raises
     ------
     ConfigError
-        Nothing can be judged.
+        No series can be validated.
     """
     rest: dict[str, list[str]] = {}
     known = []
@@ -70,27 +70,27 @@ def to_judge(series: Sequence[Measured]) -> tuple[list[Measured], list[str]]:
 def judged(
     series: Measured, machine: str | Path, *, ranks: int | None = None, ranks_per_node: int | None = None
 ) -> tuple[list[Judged], list[int]]:
-    """Run what was measured on a machine.
+    """Simulate a measured benchmark on a machine.
 
     Parameters
     ----------
     series
-        What was measured on the real machine, and can be judged.
+        A measured series that can be validated.
     machine
-        A preset, or a file.
+        A preset or a file.
     ranks, ranks_per_node
-        Of a collective: how many took part where the series does not say it; by default a node has as many as the
+        For a collective: the rank count, if the series does not contain it; by default a node has as many ranks as the
         machine's nodes have cores.
 
     Returns
     -------
     list of Judged, list of int
-        The sizes that ran, and those that were left out because their buffers would not fit.
+        The simulated sizes, and those omitted because their buffers would not fit.
 
     Raises
     ------
     ConfigError
-        The number of ranks is not known, or the benchmark did not run.
+        The number of ranks is unknown, or the benchmark did not run.
     """
     benchmark = _BENCHMARKS.get(series.operation, series.operation)
     changes = {}
@@ -103,7 +103,7 @@ def judged(
     if ranks_per_node is not None and load_machine(machine).topology.type != "single":
         changes["machine.cores_per_node"] = ranks_per_node
     share = 2 * ranks * (ranks if benchmark in _AS_MANY_AS_RANKS else 1)
-    sizes = [size for size in series.seconds if size or benchmark in ("latency", "barrier")]  # none, and none is done
+    sizes = [size for size in series.seconds if size or benchmark in ("latency", "barrier")]  # 0 bytes: no operation
     fitting = [size for size in sizes if size * share <= _MOST_BUFFER_BYTES]
     predicted = _run(benchmark, fitting, machine, ranks, changes) if fitting else {}
     rows = [Judged(benchmark, ranks, size, series.seconds[size], time_s) for size, time_s in predicted.items()]

@@ -1,9 +1,9 @@
-"""The costs of one layer of a machine, fitted to what was measured there.
+"""The costs of one layer of a machine, fitted to measurements.
 
 A message of n bytes takes o_s + n / bandwidth + L + o_r one way, and twice the latency of an empty one more above the
-eager threshold (see `network.link`). Half of a round trip is that sum; the time inside of MPI_Isend is o_s, and that
-inside of MPI_Recv for a message that has arrived is o_r (Culler et al.: Assessing fast network interfaces, 1996, with
-the overheads by size as in Hoefler et al.: LogGOPSim, 2010). The sum is what the figures must keep; see `_shares`.
+eager threshold (see `network.link`). Half of a round trip is that sum; the time in MPI_Isend is o_s, and that in
+MPI_Recv for a message that has arrived is o_r (Culler et al.: Assessing fast network interfaces, 1996, with the
+overheads by size as in Hoefler et al.: LogGOPSim, 2010). The parameters must preserve the sum; see `_shares`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from xsim_py.errors import ConfigError
 from xsim_py.units import format_time
 
 _ROUGH: Final = 0.05  # tolerance of the overheads, which split the sum and do not change it
-_NO_TIME_S: Final = 1e-12  # the step of the simulated clock
-_ISEND_DROPS: Final = 0.75  # a rendezvous copies nothing when it begins
-_RECV_STEPS: Final = 1.5  # and its data travel in the receive
+_NO_TIME_S: Final = 1e-12  # the resolution of the simulated clock
+_ISEND_DROPS: Final = 0.75  # a rendezvous send copies nothing when it begins
+_RECV_STEPS: Final = 1.5  # and its data travel during the receive
 _PINGPONG_STEPS: Final = 1.1
 _LEAST_THRESHOLD: Final = 1024
 _LEAST_LATENCY: Final = 0.1  # of the time of the smallest message
@@ -39,12 +39,12 @@ _HARDLY: Final = 0.9
 _WINDOW: Final = 64  # messages in flight in osu_bw
 _SMALL: Final = 64  # bytes: costs of smaller messages hardly differ
 _FAR: Final = 64  # times the size before it
-_SAME: Final = 1.5  # the ratio of two measurements of one link, at most
+_SAME: Final = 1.5  # the maximum ratio of two measurements of one link
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of messages from one size on, in seconds and bytes: one entry of ``segments``."""
+    """The cost parameters of messages from one size on, in seconds and bytes: one entry of ``segments``."""
 
     from_bytes: int
     latency_s: float
@@ -59,16 +59,16 @@ class Figures:
 
 @dataclass(frozen=True)
 class FittedLayer:
-    """The figures of a layer, what they were fitted to, and what there is to say of them.
+    """The fitted parameters of a layer, with their data and remarks.
 
     Attributes
     ----------
     sizes, seconds
-        The one-way times that were fitted, by ascending size.
+        The fitted one-way times, by ascending size.
     threshold_bytes, threshold_why
-        The largest eager message, None where there is none or it was not found; and how it was found.
+        The largest eager message, None if there is none or it was not found; and how it was found.
     notes
-        What the user should know: sentences without a full stop.
+        Remarks for the user: sentences without a full stop.
     """
 
     sizes: Floats
@@ -79,7 +79,7 @@ class FittedLayer:
     notes: tuple[str, ...]
 
     def one_way_s(self, size_bytes: float) -> float:
-        """Return the seconds that a message of that size takes, with its receive posted in time."""
+        """Return the time of a message of that size in seconds, with its receive posted in time."""
         each = next(each for each in reversed(self.figures) if each.from_bytes <= size_bytes)
         per_byte = each.s_per_byte + each.send_s_per_byte + each.receive_s_per_byte
         eager = self.threshold_bytes is None or size_bytes <= self.threshold_bytes
@@ -87,7 +87,7 @@ class FittedLayer:
         return each.latency_s + each.send_s + each.receive_s + asking_s + size_bytes * per_byte
 
     def fitted(self) -> Floats:
-        """Return the fitted times of all sizes that were measured."""
+        """Return the fitted times of all measured sizes."""
         return np.array([self.one_way_s(size) for size in self.sizes])
 
     def errors(self) -> Floats:
@@ -101,16 +101,16 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     Parameters
     ----------
     series
-        What was measured: ping-pong, and where they are there isend, recv and stream.
+        The measurements: ping-pong, and optionally isend, recv and stream.
     threshold_bytes
-        The largest eager message, where it is known.
+        The largest eager message, if known.
     what
         The layer's name, for messages.
 
     Raises
     ------
     ConfigError
-        There is no ping-pong among them, or two that differ by more than repetitions of one measurement do.
+        There is no ping-pong among them, or two that differ more than repetitions of one measurement do.
     """
     _check_agreement(series)
     sizes, seconds = together(series, PINGPONG)
@@ -132,10 +132,10 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
     limit = float("inf") if threshold_bytes is None else threshold_bytes
     eager = sizes <= limit
     at_least_s = _LEAST_LATENCY * float(seconds[0])
-    measured = eager if eager.any() else ~eager  # nothing is known of eager messages then but that they are no slower
+    measured = eager if eager.any() else ~eager  # without eager data, an upper bound
     streams = _busy(series, sizes, seconds)
     wire = _largest_rate(sizes, seconds)
-    slope = _HARDLY * wire  # no segment may be faster per byte: its stream would outrun the network
+    slope = _HARDLY * wire  # no segment may be faster per byte: its stream would exceed the network's bandwidth
     below = fitted_pieces(sizes[measured], seconds[measured], least_s=at_least_s, least_s_per_byte=slope, bridged=True)
     figures = list(_eager_figures(below, sending, receiving, limit, wire))
     if threshold_bytes is not None:
@@ -150,10 +150,10 @@ def fit_layer(series: Sequence[Measured], *, threshold_bytes: int | None = None,
 
 
 def _undisturbed(seconds: Floats) -> NDArray[np.bool_]:
-    """Return which of the times, by ascending size, are to be fitted.
+    """Return a mask of the times, by ascending size, that are fitted.
 
-    Left out are a slow first measurement, and one that took more than twice as long as the next larger size and as
-    those around it. A range of sizes that are slow together (delayed acknowledgements of TCP) is kept.
+    Excluded are a slow first measurement, and one that took more than twice as long as the next larger size and as
+    those around it. A range of sizes that are all slow (delayed acknowledgements of TCP) is kept.
     """
     kept = np.ones(len(seconds), dtype=np.bool_)
     if len(seconds) >= _ENOUGH:
@@ -202,10 +202,10 @@ def _pieces_of(series: Sequence[Measured], operation: str) -> list[LinePiece]:
 def _threshold(
     sizes: Floats, seconds: Floats, sending: Sequence[LinePiece], receiving: Sequence[LinePiece]
 ) -> tuple[int | None, str]:
-    """Return the largest eager message and how it was found, by the plainest of three signs.
+    """Return the largest eager message and how it was found, by the clearest of three signs.
 
-    MPI_Isend becomes short, for it copies nothing any more; MPI_Recv of a message that is there becomes long, for its
-    data travel only then; the one-way time grows by at least a quarter of a round trip of an empty message.
+    MPI_Isend becomes short, because it copies nothing any longer; MPI_Recv of an arrived message becomes long, because
+    its data only travel then; the one-way time grows by at least a quarter of a round trip of an empty message.
     """
     found = min(_steps(sending), default=None)
     if found is not None and found[0] < _ISEND_DROPS:
@@ -222,9 +222,10 @@ def _threshold(
 
 
 def _largest_rate(sizes: Floats, seconds: Floats) -> float:
-    """Return the seconds that a byte takes more of the largest size than of half of it.
+    """Return the additional time per byte from half of the largest size to the largest, in seconds.
 
-    At most what the whole message takes per byte, of any size: with a part for the latency, that is too long.
+    It is limited to the time per byte of a whole message of any size, which includes latency and is thus an upper
+    bound.
     """
     half = int(np.searchsorted(sizes, sizes[-1] / 2, side="right")) - 1
     if half < 0 or len(sizes) < 2:
@@ -244,9 +245,9 @@ def _steps(pieces: Sequence[LinePiece]) -> Iterator[tuple[float, float, int]]:
 def _with_rendezvous(
     first: Figures, sizes: Floats, seconds: Floats, slope: float, below: Sequence[LinePiece], threshold_bytes: int
 ) -> tuple[Figures, list[LinePiece]]:
-    """Return the first figures with a latency of which messages above the threshold have room for three, and those.
+    """Return the first parameters, with a latency that fits three times into messages above the threshold, and those.
 
-    What is too much of it counts as overhead, half for each side.
+    The excess latency counts as overhead, half for each side.
     """
     latency_s = min(first.latency_s, float(np.min(seconds, initial=np.inf)) / 3)
     for least in (2, 2, 2, 3):
@@ -264,9 +265,9 @@ def _with_rendezvous(
 def _rendezvous_pieces(
     sizes: Floats, seconds: Floats, slope: float, latency_s: float, below: Sequence[LinePiece], *, least: int
 ) -> list[LinePiece]:
-    """Return the pieces above the threshold, whose constant has at least so many latencies.
+    """Return the pieces above the threshold, whose constant is at least `least` latencies.
 
-    Of a single size that is all, and of none the last eager piece goes on.
+    With a single size, the constant is exactly that; without any, the last eager piece is extended.
     """
     if not len(sizes):
         return [replace(below[-1], seconds=below[-1].seconds + 2 * latency_s)]
@@ -279,7 +280,7 @@ def _rendezvous_pieces(
 def _eager_figures(
     pieces: Sequence[LinePiece], sending: Sequence[LinePiece], receiving: Sequence[LinePiece], limit: float, wire: float
 ) -> Iterator[Figures]:
-    """Yield the figures up to the threshold: a segment begins where any of the three has a break."""
+    """Yield the parameters up to the threshold: a segment begins at each break of any of the three."""
     starts = {piece.from_bytes: piece.why for piece in pieces}
     for overhead in (sending, receiving):
         for piece in overhead[1:]:
@@ -289,7 +290,7 @@ def _eager_figures(
     before: Figures | None = None
     for start in sorted(starts):
         one_way = piece_at(pieces, start)
-        middle = start * 9 / 8  # beyond breaks that were taken for this one
+        middle = start * 9 / 8  # beyond breaks that were merged with this one
         figures = _shares(start, one_way, _at(sending, middle), _at(receiving, middle), 0.0, wire, starts[start])
         if before is None or replace(figures, from_bytes=before.from_bytes, why=before.why) != before:
             yield figures
@@ -299,7 +300,7 @@ def _eager_figures(
 def _rendezvous_figures(
     pieces: Sequence[LinePiece], sending: Sequence[LinePiece], first: Figures, asking_s: float, wire: float
 ) -> Iterator[Figures]:
-    """Yield the figures above the threshold: the receiver copies nothing, and has the overhead of an empty message."""
+    """Yield the parameters above the threshold, where the receiver has the overhead of an empty message."""
     receive = LinePiece(0, first.receive_s, 0.0)
     for piece in pieces:
         send = _at(sending, piece.from_bytes * 9 / 8)
@@ -313,19 +314,19 @@ def _at(pieces: Sequence[LinePiece], size_bytes: float) -> LinePiece:
 def _shares(
     start: int, one_way: LinePiece, send: LinePiece, receive: LinePiece, asking_s: float, wire: float, why: str
 ) -> Figures:
-    """Split a one-way time into overheads and what the network takes.
+    """Split a one-way time into overheads and network time.
 
-    Overheads that are measured alone may be longer than the whole (a receive that looks for its message, a send that
-    begins with cold caches). Where they do not leave a tenth of the constant to the network, they get half of it, the
-    sender's first; the same holds for the slope. And no byte is on the `wire` for less than in the largest messages,
-    which copy nothing or copy while they are under way: where the one-way time hardly grows with the size, a gap keeps
-    the network interface busy for so long.
+    Overheads that are measured separately may exceed the whole (a receive that searches for its message, a send that
+    begins with cold caches). If they do not leave a tenth of the constant to the network, they get half of it, the
+    sender's first; the same holds for the slope. And no byte is on the `wire` for less time than in the largest
+    messages, which copy nothing or copy during the transfer: where the one-way time hardly grows with the size, a gap
+    keeps the NIC busy for that time.
     """
     constant_s, slope = max(one_way.seconds - asking_s, 0.0), one_way.s_per_byte
     send_slope, receive_slope = _fitting(send.s_per_byte, receive.s_per_byte, slope - wire, slope / 2)
     send_slope, receive_slope = (_unless_slight(part, slope) for part in (send_slope, receive_slope))
     left = slope - send_slope - receive_slope
-    # Above the threshold, latency and wire are as long as the latency of a message that asks.
+    # Above the threshold, latency and wire take as long as the latency of a request message.
     room_s = (
         min(constant_s, constant_s + left * start - asking_s / 2) if asking_s else (1 - _LEAST_LATENCY) * constant_s
     )
@@ -344,7 +345,7 @@ def _shares(
 
 
 def _fitting(send: float, receive: float, room: float, half: float) -> tuple[float, float]:
-    """Return both parts as they are where there is room for them, and what of them fits into half of it all if not."""
+    """Return both parts unchanged if they fit, otherwise what fits into half of the total."""
     if send + receive <= (1 + _ROUNDING) * room:
         return send, receive
     most = max(min(room, half), 0.0)
@@ -356,11 +357,11 @@ def _unless_slight(part: float, whole: float) -> float:
 
 
 def _with_streams(figures: Sequence[Figures], sizes: Floats, busy_s: Floats) -> Iterator[Figures]:
-    """Yield the figures with the rate at which many messages follow each other, where that was measured.
+    """Yield the parameters with the measured rate of back-to-back messages, if available.
 
-    The network interface is busy for max(gap, n / bandwidth). Bytes that take longer on their way than they keep it
-    busy are copied on both sides: the rest of their time becomes overhead, half for each, but no stage of the three is
-    slower than it has to be.
+    The NIC is busy for max(gap, n / bandwidth). Bytes that take longer in transit than they keep it busy are copied on
+    both sides: the rest of their time becomes overhead, half for each, but none of the three stages is slower than
+    necessary.
     """
     ends = [*(each.from_bytes for each in figures[1:]), float("inf")]
     for each, end in zip(figures, ends, strict=True):
@@ -384,10 +385,10 @@ def _with_streams(figures: Sequence[Figures], sizes: Floats, busy_s: Floats) -> 
 
 
 def _busy(series: Sequence[Measured], sizes: Floats, seconds: Floats) -> tuple[Floats, Floats]:
-    """Return for how long each message of a stream keeps the interface busy.
+    """Return the time for which each message of a stream keeps the NIC busy.
 
-    The benchmarks wait for an answer after each window of messages: W times the mean interval is W - 1 times that, a
-    message's way and that of the answer.
+    The benchmarks wait for a reply after each window of messages: W times the mean interval is W - 1 times the busy
+    time, plus the one-way times of a message and of the reply.
     """
     streamed, intervals = together(series, STREAM)
     ways = np.interp(streamed, sizes, seconds) + seconds[0]
@@ -395,7 +396,7 @@ def _busy(series: Sequence[Measured], sizes: Floats, seconds: Floats) -> tuple[F
 
 
 def _told(what: str, sizes: Floats, figures: Sequence[Figures]) -> Iterator[str]:
-    """Yield where nothing was measured."""
+    """Yield the size ranges without measurements."""
     for low, high in pairwise(map(int, sizes)):
         if high > _FAR * max(low, _SMALL):
             yield f"{what}: no measurement between {low:,} and {high:,} B; these times are interpolated"

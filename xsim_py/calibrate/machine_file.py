@@ -1,4 +1,4 @@
-"""Machine descriptions with fitted costs, and what is known about them, as YAML for people."""
+"""Machine descriptions with fitted costs and remarks, as readable YAML."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from xsim_py.machine import Machine
 from xsim_py.units import PS_PER_S, format_time
 
 _WIDTH = 118
-_TOGETHER = "\N{NO-BREAK SPACE}"  # where a line does not end
-_NO_TIME_S = 1e-19  # of a byte: a picosecond for ten million of them
+_TOGETHER = "\N{NO-BREAK SPACE}"  # prevents a line break
+_NO_TIME_S = 1e-19  # per byte: a picosecond for ten million bytes
 _OURS = ("name", "description", "source", NETWORK, SAME_NODE)
 _KEPT = ("model", "contention", "noise", "per_hop")
-_COMMENT = re.compile(r"(?:^[ \t]*#.*\n)+|[ \t]+#[^'\"\n]*$", re.MULTILINE)  # lines of it, or one after an entry
+_COMMENT = re.compile(r"(?:^[ \t]*#.*\n)+|[ \t]+#[^'\"\n]*$", re.MULTILINE)  # whole lines, or one after an entry
 _ON_A_NODE = re.compile(r"\bsame_node\b|measured within a node")
 _ALONE = "# nothing was measured within a node"
 _ALONE_ON_A_NODE = re.compile(rf"^[ \t]+cores_per_node: 1[ \t]+{_ALONE}\n", re.MULTILINE)
@@ -34,16 +34,16 @@ _TOP_LEVEL = re.compile(r"([A-Za-z_]\w*)\s*:")
 
 @dataclass(frozen=True)
 class OtherSections:
-    """The rest of a machine: what stands around the fitted costs.
+    """The other sections of a machine, besides the fitted costs.
 
     Attributes
     ----------
     text
         Its other sections.
     network
-        Lines of section ``network`` that are no costs of a message.
+        Lines of section ``network`` that are not message costs.
     way_s
-        What the hops between neighbours add to each latency.
+        The time that the hops between neighbours add to each latency.
     """
 
     text: str
@@ -52,7 +52,7 @@ class OtherSections:
 
 
 def plain_frame(layers: Sequence[str]) -> OtherSections:
-    """Return a switch with as many nodes as the ranks need, or a single node where only that was measured."""
+    """Return a switch with as many nodes as the ranks need, or a single node if only that was measured."""
     if NETWORK not in layers:
         return OtherSections("topology:\n  type: single\n")
     text = "topology:\n  type: switch\n"
@@ -62,12 +62,12 @@ def plain_frame(layers: Sequence[str]) -> OtherSections:
 
 
 def frame_like(source: str, out: str, layers: Sequence[str]) -> OtherSections:
-    """Return the rest of another machine, a preset or a file, without comments on a layer that is fitted now.
+    """Return the other sections of an existing machine, a preset or file, without comments on a layer fitted now.
 
     Raises
     ------
     ConfigError
-        It is no machine; or its graph would not be found from where the new file is written.
+        It is not a machine; or its graph file would not be found from the new file's directory.
     """
     spec = load_machine(source)
     path = Path(source) if Path(source).suffix in (".yaml", ".yml") else preset_path(source)
@@ -77,7 +77,7 @@ def frame_like(source: str, out: str, layers: Sequence[str]) -> OtherSections:
     if {key for key, _ in blocks} <= {""}:
         raise ConfigError(f"--like {source}: write each of its sections from the beginning of a line")
     left_out = {*_OURS[:3], *layers}
-    if SAME_NODE in layers:  # what was for want of that is over
+    if SAME_NODE in layers:  # remarks on its absence no longer apply
         blocks = [(key, _ALONE_ON_A_NODE.sub("", block)) for key, block in blocks]
     text = "".join(block for key, block in blocks if key and key not in left_out and block.strip() != f"{key}:")
     if SAME_NODE in layers:
@@ -93,7 +93,7 @@ def frame_like(source: str, out: str, layers: Sequence[str]) -> OtherSections:
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:
-    """Return the sections of a description by their keys, as they are written, each with the comments before it."""
+    """Return the sections of a description by key, as written, each with the comments before it."""
     blocks: list[tuple[str, str]] = []
     before = ""
     for line in text.splitlines(keepends=True):
@@ -131,13 +131,13 @@ def machine_text(
     Parameters
     ----------
     name, source
-        Its name, and where the measurements come from, beyond the files' names.
+        Its name, and the source of the measurements in addition to the file names.
     layers
-        What was fitted, by layer.
+        The fitted parameters, by layer.
     frame
-        The rest of the machine.
+        The other sections of the machine.
     files, command
-        What was read, and what made this text, for its first lines.
+        The input files and the command, for the first lines.
     """
     told = f"Fitted by {command} to {', '.join(files)}."
     lines = wrap(source or told, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""Measured times by size, whatever program measured them."""
+"""Measured times by size, independent of the benchmark."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Floats = NDArray[np.float64]
 PINGPONG = "pingpong"
 """The one-way time of a message: half of a round trip."""
 ISEND = "isend"
-"""The time inside of MPI_Isend: the sender's overhead."""
+"""The time in MPI_Isend: the sender's overhead."""
 RECV = "recv"
-"""The time inside of MPI_Recv for a message that has arrived: the receiver's overhead."""
+"""The time in MPI_Recv for a message that has arrived: the receiver's overhead."""
 STREAM = "stream"
-"""The time from one message to the next where many are in flight."""
+"""The time between successive messages with many in flight."""
 
 _LONGEST_S = 86_400
 
@@ -31,20 +31,20 @@ NETWORK = "network"
 
 @dataclass(frozen=True)
 class Measured:
-    """The times of one operation, as one file has them.
+    """The measured times of one operation in one file.
 
     Attributes
     ----------
     operation
-        One of the names above, or that of a collective operation in small letters: ``allreduce``, ``barrier``.
+        One of the names above, or that of a collective operation in lower case: ``allreduce``, ``barrier``.
     seconds
         The time of each size; sizes are in bytes and ascending, and the barrier's is 0.
     file
-        Where it was read.
+        The name of the file.
     layer
-        ``network`` or ``same_node``, where the file says so.
+        ``network`` or ``same_node``, if the file contains it.
     ranks
-        How many took part, where the file says so.
+        The rank count, if the file contains it.
     """
 
     operation: str
@@ -63,19 +63,19 @@ def median_by_size(rows: Iterable[tuple[int, float]]) -> dict[int, float]:
 
 
 def together(series: Sequence[Measured], operation: str) -> tuple[Floats, Floats]:
-    """Return sizes and times of an operation from all series that have it, each size once with its median."""
+    """Return sizes and median times of an operation from all series that have it."""
     found = [row for each in series if each.operation == operation for row in each.seconds.items()]
     by_size = median_by_size(found)
     return np.array(list(by_size), dtype=np.float64), np.array(list(by_size.values()), dtype=np.float64)
 
 
 def size_of(text: str, place: str) -> int:
-    """Return a number of bytes that stands at a place of a file.
+    """Parse a number of bytes at a location in a file.
 
     Raises
     ------
     ConfigError
-        When it is no whole number from 0 to 2**60.
+        When it is not an integer from 0 to 2**60.
     """
     try:
         size = float(text)
@@ -87,12 +87,12 @@ def size_of(text: str, place: str) -> int:
 
 
 def time_of(text: str, place: str, *, unit_s: float = 1.0, operation: str = "") -> float:
-    """Return the seconds of a time that stands at a place of a file in a unit; only an overhead may be none.
+    """Parse a time at a location in a file, in a unit, to seconds; only an overhead may be zero.
 
     Raises
     ------
     ConfigError
-        When it is no finite number above zero.
+        When it is not a finite positive number.
     """
     value = number_of(text)
     if value is None or not (isfinite(value) and (value > 0 or (value == 0 and operation in (ISEND, RECV)))):
@@ -103,7 +103,7 @@ def time_of(text: str, place: str, *, unit_s: float = 1.0, operation: str = "") 
 
 
 def number_of(text: str) -> float | None:
-    """Return a text as a number, which may be infinite or not a number, or None."""
+    """Return a text as a number, which may be infinite or NaN, or None."""
     try:
         return float(text)
     except ValueError:

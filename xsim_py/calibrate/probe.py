@@ -15,12 +15,12 @@ _SHOWN_LINES: Final = 10
 
 
 def probed(command: str, *, options: list[str]) -> str:
-    """Return what the probe prints, as CSV.
+    """Run the probe and return its output, as CSV.
 
     Parameters
     ----------
     command
-        What starts Python on two ranks or more: ``mpiexec -n 3 --host a:2,b:1 python``.
+        Starts Python on two ranks or more: ``mpiexec -n 3 --host a:2,b:1 python``.
     options
         Of the probe.
 

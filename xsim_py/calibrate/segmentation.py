@@ -1,9 +1,9 @@
-"""Straight lines piece by piece: T(n) = a + b n, with the pieces that a penalised least-squares criterion likes best.
+"""Piecewise linear fits: T(n) = a + b n, with pieces chosen by a penalised least-squares criterion.
 
-All places of the breaks are tried, by a dynamic programme over the sorted sizes (Bellman: On the approximation of
+All positions of the breaks are tried, by dynamic programming over the sorted sizes (Bellman: On the approximation of
 curves by line segments using dynamic programming, 1961; Bai, Perron: Computation and analysis of multiple structural
-change models, 2003), and the number of pieces is that of the least Bayesian information criterion (Yao: Estimating the
-number of change-points via Schwarz' criterion, 1988). Errors are relative: 1 us of 2 us counts as much as 1 s of 2 s.
+change models, 2003), and the number of pieces minimises the Bayesian information criterion (Yao: Estimating the number
+of change-points via Schwarz' criterion, 1988). Errors are relative: 1 us of 2 us counts as much as 1 s of 2 s.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ import numpy as np
 
 from xsim_py.calibrate.measured import Floats
 
-_MANY: Final = 48  # sizes, from which on a piece has four at least
-_FEW: Final = 2  # at least where there are fewer, which benchmarks print as means of many repetitions
-_MOST_SIZES: Final = 1000  # the dynamic programme takes the square of it
+_MANY: Final = 48  # sizes, from which on a piece has at least four
+_FEW: Final = 2  # the minimum with fewer sizes, which benchmarks print as means of many repetitions
+_MOST_SIZES: Final = 1000  # the dynamic programme takes quadratic time
 _MOST_PIECES: Final = 12
 _KIB: Final = 1024
-_PENALTY: Final = 3  # for the parameters of a piece: where it begins, a and b
-_PENALTY_OF_FEW: Final = (
-    4  # for there the places of the breaks are chosen from among few sizes, which they fit too well
-)
+_PENALTY: Final = 3  # for the parameters of a piece: its begin, a and b
+_PENALTY_OF_FEW: Final = 4  # because with few sizes, the chosen breaks fit them too well
 _MEETING: Final = "where the lines meet"
 
 
@@ -36,9 +34,9 @@ class LinePiece:
     Attributes
     ----------
     from_bytes
-        The smallest size that is on it.
+        The smallest size on it.
     why
-        By which rule its beginning was put between two measured sizes.
+        The rule by which its begin was placed between two measured sizes.
     """
 
     from_bytes: int
@@ -61,19 +59,19 @@ def fitted_pieces(
     Parameters
     ----------
     sizes, seconds : array (n,)
-        Bytes, ascending and each once, and the time of each, above zero.
+        Unique ascending sizes in bytes, and the positive time of each.
     least_s, least_s_per_byte : float
         The smallest ``a`` and ``b`` of any piece.
     tolerance : float
-        The relative error below which an improvement is none: what no measurement repeats.
+        The relative error below which an improvement is ignored as measurement noise.
     bridged : bool
-        Join two pieces by a straight line where the sizes that end and begin them are more than twice apart, so that
-        a break may be anywhere: half of a step is less of an error than a whole one on the wrong side.
+        Join two pieces by a straight line if the sizes that end and begin them differ by more than a factor of two, so
+        that a break may be anywhere: half of a step is a smaller error than a whole one on the wrong side.
     """
     if len(sizes) > _MOST_SIZES:
         sizes, seconds = _grouped(sizes), _grouped(seconds)
     count = len(sizes)
-    least, each = (4, 4) if count >= _MANY else (_FEW, _FEW + 1)  # at least, and on average
+    least, each = (4, 4) if count >= _MANY else (_FEW, _FEW + 1)  # minimum, and average
     errors, a, b = _all_lines(sizes, seconds, least_s, least_s_per_byte)
     penalty = _PENALTY if count >= _MANY else _PENALTY_OF_FEW
     best, cuts = _optimal_cuts(errors, least, min(_MOST_PIECES, max(count // each, 1)))
@@ -99,18 +97,18 @@ def fitted_pieces(
 
 
 def piece_at(pieces: Sequence[LinePiece], size_bytes: float) -> LinePiece:
-    """Return the piece on which a size is."""
+    """Return the piece that contains a size."""
     return next((piece for piece in reversed(pieces) if piece.from_bytes <= size_bytes), pieces[0])
 
 
 def time_at(pieces: Sequence[LinePiece], size_bytes: float) -> float:
-    """Return the seconds that the pieces have for a size."""
+    """Return the fitted time of a size in seconds."""
     piece = piece_at(pieces, size_bytes)
     return piece.seconds + size_bytes * piece.s_per_byte
 
 
 def roundest(low: int, high: int) -> int:
-    """Return the number from `low` to `high` - 1 that the greatest power of two divides; 0 counts as odd."""
+    """Return the number from `low` to `high` - 1 divisible by the largest power of two; 0 counts as odd."""
     for bits in range(high.bit_length(), -1, -1):
         multiple = max((low + (1 << bits) - 1) >> bits, 1) << bits
         if multiple < high:
@@ -119,10 +117,10 @@ def roundest(low: int, high: int) -> int:
 
 
 def limit_between(low: int, high: int) -> tuple[int, str]:
-    """Return the largest size of the lower piece, where measured sizes end it at `low` and begin the next at `high`.
+    """Return the largest size of the lower piece, which ends between the measured sizes `low` and `high`.
 
-    That is a round number, for protocols have such limits: a power of two, or the only whole number of KiB between the
-    two. Else it is the middle by ratio.
+    It is a round number, as in protocols: a power of two, or the only multiple of 1 KiB between the two. Otherwise it
+    is the geometric mean.
     """
     limit = roundest(low, high)
     power = limit & -limit
@@ -132,7 +130,7 @@ def limit_between(low: int, high: int) -> tuple[int, str]:
 
 
 def _break(lower: LinePiece, upper: LinePiece, low: int, high: int) -> tuple[int, str]:
-    """Return the first size of the upper one of two pieces, and the rule by which it was found."""
+    """Return the first size of the upper of two pieces, and the rule by which it was found."""
     between = f"{low:,} and {high:,} B"
     if lower.s_per_byte != upper.s_per_byte:
         meet = (upper.seconds - lower.seconds) / (lower.s_per_byte - upper.s_per_byte)
@@ -143,7 +141,7 @@ def _break(lower: LinePiece, upper: LinePiece, low: int, high: int) -> tuple[int
 
 
 def _bridge(lower: LinePiece, upper: LinePiece, low: int, high: int) -> LinePiece | None:
-    """Return the line from the end of one piece to the beginning of the next, if they are far apart and it rises."""
+    """Return the line from the end of one piece to the begin of the next, if they are far apart and it rises."""
     if high <= 2 * low:
         return None
     from_s, to_s = lower.seconds + low * lower.s_per_byte, upper.seconds + high * upper.s_per_byte
@@ -155,17 +153,17 @@ def _bridge(lower: LinePiece, upper: LinePiece, low: int, high: int) -> LinePiec
 
 
 def _grouped(values: Floats) -> Floats:
-    """Return the means of neighbours, at most so many: where sizes are on a line, so are the means of each group."""
+    """Return the means of at most `_MOST_SIZES` groups of neighbours; means of points on a line are on it, too."""
     return np.array([group.mean() for group in np.array_split(values, _MOST_SIZES)])
 
 
 def _all_lines(
     sizes: Floats, seconds: Floats, least_s: float, least_s_per_byte: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return squared relative errors, a and b of the best line through sizes i to j, for all i <= j, as (n, n) arrays.
+    """Return squared relative errors, a and b of the best line through sizes i to j, for i <= j, as (n, n) arrays.
 
-    The normal equations with weights 1/T^2 follow from sums over prefixes. Where a bound is hit, the best line is that
-    with the other figure alone.
+    The normal equations with weights 1/T^2 follow from prefix sums. At a bound, the best line is that with the other
+    parameter alone.
     """
     weight = 1 / seconds
     rest = (seconds - least_s - least_s_per_byte * sizes) * weight
@@ -191,7 +189,7 @@ def _all_lines(
 
 
 def _optimal_cuts(errors: Floats, least: int, most_pieces: int) -> tuple[list[float], list[list[int]]]:
-    """Return the least error for each number of pieces, and the indices at which the pieces begin then."""
+    """Return the minimum error for each number of pieces, and the indices at which the pieces begin."""
     count = len(errors)
     place = np.arange(count)
     allowed = np.where(place[None, :] - place[:, None] >= min(least, count) - 1, errors, np.inf)

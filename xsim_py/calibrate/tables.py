@@ -1,4 +1,4 @@
-"""Readers of CSV: tables of medians with a head, and raw lines of single measurements without one."""
+"""Readers of CSV: tables of medians with a header, and raw lines of single measurements without one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIZES = frozenset(("bytes", "size", "msgsize", "messagesize", "message", "msg",
 _TIMES = frozenset(
     ("t", "time", "latency", "duration", "value", "oneway", "one", "way", "median", "mean", "avg", "average", "p50")
 )
-_TYPICAL = ({"median", "p50"}, {"mean", "avg", "average"})  # which of several times is taken
+_TYPICAL = ({"median", "p50"}, {"mean", "avg", "average"})  # the preferred one of several times
 _UNITS_S = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 1e-3),
@@ -41,16 +41,16 @@ _EXPECTED = "expected a header such as op,bytes,median_s (bytes and a time: medi
 
 
 def is_raw(line: str) -> bool:
-    """Return whether a line is one of ``operation,bytes,start_s,duration_s``."""
+    """Return True for a line ``operation,bytes,start_s,duration_s``."""
     cells = line.split(",")
     return len(cells) == 4 and number_of(cells[0]) is None and all(number_of(cell) is not None for cell in cells[1:])
 
 
 def read_raw(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield series of single measurements: operation, bytes, when it began and how long it took, in seconds.
+    """Yield series of single measurements: operation, bytes, begin and duration in seconds.
 
-    An MPI_Send with the MPI_Recv of the same size that follows it is a round trip; other receives are those of messages
-    that have arrived.
+    An MPI_Send followed by an MPI_Recv of the same size is a round trip; other receives are of messages that have
+    arrived.
     """
     rows: dict[str, list[tuple[int, float]]] = defaultdict(list)
     sent: tuple[int, float] | None = None
@@ -73,13 +73,13 @@ def read_raw(lines: Sequence[str], file: str) -> Iterator[Measured]:
 
 
 def is_table(lines: Sequence[str]) -> bool:
-    """Return whether lines are a table whose columns are parted by blanks, and have a head."""
+    """Return True if lines are a table with a header and columns separated by blanks."""
     names = _cells(_kept(lines)[0][1]) if _kept(lines) else []
     return _size_column(names) is not None and _time_column(names)[0] is not None
 
 
 def read_csv(lines: Sequence[str], file: str) -> Iterator[Measured]:
-    """Yield series of a table with a head: operation (ping-pong where there is none), bytes, and a time or a rate."""
+    """Yield series of a table with a header: operation (default: ping-pong), bytes, and a time or a rate."""
     kept = _kept(lines)
     first, head = kept[0]
     names = [name.lower() for name in _cells(head)]
@@ -114,7 +114,7 @@ def read_csv(lines: Sequence[str], file: str) -> Iterator[Measured]:
 
 
 def _kept(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the lines that hold something and their numbers; a head may be a comment."""
+    """Return the non-empty lines and their numbers; a header may be a comment."""
     found = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     kept = [(number, re.sub(r"\s#.*", "", line)) for number, line in found if not line.lstrip().startswith("#")]
     if kept and number_of(_cells(kept[0][1])[0]) is not None:
@@ -124,7 +124,7 @@ def _kept(lines: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def _cells(line: str, *, like: str | None = None) -> list[str]:
-    """Return the fields of a line, which are parted as in another one."""
+    """Return the fields of a line, separated as in the line `like`."""
     signs = line if like is None else like
     if not any(sign in signs for sign in ",;\t"):
         return line.split()
@@ -142,9 +142,9 @@ def _size_column(names: Sequence[str]) -> int | None:
 
 
 def _time_column(names: Sequence[str]) -> tuple[int | None, str]:
-    """Return the column of a time, and its unit, "" if the head gives none.
+    """Return the column of a time, and its unit; "" if the header does not contain it.
 
-    That of a median, or of a mean, before any other; else of a rate.
+    Medians take precedence over means, these over other times, and times over rates.
     """
     found: list[tuple[int, int, str]] = []
     for at, name in enumerate(names):

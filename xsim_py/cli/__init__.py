@@ -1,9 +1,10 @@
 """The ``xsim`` command.
 
-Exit status: the program's own; 2 for input that cannot be used, 3 for a program that stalled, 4 for the wall limit, 74
-for output or results that cannot be written, 130 for an interrupt, 141 for a reader that has gone.
+Exit status: the program's own; 2 for invalid input, 3 for a deadlock, 4 for the wall limit, 74 for output or results
+that cannot be written, 130 for an interrupt, 141 for a reader that has exited.
 
-Each module here adds one command, and imports what it needs when it runs: `xsim run -n 1` should start as Python does.
+Each module here adds one command, and imports what it needs when it runs: `xsim run -n 1` should start as fast as
+Python.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["command", "is_launcher", "main"]
 
 _LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
-_SIMULATING = ("run", "compare", "mpiexec", "check")  # in this process, and not in workers
+_SIMULATING = ("run", "compare", "mpiexec", "check")  # in this process rather than in workers
 
 
 def command() -> NoReturn:
     """Run the command line and end this process: the ``xsim`` script and ``python -m xsim_py``."""
     status = main(["mpiexec", *sys.argv[1:]] if is_launcher(sys.argv[0]) else None, last=True)
-    # Python waits for threads that a program has left behind, and nothing may hang.
+    # Python waits for threads that a program has left running, and the command must not hang.
     left = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
     if left:
         print(f"xsim: threads left running by the program, ended now: {len(left)}", file=sys.stderr)
@@ -43,13 +44,13 @@ def command() -> NoReturn:
 
 
 def is_launcher(command: str) -> bool:
-    """Return whether a command is called as launchers are: ``mpiexec``, ``mpirun``, ``mpiexec.hydra``."""
+    """Return True if a command has a launcher's name: ``mpiexec``, ``mpirun``, ``mpiexec.hydra``."""
     return os.path.basename(command).partition(".")[0] in _LAUNCHERS
 
 
 def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
-    """Run the command line, ``sys.argv[1:]`` unless given, and return the exit status; `last`: the process ends."""
-    if sys.stdout is None or sys.stderr is None:  # closed by whoever started us
+    """Run a command line (default: ``sys.argv[1:]``) and return the exit status; `last`: the process ends."""
+    if sys.stdout is None or sys.stderr is None:  # closed by the parent process
         sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
         sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     words = sys.argv[1:] if argv is None else argv
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
         for line in str(error).splitlines() if _is_first_process() else ():
             print(f"xsim: {line}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
+    except BrokenPipeError:  # the reader of our output has exited, such as `head`
         _drop_output()
         return 141
     except CannotWrite as error:
@@ -95,7 +96,7 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
 def _cannot_write(said: str) -> int:
     if _is_first_process():
         for stream in (sys.stderr, sys.__stderr__):  # a program may have closed the descriptor of the first one
-            with suppress(OSError):  # the same disk may take what we have to say
+            with suppress(OSError):  # the same disk may have room for a message
                 print(f"xsim: {said}", file=stream, flush=True)
                 break
     _drop_output()
@@ -103,7 +104,7 @@ def _cannot_write(said: str) -> int:
 
 
 def _drop_output() -> None:
-    """Forget what is still to be printed: Python would try it again while it exits, and complain."""
+    """Discard unwritten output: Python would try to write it again at exit, and complain."""
     streams = [sys.stdout]
     try:
         sys.stderr.flush()
@@ -115,17 +116,17 @@ def _drop_output() -> None:
 
 
 def _is_first_process() -> bool:
-    """Return whether to speak: every process of a real ``mpiexec`` finds the same fault, and one of them says so."""
+    """Return True if this process prints errors: one of all processes of a real ``mpiexec``."""
     from xsim_py.engine import OF_VIRTUAL_RANK, RANK_VARIABLES
 
     return OF_VIRTUAL_RANK in os.environ or all(os.environ.get(name, "0") == "0" for name in RANK_VARIABLES)
 
 
 def _refuse_launcher(command: str) -> None:
-    """Only a run is spread over the processes of a real launcher, and a study over those of ``mpi4py.futures``.
+    """Reject commands under a real launcher, except a sharded run, and a study under ``mpi4py.futures``.
 
-    Each process of another command would do all of it again, and those that it starts would take themselves for ranks
-    of the launcher's MPI.
+    Each process of another command would repeat all of it, and its child processes would take themselves for ranks of
+    the launcher's MPI.
     """
     if command in ("run", "mpiexec") or (command == "study" and "mpi4py.futures" in sys.modules):
         return
@@ -138,7 +139,7 @@ def _refuse_launcher(command: str) -> None:
 
 
 def _refuse_half_characters(argv: Sequence[str]) -> None:
-    """Our own arguments are text; what is not UTF-8 would come to light where it is written, if at all."""
+    """Reject arguments that are not valid text, which would otherwise cause an error only when written."""
     for word in argv:
         try:
             word.encode()
@@ -147,7 +148,7 @@ def _refuse_half_characters(argv: Sequence[str]) -> None:
 
 
 def _parse(argv: Sequence[str]) -> Namespace:
-    """Return the options, with the program's own arguments cut off first: argparse never sees those."""
+    """Return the options; the program's own arguments are cut off first and never seen by argparse."""
     parser = Overview()
     command = argv[0]
     if command == "mpiexec":
@@ -160,7 +161,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
         args = parser.parse_args(argv)
         args.own = list(argv[1:])
         return args
-    ways = argv[1:2] if command == "explore" and argv[1:2] != ["--help"] else []  # a command in this one
+    ways = argv[1:2] if command == "explore" and argv[1:2] != ["--help"] else []  # a sub-command
     own, program = split_program(argv[1 + len(ways) :], options)
     _refuse_half_characters([*ways, *own])
     try:
@@ -170,7 +171,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
         late = too_late(program, options) if " are required: " in said else ""
         raise ConfigError(f"{said}{late}\n{more}") from None
     args.own = own
-    if program is None and command != "compare-recovery":  # which has one of its own
+    if program is None and command != "compare-recovery":  # which has a default program
         raise ConfigError(f"{command}: no program; name a file, -m MODULE or -c CODE (see xsim {command} --help)")
     args.program = program
     return args

@@ -1,4 +1,4 @@
-"""``xsim calibrate``: a machine description from what was measured on a real machine, and how well it predicts."""
+"""``xsim calibrate``: fit a machine description to measurements of a real machine, and validate it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def calibrate(args: Namespace) -> int:
 
 
 def _judged_machine(args: Namespace) -> None:
-    """Take a file that is a machine description for the machine to judge."""
+    """Use a single file to validate that is a machine description as the machine."""
     if args.judge and len(args.files) == 1 and args.machine is None and Path(args.files[0]).suffix in (".yaml", ".yml"):
         args.machine, args.files = args.files[0], []
 
@@ -120,7 +120,7 @@ def _beside(out: str) -> str:
 
 
 def _read(files: Sequence[str], layer: str | None = None) -> list[Measured]:
-    """Return what files hold, in a layer that the option says where the file does not."""
+    """Read files of measurements; `layer` applies where a file does not give one."""
     from dataclasses import replace
 
     from xsim_py.calibrate.formats import read_measurements
@@ -130,7 +130,7 @@ def _read(files: Sequence[str], layer: str | None = None) -> list[Measured]:
 
 
 def _fit(args: Namespace, look: Look | None) -> None:
-    """Fit, write, and say what came out."""
+    """Fit, write the description, and print the errors."""
     from xsim_py.calibrate.layers import fit_layer
     from xsim_py.calibrate.machine_file import frame_like, machine_text, plain_frame
     from xsim_py.calibrate.measured import NETWORK, SAME_NODE
@@ -166,7 +166,7 @@ def _fit(args: Namespace, look: Look | None) -> None:
 
 
 def _unused(series: Iterable[Measured]) -> Iterator[str]:
-    """Yield what files hold that costs of messages are not fitted to."""
+    """Yield the measurements in files that message costs are not fitted to."""
     from xsim_py.calibrate.measured import ISEND, PINGPONG, RECV, STREAM
 
     rest: dict[str, list[str]] = {}
@@ -178,7 +178,7 @@ def _unused(series: Iterable[Measured]) -> Iterator[str]:
 
 
 def _probe(args: Namespace) -> str:
-    """Measure, and return the file of the measurements."""
+    """Run the probe, and return the file of its measurements."""
     from xsim_py.calibrate.probe import probed
 
     options = []
@@ -192,7 +192,7 @@ def _probe(args: Namespace) -> str:
 
 
 def _tell(layer: str, fitted: FittedLayer) -> None:
-    """Print measured against fitted."""
+    """Print measured and fitted times."""
     from xsim_py.calibrate.machine_file import residual_columns
     from xsim_py.report import Table
 
@@ -235,7 +235,7 @@ def _picture(layer: str, fitted: FittedLayer) -> FittedTimes:
 
 
 def _to_judge(files: Sequence[str]) -> list[Measured]:
-    """Return what can be judged in files, and say what cannot."""
+    """Return the measurements that can be validated, and report the others."""
     if not files:
         return []
     from xsim_py.calibrate.judge import to_judge
@@ -247,7 +247,7 @@ def _to_judge(files: Sequence[str]) -> list[Measured]:
 
 
 def _judge(args: Namespace, series: Sequence[Measured], machine: str) -> None:
-    """Run what was measured on the machine, and print measured against predicted."""
+    """Run the measured benchmarks on the machine, and print measured and predicted times."""
     from xsim_py.calibrate.judge import Judged, judged, lines_of
     from xsim_py.report import Table
 

@@ -1,4 +1,4 @@
-"""``xsim check``: mistakes in the use of MPI, and dependence on what ranks share."""
+"""``xsim check``: MPI usage errors, and dependence on state that ranks share."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def add_check_parser(commands: Any) -> list[Action]:
 
 
 def check(args: Namespace) -> int:
-    """Run the program and report the mistakes, or run it in two ways and say where they part."""
+    """Run the program and report MPI usage errors, or compare two isolation modes."""
     if args.against_isolation:
         args.check = False
         return _compare(args)
@@ -98,13 +98,13 @@ def check(args: Namespace) -> int:
 
 
 def _compare(args: Namespace) -> int:
-    """Run the program both ways, say where they part, and return 1 if they do."""
+    """Run the program in two isolation modes, report the differences, and return 1 if there are any."""
     from xsim_py.report.difference import differences
 
     if args.compute is not None and args.compute.startswith(("measured", RECORD)):
         raise ConfigError("check: --against-isolation cannot be combined with --compute measured; drop one")
     print(f"xsim: version {__version__}, seed {args.seed}", file=sys.stderr)
-    # First the one that leaves nothing behind in this process.
+    # First the mode that leaves no state in this process.
     usual = _SPAWNED if args.restart is None else _FORKED
     processes = _run(args, usual if args.isolation == _GREENLETS else args.isolation)
     greenlets = _run(args, _GREENLETS)
@@ -127,7 +127,7 @@ def _compare(args: Namespace) -> int:
 
 
 def _run(args: Namespace, isolation: str) -> TracedRun:
-    """Run the program one way, and keep what it prints."""
+    """Run the program in one isolation mode, keeping its output."""
     from xsim_py.report.difference import TracedRun
     from xsim_py.run import simulate
 
@@ -159,7 +159,7 @@ def _run(args: Namespace, isolation: str) -> TracedRun:
 
 @contextmanager
 def _children_silent() -> Iterator[None]:
-    """Have what children of ranks and compiled code print go nowhere; our own streams have other descriptors."""
+    """Discard output of child processes and compiled code; our own streams have other descriptors."""
     from xsim_py.process.output.simulator_descriptors import Apart, far_up
 
     ours = [stream.stands_for for stream in (sys.stdout, sys.stderr) if isinstance(stream, Apart)]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FIRST: Final = ("run", "compare", "check", "study", "models")
-"""What a newcomer needs."""
+"""The commands for newcomers, listed first."""
 COMMANDS: Final = (
     *FIRST,
     "explore",
@@ -61,7 +61,7 @@ class Overview(Parser):
         }
 
     def format_help(self) -> str:
-        """Return the overview: the commands that a newcomer needs, then the others."""
+        """Return the overview: the commands for newcomers, then the others."""
         about = {each.dest: each.help for each in self.commands._choices_actions}
         rest = [name for name in about if name not in FIRST]
         return _OVERVIEW.format(first=_lines(FIRST, about), more=_lines(rest, about))

@@ -1,4 +1,4 @@
-"""``xsim compare``: one program on several machines and numbers of ranks."""
+"""``xsim compare``: one program on several machines and rank counts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def add_compare_parser(commands: Any) -> list[Action]:
 
 
 def compare(args: Namespace) -> int:
-    """Run everything, print the table, and return the first exit status that is not zero."""
+    """Run all cases, print the table, and return the first non-zero exit status."""
     from xsim_py.report import Comparison
 
     labels = machine_labels(args.machines)
@@ -94,7 +94,7 @@ def compare(args: Namespace) -> int:
 
 
 def _check_all(args: Namespace, labels: Mapping[str, str]) -> None:
-    """Refuse wrong input of any run before the first one."""
+    """Reject invalid input of any run before the first one starts."""
     from xsim_py.run import refuse_wrong_input
 
     for label, machine in labels.items():
@@ -107,7 +107,7 @@ def _check_all(args: Namespace, labels: Mapping[str, str]) -> None:
 
 
 def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result, str]:
-    """Return one run's result and the program's output, with a line on standard error to say that it is done."""
+    """Return a run's result and the program's output; print a line on standard error when it is done."""
     from xsim_py.run import simulate
 
     line = ProgressLine(sys.stderr, plain=f"xsim: {label}, {ranks:,} ranks: ")
@@ -133,7 +133,7 @@ def _run(args: Namespace, label: str, machine: str, ranks: int) -> tuple[Result,
 
 
 def _keep(result: Result, output: str, name: Path) -> None:
-    """Write what came of a run, and what the program has printed."""
+    """Write a run's result and the program's output."""
     from xsim_py.atomic_files import atomic_file
 
     with writing():
@@ -144,7 +144,7 @@ def _keep(result: Result, output: str, name: Path) -> None:
 
 
 def _write(comparison: Comparison, folder: Path, look: Look | None) -> None:
-    """Write the table and the picture, and say where they are."""
+    """Write the table and the figure, and print their names."""
     from xsim_py.atomic_files import atomic_file, atomic_path
 
     paths = [folder / "comparison.csv", folder / "comparison.png"]

@@ -1,4 +1,4 @@
-"""``xsim compare-recovery``: one program under several ways to recover, with the same failures, phase by phase."""
+"""``xsim compare-recovery``: one program under several recovery schemes and the same failures, phase by phase."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def add_compare_recovery_parser(commands: Any) -> list[Action]:
 
 
 def _add_what(parser: ArgumentParser) -> list[Action]:
-    """Add the options that say what is compared, and return them."""
+    """Add the options that select what is compared, and return them."""
     add = parser.add_argument
     return [
         add(
@@ -141,7 +141,7 @@ def _add_what(parser: ArgumentParser) -> list[Action]:
 
 
 def _add_failing(parser: ArgumentParser) -> list[Action]:
-    """Add the options that say how processes fail and how that is found out, and return them."""
+    """Add the options for failures and their detection, and return them."""
     add = parser.add_argument
     return [
         add(
@@ -175,7 +175,7 @@ def _add_failing(parser: ArgumentParser) -> list[Action]:
 
 
 def compare_recovery(args: Namespace) -> int:
-    """Run everything, print the tables, and return 0 if each program was right or said which data failures took."""
+    """Run all cases and print the tables; return 0 if each program was correct or reported its lost data."""
     from xsim_py.study.recovery import compare_recovery, plan_recovery
 
     check_report(args.report)
@@ -246,7 +246,7 @@ def _experiment(args: Namespace) -> Experiment:
 
 
 def _report(comparison: RecoveryComparison, experiment: Experiment, args: Namespace) -> None:
-    """Write the page."""
+    """Write the HTML report."""
     from xsim_py.config import description_text
 
     command = repeated_by("compare-recovery", args.own, args.program)
@@ -261,7 +261,7 @@ def _report(comparison: RecoveryComparison, experiment: Experiment, args: Namesp
 
 
 def _write(comparison: RecoveryComparison, folder: Path, look: Look | None) -> None:
-    """Write the table and the pictures, and say where they are."""
+    """Write the table and the figures, and print their names."""
     from xsim_py.atomic_files import atomic_file
 
     with atomic_file(folder / "recovery.csv", follow=False) as file:
@@ -281,7 +281,7 @@ def _schemes(text: str) -> list[str]:
 
 
 def _failures(text: str) -> list[str]:
-    """Return the failures between commas; what continues a law, as ``mtbf=1ms`` does, belongs to it."""
+    """Return the failures separated by commas; a continuation of a law, such as ``mtbf=1ms``, belongs to it."""
     found: list[str] = []
     for word in names(text):
         if found and ":" in found[-1] and "=" in word and not {"@", ":"} & {*word}:

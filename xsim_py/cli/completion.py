@@ -93,7 +93,7 @@ def _add_to_mpiexec(parser: ArgumentParser, options: Iterable[Action]) -> None:
 
 
 def _add_program(parser: ArgumentParser) -> None:
-    """Add what `split_program` cuts off before argparse reads the rest."""
+    """Add the program's arguments, which `split_program` cuts off before argparse runs."""
     add = parser.add_argument
     add("-m", metavar="MODULE", help="run a module")
     add("-c", metavar="CODE", help="run Python text")
@@ -102,10 +102,10 @@ def _add_program(parser: ArgumentParser) -> None:
 
 
 def _offer(action: Action, command: str, shtab: Any, offers: dict[tuple[str, ...], dict[str, Any]]) -> None:
-    """Say what a shell offers as the value of an option or argument."""
+    """Set the completions of an option's or argument's value."""
     from argparse import SUPPRESS
 
-    if any("[" in name for name in action.option_strings):  # --check=CLASS[,...] is no word to type
+    if any("[" in name for name in action.option_strings):  # --check=CLASS[,...] cannot be completed as a word
         action.help = SUPPRESS
     choices = re.fullmatch(r"\{(.*)\}", str(action.metavar))
     found = [kind for names, kind in offers.items() if {action.dest, f"{command} {action.dest}"} & {*names}]
@@ -120,7 +120,7 @@ def _offer(action: Action, command: str, shtab: Any, offers: dict[tuple[str, ...
 
 
 def _words(name: str, words: Iterable[str]) -> dict[str, Any]:
-    """Return how each shell offers some words and all files; bash treats them as files by the function's name."""
+    """Return the completion of some words and all files for each shell; the name tells bash that they are files."""
     function, text = f"_xsim_{name}_or_file", " ".join(words)
     return {
         "bash": function,

@@ -1,4 +1,4 @@
-"""``xsim draw``: pictures, tables and pages of results that were saved."""
+"""``xsim draw``: figures, tables and HTML reports of saved results."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def add_draw_parser(commands: Any) -> None:
 
 
 def draw(args: Namespace) -> int:
-    """Draw what was asked for, and return the exit status."""
+    """Draw the selected figures, and return the exit status."""
     asked = [name for name in (*_SCALED, *_OF_ONE, "report") if getattr(args, name) is not None]
     if not asked:
         raise ConfigError(
@@ -117,7 +117,7 @@ def _inputs(saved: list[str]) -> list[InputFile]:
 
 
 class _Saved:
-    """The results behind the names on the command line."""
+    """The results named on the command line."""
 
     def __init__(self, names: list[str], only: list[Condition]) -> None:
         self.results: list[tuple[str, Result]] = []
@@ -145,7 +145,7 @@ class _Saved:
             self.results.append((str(path), Result.load(path)))
 
     def only(self, name: str) -> Result:
-        """Return the one run of which something is drawn that several do not have."""
+        """Return the single run, for figures that need exactly one."""
         if len(self.results) != 1 or self._studies:
             many = f"{len(self.results):,} runs" if self.results else "a study, without tables of its runs"
             raise ConfigError(f"--{name}: expected one run, got {many}; name the directory or file of one run")
@@ -159,7 +159,7 @@ class _Saved:
         return result
 
     def lines(self) -> list[Series]:
-        """Return virtual times over numbers of ranks: of each machine and program, or combination of a study."""
+        """Return virtual times over rank counts, per machine and program, or per combination of a study."""
         from xsim_py.report.page.comparison_pages import time_lines
 
         lines = [line for _, whole in self._studies for line in _study_lines(whole, self._only)]
@@ -183,7 +183,7 @@ class _Saved:
         return Comparison(found, title=programs.pop() if len(programs) == 1 else "")
 
     def write_page(self, args: Namespace) -> None:
-        """Write the page of one run, or that of a comparison."""
+        """Write the HTML report of one run or of a comparison."""
         if self._studies:
             raise ConfigError(
                 "--report: expected runs, got a study; use xsim study FILE --report, which reruns nothing"
@@ -215,7 +215,7 @@ def _conditions(texts: list[str]) -> list[Condition]:
 
 
 def _holds(only: list[Condition], row: Mapping[str, Any]) -> bool:
-    """Return True if a row fulfils all conditions; a column that it lacks is bad input."""
+    """Return True if a row fulfils all conditions; a missing column is invalid input."""
     try:
         for condition in only:
             condition.check(row)
@@ -229,7 +229,7 @@ def _columns_of(result: Result) -> dict[str, Any]:
 
 
 def _study_lines(whole: dict[str, Any], only: list[Condition]) -> list[Series]:
-    """Return the mean virtual times of each combination but for the ranks, from the table of means."""
+    """Return the mean virtual times of each combination of parameters except ranks, from the table of means."""
     from xsim_py.report import Table
     from xsim_py.report.chart import Series
 

@@ -1,4 +1,4 @@
-"""``xsim explore``: one program in all its ways."""
+"""``xsim explore``: all executions of one program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ exit status: 0 if no failing run was found, 5 if one was, 2 bad input, 130 inter
 
 
 def add_explore_parser(commands: Any) -> list[Action]:
-    """Add the command, and return the options of all its ways."""
+    """Add the command, and return the options of all its modes."""
     parser = commands.add_parser(
         "explore",
         help="explore executions of a program: failures, message matches, network jitter, inputs",
@@ -53,7 +53,7 @@ def add_explore_parser(commands: Any) -> list[Action]:
 def _add_way(
     ways: Any, name: str, help: str, description: str, ranks: Any = positive
 ) -> tuple[ArgumentParser, list[Action]]:
-    """Add one way to explore, with the options that all of them have."""
+    """Add a mode of exploration, with the options common to all."""
     from argparse import RawDescriptionHelpFormatter
 
     parser: ArgumentParser = ways.add_parser(
@@ -213,7 +213,7 @@ def _values(text: str) -> tuple[str, list[str]]:
 
 
 def explore_failures(args: Namespace) -> int:
-    """Explore failures, print and write what was asked for, and return the exit status."""
+    """Explore failures, print and write the results, and return the exit status."""
     _check_outputs(args, "picture")
     look = picture_look(args)
     from xsim_py.explore import failures
@@ -280,7 +280,7 @@ def _print_said(said: str) -> None:
 
 
 def _from_here(text: str) -> str:
-    """Return a text with the files of this folder by their names alone: runs stand elsewhere, and have whole paths."""
+    """Return a text with file names relative to this directory: runs use other directories, and absolute paths."""
     return text.replace(os.path.join(os.getcwd(), ""), "")
 
 
@@ -288,7 +288,7 @@ def _from_here(text: str) -> str:
 
 
 def explore_wildcards(args: Namespace) -> int:
-    """Explore matchings, print and write what was asked for, and return the exit status."""
+    """Explore matchings, print and write the results, and return the exit status."""
     _check_outputs(args)
     from xsim_py.explore.matchings import with_failures
 
@@ -348,7 +348,7 @@ def _matchings(count: int) -> str:
 
 
 def _difference(usual: OutcomeClass, other: OutcomeClass) -> str:
-    """Return the lines that one outcome has and the other has not."""
+    """Return the lines in which two outcomes differ."""
     before, after = usual.outcome.detail.splitlines(), other.outcome.detail.splitlines()
     lines = [f"- {line}" for line in before if line not in after] + [
         f"+ {line}" for line in after if line not in before
@@ -357,7 +357,7 @@ def _difference(usual: OutcomeClass, other: OutcomeClass) -> str:
 
 
 def _write_schedules(found: Sequence[Matchings], folder: str) -> None:
-    """Write the least and the whole schedule of each kind of outcome."""
+    """Write the minimal and the full schedule of each kind of outcome."""
     from pathlib import Path
 
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -403,7 +403,7 @@ def _matchings_as_json(found: Matchings) -> dict[str, Any]:
 
 
 def explore_noise(args: Namespace) -> int:
-    """Repeat a run with noise, print and write what was asked for, and return the exit status."""
+    """Repeat a run with network jitter, print and write the results, and return the exit status."""
     _check_outputs(args)
     from xsim_py.explore import noise
 
@@ -446,7 +446,7 @@ def _print_noise(found: NoisyRuns, args: Namespace) -> None:
 
 
 def explore_inputs(args: Namespace) -> int:
-    """Run with all inputs, print and write what was asked for, and return the exit status."""
+    """Run with all inputs, print and write the results, and return the exit status."""
     _check_outputs(args)
     from xsim_py.explore import inputs
 
@@ -476,11 +476,11 @@ def _print_inputs(found: Inputs, args: Namespace) -> None:
             print(f"    reproduce: {_command(args, ['-n', str(case.ranks), '--check'], case.args)}")
 
 
-# ---------------------------------------------------------------------------------------------- what all ways share
+# ---------------------------------------------------------------------------------------------- common to all modes
 
 
 def _arguments(args: Namespace) -> dict[str, Any]:
-    """Return what `simulate` is told in every run."""
+    """Return the arguments of `simulate` that all runs have."""
     return {**simulation_arguments(args), "ranks": args.ranks, "machine": args.machine}
 
 
@@ -489,7 +489,7 @@ def _line(args: Namespace) -> ProgressLine:
 
 
 def _check_outputs(args: Namespace, *pictures: str) -> None:
-    """Find out now, and not after all runs, that the results have nowhere to go."""
+    """Check before the runs that the results can be written."""
     for name in pictures:
         if getattr(args, name) is not None:
             from xsim_py.report.style import check_picture
@@ -507,7 +507,7 @@ _OWN_FLAGS: Final = ("--here", "--quiet")
 
 
 def _command(args: Namespace, more: Sequence[str], program_args: Sequence[str] | None = None) -> str:
-    """Return the command that repeats one run: the options that are for every run, and those of this one."""
+    """Return the command that reproduces one run: the common options, and those of this run."""
     words, own = [], list(args.own)
     own_options = _OWN if program_args is None else (*_OWN, *_RANKS)
     while own:

@@ -1,4 +1,4 @@
-"""``xsim failures``: the failures that a run will meet, without the run."""
+"""``xsim failures``: the failures of a run, without running it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def show_failures(args: Namespace) -> int:
 
 
 def _table(timed: Sequence[Failure], sites: Sequence[CallSite], flips: Sequence[Flip]) -> str:
-    """Return one line for all ranks that die of the same cause at the same time, and for each bit that changes."""
+    """Return a line per set of ranks that fail for the same cause at the same time, and per flipped bit."""
     from xsim_py.report import Table
 
     rows = [

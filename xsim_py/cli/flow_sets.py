@@ -1,9 +1,8 @@
-"""Sets of flows in files: a topology or its links, flows with or without routes; when each ends, max-min fairly.
+"""Sets of flows in JSON files: a topology or its links, and flows with or without routes; their max-min fair end times.
 
-The format is JSON: ``topology`` (parameters, of which ``type`` says which there are), ``links`` (name to bandwidth in
-bytes per second and latency in seconds), and ``flows`` with ``src``, ``dst``, ``bytes``, ``start_s`` and perhaps
-``route`` (names of links in order) and ``via_group``. A flow that starts at t comes to its links after the latencies of
-all of them.
+The keys are ``topology`` (parameters, which depend on ``type``), ``links`` (name to bandwidth in bytes per second and
+latency in seconds), and ``flows`` with ``src``, ``dst``, ``bytes``, ``start_s`` and optionally ``route`` (names of
+links in order) and ``via_group``. A flow that starts at t reaches its links after the sum of their latencies.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Links = dict[str, tuple[float, float]]
 
 @dataclass
 class Told:
-    """A section of the file, and where it stands."""
+    """A section of the file, and its location."""
 
     file: Path
     at: str
@@ -48,21 +47,21 @@ class Told:
         return float(value)
 
     def whole(self, key: str, default: Any = _MISSING, *, least: int = 0) -> int:
-        """Return a whole number of at least `least`."""
+        """Return an integer of at least `least`."""
         number = self.number(key, default, least=least)
         if not number.is_integer():
             raise self.wrong(key, f"expected an integer, got {number!r}")
         return int(number)
 
     def bandwidth(self, key: str, default: Any = _MISSING) -> float:
-        """Return a number above zero."""
+        """Return a positive number."""
         value = self.number(key, default)
         if not value:
             raise self.wrong(key, "0 is out of range: expected a positive bandwidth")
         return value
 
     def counts(self, key: str, default: Any = _MISSING) -> list[int]:
-        """Return a list of whole numbers from 1 on."""
+        """Return a list of positive integers."""
         values = self._value(key, default)
         if not isinstance(values, list) or not values:
             raise self.wrong(key, f"expected a list of integers, got {values!r}")
@@ -70,14 +69,14 @@ class Told:
         return [each.whole(index, least=1) for index in each.values]
 
     def word(self, key: str, *words: str) -> str:
-        """Return one of some words; the first, if it is not there."""
+        """Return one of some words; the first is the default."""
         value = self.values.get(key, words[0])
         if value not in words:
             raise self.wrong(key, f"unknown value {value!r}; {advice(str(value), words)}")
         return str(value)
 
     def by_layer(self, key: str, layers: Sequence[str]) -> list[float]:
-        """Return a number for each layer: of a section, a list in their order, or one for all."""
+        """Return a number per layer, from a section, a list in their order, or a single value."""
         value = self._value(key, _MISSING)
         if isinstance(value, list) and len(value) == len(layers):
             value = dict(zip(layers, value, strict=True))
@@ -96,7 +95,7 @@ class Told:
 
 
 class FlowSet:
-    """The flows of a file, and what they flow over.
+    """The flows of a file, with their links or topology.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ class FlowSet:
     Raises
     ------
     ConfigError
-        When it cannot be read, or something in it is not as it should be; with the place.
+        When it cannot be read or is invalid; with the location.
     """
 
     def __init__(self, file: Path) -> None:
@@ -123,17 +122,17 @@ class FlowSet:
         self._flows = [_section(file, f"flows[{index}].", flow) for index, flow in enumerate(flows)]
 
     def solve(self, routes: str | None) -> dict[str, Any]:
-        """Return when each flow ends and by which links it goes.
+        """Return the end time and the route of each flow.
 
         Parameters
         ----------
         routes
-            ``given``, ``own``, or None: those that are given, if all are.
+            ``given``, ``own``, or None: the given routes, if every flow has one.
 
         Raises
         ------
         ConfigError
-            What is needed for these routes is missing or wrong.
+            When the file lacks data for these routes, or they are invalid.
         """
         if routes == "own":
             self._topology()
@@ -141,7 +140,7 @@ class FlowSet:
         of_graph = self._told.values.get("topology") is None or self._topology().values["type"] == "given"
         if routes is None:
             routes = "given" if given else "own"
-        # A set that has no topology has no routes but those that it gives.
+        # Without a topology, only the given routes are available.
         links, ways = self._given() if routes == "given" or (of_graph and given) else self._own()
         return {"finish_s": self._ends(links, ways), "routes": ways}
 
@@ -189,7 +188,7 @@ class FlowSet:
         return section
 
     def _own(self) -> tuple[Links, list[list[str]]]:
-        """Return the links that the flows take over the topology of the file, and their routes."""
+        """Return the links and the routes of the flows over the topology of the file."""
         told = self._topology()
         if told.values["type"] == "given":
             raise told.wrong("type", "a topology of links needs a route in each flow; add the missing routes")
@@ -236,12 +235,12 @@ _Figures = list[tuple[float, float]]
 
 
 def _figures(told: Told, layers: Sequence[str]) -> _Figures:
-    """Return bandwidth and latency of each layer."""
+    """Return the bandwidth and latency of each layer."""
     return list(zip(told.by_layer("bandwidth_Bps", layers), told.by_layer("latency_s", layers), strict=True))
 
 
 def _with_doors(told: Told, topology: Topology, figures: _Figures, port: str | None) -> tuple[Topology, _Figures]:
-    """Put ports around a topology, and the memory of a node; `told` has the figures of both."""
+    """Add ports and node memory to a topology; `told` has their parameters."""
     from xsim_py.machine.doors import Doors
 
     memory = "memory_Bps" in told.values

@@ -152,7 +152,7 @@ def run_ftco(args: Namespace) -> int:
 
 
 def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
-    """Do the runs, and tell how far they are."""
+    """Run the simulations, and report progress."""
     from xsim_py.ftco.backend import about
     from xsim_py.ftco.ensemble import run_ensemble
 
@@ -175,7 +175,7 @@ def _measure(made: Sequence[Configuration], args: Namespace) -> list[Summary]:
 
 
 def _table(summaries: Sequence[Summary]) -> Table:
-    """Return what tells the configurations apart, and the means with their standard errors."""
+    """Return the parameters in which configurations differ, and the means with their standard errors."""
     from xsim_py.report import Table
 
     rows = [_telling(summary.configuration) for summary in summaries]
@@ -206,7 +206,7 @@ _WITH_ERROR = ("latency_steps", "penalty_steps_per_fault", "work")
 
 
 def _means(found: Sequence[Statistic | None], scale: float, *, with_errors: bool) -> list[Any]:
-    """Return the cells of a column: numbers, or with their errors, text that is aligned."""
+    """Return the cells of a column: numbers, or aligned text if there are errors."""
     means = [None if each is None else float(f"{each.mean * scale:.5g}") for each in found]
     errors = [each.stderr * scale if each is not None and each.stderr else 0.0 for each in found]
     if not with_errors or not any(errors):
@@ -218,7 +218,7 @@ def _means(found: Sequence[Statistic | None], scale: float, *, with_errors: bool
 
 
 def _telling(made: Configuration) -> dict[str, Any]:
-    """Return what a configuration is, in the words of the options."""
+    """Return a configuration's parameters, named like the options."""
     from xsim_py.ftco.options import rules_text
 
     return {
@@ -238,7 +238,7 @@ def _telling(made: Configuration) -> dict[str, Any]:
 
 
 def _as_csv(told: Sequence[Mapping[str, Any]]) -> str:
-    """Return a row for each configuration; a statistic takes four columns."""
+    """Return a row per configuration; a statistic takes four columns."""
     from io import StringIO
 
     from xsim_py.report import Table
@@ -264,14 +264,14 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _check_outputs(args: Namespace) -> None:
-    """Find out now, and not after an hour's runs, that the results have nowhere to go."""
+    """Check before the runs that the results can be written."""
     check_outputs(not_dash(args, "json", "csv", "trace"))
     if args.json == args.csv == "-":
         raise ConfigError("--json - and --csv -: only one option can write to standard output")
 
 
 def _trace(made: Sequence[Configuration], args: Namespace) -> int:
-    """Show one run."""
+    """Trace one run."""
     from xsim_py.ftco.trace import trace_run
 
     deaths = dict(args.kill) if args.kill else None
@@ -292,7 +292,7 @@ def _trace(made: Sequence[Configuration], args: Namespace) -> int:
 
 
 def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
-    """Find out whether a run can be shown as it was asked for."""
+    """Check that the requested run can be traced."""
     from xsim_py.ftco.model import TREE
     from xsim_py.mpi.ftco.doubling import RECURSIVE_DOUBLING
 
@@ -325,7 +325,7 @@ def _check_trace(made: Sequence[Configuration], args: Namespace) -> None:
 
 
 def _death(text: str) -> tuple[int, int]:
-    """Return node and step of ``3@12``, or of ``3``, which is dead from the beginning."""
+    """Return node and step of ``3@12``, or of ``3``, which has failed initially."""
     found = re.fullmatch(r"([0-9]{1,18})(?:@([0-9]{1,18}))?", text)
     if found is None:
         raise ArgumentTypeError(f"expected NODE or NODE@STEP, got {text!r}")

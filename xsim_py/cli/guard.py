@@ -1,11 +1,11 @@
-"""A command that simulates has two processes: one that simulates, and its parent, which ends it where Python cannot.
+"""The guard: the parent of a simulating process, which ends it if Python cannot.
 
-The parent starts as a fork before anything large is imported, and does nothing but wait. It ends as the other one ends.
-It acts when that one has been told to end, by the wall limit or Ctrl-C, and is inside one call of compiled code that
-does not come back; and it says where a rank stood whose process was killed.
+The parent forks before anything large is imported, and only waits; it ends with its child's status. It acts if the
+child has been told to stop, by the wall limit or Ctrl-C, but is inside a call of compiled code that does not return. It
+also reports the location of a rank whose process was killed.
 
-It inherits the processes that ranks have started and left behind, and ends them with the run, as launchers do: all but
-those that are in a process group of their own, such as daemons.
+It inherits orphaned processes started by ranks, and ends them with the run, as launchers do, except for those in their
+own process group, such as daemons.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _KEPT: Final = "; use --isolation process to keep it and the other ranks"
 
 
 def go_on_in_a_child() -> None:
-    """Return in a child of this process, which the parent watches from now on; the parent never returns.
+    """Return in a forked child of this process, which the parent guards; the parent never returns.
 
-    Returns in this process, without a child, where a fork could harm: beside other threads, or when much is loaded.
+    Returns in this process, without a child, if a fork could do harm: if there are other threads, or much is loaded.
     """
     if "xsim_py.run" in sys.modules or "mpi4py.MPI" in sys.modules or threading.active_count() > 1:
         return
     memory = mmap.mmap(-1, mmap.PAGESIZE)
     reader, writer = _pipe()
     ours = {signal.SIGINT, *_PASSED_ON}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ours)  # until both know what to do with them
+    signal.pthread_sigmask(signal.SIG_BLOCK, ours)  # until both have installed their handlers
     parent = os.getpid()
     try:
         child = os.fork()
-    except OSError:  # too many processes: there is no watch then, and all the rest
+    except OSError:  # too many processes: then run without a guard
         child = 0
     if child:
         os.close(writer)
@@ -66,7 +66,7 @@ def go_on_in_a_child() -> None:
 
 
 def _pipe() -> tuple[int, int]:
-    """Make a pipe whose writing end stays when a program closes whatever it finds, and is never waited for."""
+    """Create a pipe whose writing end survives a program that closes descriptors, and never blocks."""
     reader, near = os.pipe()
     writer = far_up(near)
     os.close(near)
@@ -80,10 +80,10 @@ def _interrupted(*_: object) -> NoReturn:
 
 
 class _Guard:
-    """The parent: what it knows of its child, and what it does.
+    """The parent's guard over its child.
 
-    Ctrl-C on a terminal reaches both, a signal that is sent to this process only has to be passed on. So it is sent
-    after a while to a child that has not heard of it: nobody hears of one Ctrl-C twice.
+    Ctrl-C on a terminal reaches both; a signal sent to this process only has to be forwarded. So it is forwarded after
+    a delay to a child that has not received it: no process gets one Ctrl-C twice.
     """
 
     def __init__(self, child: int, memory: mmap.mmap, answers: int) -> None:
@@ -91,13 +91,13 @@ class _Guard:
         self._answers = answers
         self._watch = Watch(memory)
         self._vitals: Vitals = self._watch.vitals
-        self._heard = 0  # interrupts that the child knew of at the last tick
-        self._new = 0  # ticks until an interrupt has to have been heard
+        self._heard = 0  # interrupts that the child had received at the last tick
+        self._new = 0  # ticks until an interrupt must have been received
         self._asking = False
         self._verdict: int | None = None
 
     def stay(self, blocked: set[signal.Signals]) -> NoReturn:
-        """Wait for the child and end this process like it."""
+        """Wait for the child and end this process with the same status."""
         vitals.inherit_orphans()
         signal.signal(signal.SIGINT, self._interrupt)
         for number in _PASSED_ON:
@@ -142,8 +142,8 @@ class _Guard:
             self._asking = False
 
     def _end(self) -> None:
-        """End a child that is stuck, and say where it was."""
-        _read(self._answers, 0)  # what it may have said before
+        """End a child that hangs, and report its location."""
+        _read(self._answers, 0)  # earlier output
         self._pass_on(vitals.ASK, None)
         stack = vitals.frames(_read(self._answers, _ASKED_S))
         if not stack and self._watch.is_patient:
@@ -156,11 +156,11 @@ class _Guard:
             os.kill(self._child, signal.SIGKILL)
 
     def _status(self, code: int) -> int:
-        """Return the exit status for that of the child (negative: a signal), and say so if it did not end by itself."""
+        """Return the exit status for the child's (negative: a signal), and report an abnormal end."""
         stack = vitals.frames(said := _read(self._answers, 0))
         who = f"rank {self._vitals.rank}" if self._vitals.running and (stack or not said) else "the simulator"
         if code >= 0:
-            if self._vitals.running:  # the end of a rank is none of the process
+            if self._vitals.running:  # a rank does not end the process
                 _say(f"{who} exited the process with status {code}, bypassing Python; {_LOST}", stack)
                 code = code or 1
             return code
@@ -178,14 +178,14 @@ class _Guard:
 
 
 def _reap_orphans(child: int) -> None:
-    """Let those go that have ended, up to the first one that is not an orphan."""
+    """Reap exited orphans, up to the first process that is not one."""
     with suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != child:
             os.waitpid(ended.si_pid, 0)
 
 
 def _end_left_behind() -> None:
-    """End what is left of the run, where the system tells what that is; it has a moment to tidy up."""
+    """End the remaining processes of the run, if the system can list them, after a short grace period."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in _left_behind():
             with suppress(OSError):
@@ -197,7 +197,7 @@ def _end_left_behind() -> None:
 
 
 def _left_behind() -> list[int]:
-    """The processes that this one has started or inherited, and that are in its group."""
+    """Return the descendants of this process in its process group."""
     found = []
     with suppress(OSError):
         for pid in map(int, descendants()):
@@ -208,7 +208,7 @@ def _left_behind() -> list[int]:
 
 
 def _read(answers: int, patience_s: float) -> str:
-    """Read what `faulthandler` has written in the child, in pieces: all that is there, or until a rank's stack is."""
+    """Read the output of `faulthandler` in the child: all available, or until it contains a rank's stack."""
     said = ""
     until_s = time.monotonic() + patience_s
     while not (patience_s and vitals.frames(said)):
@@ -221,6 +221,6 @@ def _read(answers: int, patience_s: float) -> str:
 
 
 def _say(what: str, stack: list[Frame]) -> None:
-    """Tell people, if that is possible; what else is to be done does not depend on it."""
+    """Print a message if possible; nothing else depends on it."""
     with suppress(Exception):
         print(vitals.with_place(f"xsim: {what}", stack), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""From a topology to the picture of a machine."""
+"""Layout of a topology for the figure of a machine."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _MOST_VERTICES: Final = 3000
 
 
 def machine_picture(topology: Topology, *, title: str, loads: Mapping[str, float] | None = None) -> MachinePicture:
-    """Return what a picture of a topology shows.
+    """Return the content of a topology's figure.
 
     Parameters
     ----------
     topology
         With at most 3,000 nodes and switches.
     title
-        What stands above it.
+        The title of the figure.
     loads
-        Bytes by the names of links, of which a link between two vertices shows the larger of its two directions; those
-        of links within a node or switch are not drawn.
+        Bytes by the names of links; a link between two vertices shows the larger of its two directions. Links within a
+        node or switch are not drawn.
 
     Raises
     ------
     ConfigError
-        When it is too large, or a load is that of a link which is not there.
+        When the topology is too large, or has no link of one of these names.
     """
     vertices = topology.nodes + topology.switches
     if vertices > _MOST_VERTICES:
@@ -51,7 +51,7 @@ def machine_picture(topology: Topology, *, title: str, loads: Mapping[str, float
 
 
 def _loads_of(topology: Topology, loads: Mapping[str, float]) -> list[float]:
-    """Return the load of each drawn link: of its two directions, the larger one."""
+    """Return the load of each drawn link: the larger of its two directions."""
     rest = dict(loads)
     found = []
     for a, b, *cable in topology.wires():

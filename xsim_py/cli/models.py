@@ -1,4 +1,4 @@
-"""``xsim models``: the machines that come with xsim_py, and help with writing others."""
+"""``xsim models``: the machine presets, and tools for writing machine descriptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MANY_NODES = 4096  # above this, the distances in a graph take too long for a check
 
 _MANY_LAYERS = 8  # a graph may have as many as edges
-_INDENT = 11  # of what the list says of a machine
+_INDENT = 11  # of a machine's properties in the list
 
 
 def add_models_parser(commands: Any) -> None:
@@ -72,7 +72,7 @@ def add_models_parser(commands: Any) -> None:
 
 
 def run_models(args: Namespace) -> int:
-    """Run the command and return the exit status: 2 when `check` found something wrong."""
+    """Run the command and return the exit status: 2 if `check` found an error."""
     if args.models == "show":
         from xsim_py.config import preset_path
 
@@ -142,7 +142,7 @@ def _check(args: Namespace) -> int:
 
 
 def _links(spec: MachineSpec, topology: Topology) -> Iterator[str]:
-    """Yield a line of bandwidth and latency of each layer of links, where they have figures of their own."""
+    """Yield a line with bandwidth and latency of each layer of links, if they have separate values."""
     from xsim_py.units import format_bandwidth, format_time
 
     names = topology.layers[: len(topology.layers) - topology.doors]
@@ -154,7 +154,7 @@ def _links(spec: MachineSpec, topology: Topology) -> Iterator[str]:
 
 
 def _distances(spec: MachineSpec, topology: Topology) -> Iterator[str]:
-    """Yield how far nodes and routers are apart, and what flows between two halves, where that is quickly found."""
+    """Yield the distances between nodes and routers and the bisection bandwidth, if quick to compute."""
     if topology.nodes == 1 or (topology.nodes > _MANY_NODES and not topology.closed_form) or spec.network is None:
         return
     switches = f" and {topology.switches} switch{'es' if topology.switches > 1 else ''}" if topology.switches else ""
@@ -189,7 +189,7 @@ def _times(args: Namespace) -> None:
     ranks = machine.cores_per_node * max([each.nodes or 1 for each in spec.layers or ()], default=1) + 1
     machine = Machine(spec, ranks=ranks if machine.open else min(ranks, machine.universe))
     network = make_network(spec, places=machine)
-    # The ranks with the figures of that layer; on one node that is full, those of the network are of nobody.
+    # Ranks on that layer; on a single full node, no two ranks use the network.
     links = (network.link(0, other) for other in reversed(range(machine.ranks)))
     link = next((link for link in links if link.layer == layer), network.longest())
     print("bytes,seconds")
@@ -198,7 +198,7 @@ def _times(args: Namespace) -> None:
 
 
 def _draw(args: Namespace) -> None:
-    """Draw the topology, and say where the picture is."""
+    """Draw the topology, and print the figure's name."""
     from xsim_py.cli.machine_pictures import machine_picture
     from xsim_py.cli.output_files import check_outputs
     from xsim_py.config import load_machine
@@ -218,7 +218,7 @@ def _draw(args: Namespace) -> None:
 
 
 def _sizes(text: str) -> list[int]:
-    """Read sizes that are parted by commas."""
+    """Parse sizes separated by commas."""
     from xsim_py.units import parse_size_bytes
 
     try:
@@ -228,7 +228,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _figures(spec: MachineSpec, *, short: bool = False) -> Iterator[str]:
-    """Yield lines for each layer that has figures; in short the first and the last range of sizes."""
+    """Yield the parameters of each layer; `short`: only the first and the last size range."""
     if spec.network is not None:
         yield from _layer("network:   ", spec.network, per_hop_ps=spec.network.per_hop_ps, short=short)
     if spec.same_node is not None:
@@ -240,7 +240,7 @@ def _figures(spec: MachineSpec, *, short: bool = False) -> Iterator[str]:
 
 
 def _shared(spec: MachineSpec) -> Iterator[str]:
-    """Yield lines for what the ranks of a node share."""
+    """Yield the parameters of resources shared by a node's ranks."""
     from xsim_py.units import format_bandwidth, format_time
 
     nic, memory, machine = spec.nic, spec.memory, spec.machine
@@ -256,7 +256,7 @@ def _shared(spec: MachineSpec) -> Iterator[str]:
 
 
 def _layer(name: str, layer: LayerSpec, *, per_hop_ps: int, short: bool) -> Iterator[str]:
-    """Yield a line for each range of sizes that has figures, and the threshold that all have where it is first told."""
+    """Yield a line per size range, and the common threshold in the first."""
     from xsim_py.network.link import by_size
 
     ranges = list(zip(*by_size(layer), strict=True))

@@ -1,7 +1,7 @@
-"""``xsim mpiexec``: what tools, plugins and packages start when they start an ``mpiexec``; it simulates.
+"""``xsim mpiexec``: a simulating replacement for ``mpiexec``, for tools, plugins and packages that start one.
 
-A command that is Python runs on virtual ranks. Any other one is run as often as it has ranks, really, one after the
-other: tools ask ``mpiexec -n 1 hostname``.
+A Python command runs on virtual ranks. Any other command is run without simulation, once per rank in sequence: tools
+call ``mpiexec -n 1 hostname``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ mpiexec (xsim_py) {__version__}
 It starts virtual ranks, and takes the options of mpirun of Open MPI and of mpiexec of MPICH (HYDRA).
 """
 _OF_INTERPRETER: Final = ("-O", "-W", "-X", "-b", "-B")
-"""Options that hold for a whole interpreter, and so for all ranks."""
+"""Options that apply to a whole interpreter, and so to all ranks."""
 _AT_START: Final = ("PYTHON", "LD_", "DYLD_", "MALLOC_")
-"""Variables that begin so are read when an interpreter starts."""
+"""Prefixes of variables that are read when an interpreter starts."""
 
 _NOTES: Final = """\
 options of mpiexec:
@@ -61,7 +61,7 @@ exit status: as for xsim run; for a command that is not Python, the first status
 
 
 def add_mpiexec_parser(commands: Any) -> None:
-    """Add the command, for its help; `read_mpiexec` reads its arguments."""
+    """Add the command, for its help; `read_mpiexec` parses its arguments."""
     from argparse import RawDescriptionHelpFormatter
 
     commands.add_parser(
@@ -75,7 +75,7 @@ def add_mpiexec_parser(commands: Any) -> None:
 
 
 def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]) -> Namespace:
-    """Return the arguments, as of `xsim run` with its `options`; `words` are what follows the command's name."""
+    """Return the arguments, as of `xsim run` with its `options`; `words` follow the command's name."""
     from xsim_py.cli.mpiexec_file import find_file, options_of
     from xsim_py.cli.mpiexec_line import read_line
 
@@ -101,7 +101,7 @@ def read_mpiexec(parser: Parser, words: Sequence[str], options: Sequence[Action]
 
 
 def begin_anew(args: Namespace) -> None:
-    """Begin again as another interpreter where the command asks for options or variables that this one has not got."""
+    """Restart as another interpreter if the command needs options or variables that this one lacks."""
     line: Line = args.line
     if line.asks:
         return
@@ -121,7 +121,7 @@ def begin_anew(args: Namespace) -> None:
 
 
 def _take_options(apps: list[AppLine]) -> list[str]:
-    """Take out those options of the interpreter that hold for all commands; in different ones they stay."""
+    """Remove the interpreter options common to all commands; others stay."""
     from xsim_py.process.programs.command_line import how_called, is_interpreter
 
     called = [how_called(app.command[1:]) for app in apps if is_interpreter(app.command[0])]
@@ -135,11 +135,11 @@ def _take_options(apps: list[AppLine]) -> list[str]:
     return wanted[0]
 
 
-# ------------------------------------------------------------------------------------------------------ what it does
+# ------------------------------------------------------------------------------------------------------ the command
 
 
 def mpiexec(args: Namespace) -> int:
-    """Run the commands, or do what is asked for in place of that, and return the exit status."""
+    """Run the commands, or the requested other action, and return the exit status."""
     line: Line = args.line
     if line.asks == "version":
         print(_VERSION, end="")
@@ -167,14 +167,14 @@ def mpiexec(args: Namespace) -> int:
 
 
 class _Job(NamedTuple):
-    """A command that has been found."""
+    """A resolved command."""
 
     app: AppLine
-    """The command with its options, as it stands on the line."""
+    """The command with its options, as on the command line."""
     start: str
     """The directory in which it starts."""
     file: str
-    """The path of the script; empty where the interpreter itself is to start."""
+    """The path of the script; empty for the interpreter itself."""
     is_python: bool
     """True if this is a Python program, which can be simulated."""
 
@@ -193,7 +193,7 @@ class _Job(NamedTuple):
         return cls(app, start, file, is_python(file))
 
     def load(self, stdin: bytes | None) -> Program:
-        """Find and compile the program of a command that is Python."""
+        """Find and compile the program of a Python command."""
         from xsim_py.process.programs.command_line import program_of
 
         command, *args = self.app.command
@@ -201,7 +201,7 @@ class _Job(NamedTuple):
 
 
 def _unwrap(app: AppLine) -> None:
-    """Take what ``env NAME=VALUE ... COMMAND`` says as the launcher's own."""
+    """Move the variables of ``env NAME=VALUE ... COMMAND`` to the launcher's."""
     command = app.command
     if os.path.basename(command[0]) != "env":
         return
@@ -212,7 +212,7 @@ def _unwrap(app: AppLine) -> None:
 
 
 def _found(command: str, start: str) -> str:
-    """Return the file that a command means: as a shell would find it, or beside us, as Open MPI does."""
+    """Return the file of a command: as a shell would find it, or next to this command, as in Open MPI."""
     import shutil
 
     here = os.path.join(start, command)
@@ -225,7 +225,7 @@ def _found(command: str, start: str) -> str:
 
 
 def _stdin(jobs: list[_Job]) -> bytes:
-    """Read what an interpreter without a program is to run: standard input goes to the first rank only."""
+    """Read the program of an interpreter without one: standard input goes to the first rank only."""
     from xsim_py.process.programs.command_line import how_called
 
     first = jobs[0]
@@ -235,7 +235,7 @@ def _stdin(jobs: list[_Job]) -> bytes:
 
 
 def _link(folder: Path) -> int:
-    """Make the links, and say how to have them found first."""
+    """Create the links, and explain how to put them on the search path."""
     import shutil
 
     script = shutil.which("xsim", path=os.path.dirname(sys.executable)) or shutil.which("xsim")
@@ -255,7 +255,7 @@ def _link(folder: Path) -> int:
 
 
 def _run_really(jobs: list[_Job], args: Namespace) -> int:
-    """Run each command as often as it has ranks; return the first status that is not zero."""
+    """Run each command once per rank; return the first non-zero status."""
     from xsim_py.mpi.dynamic.variables import launched
 
     if args.ranks > 1 and not args.silent:
@@ -276,14 +276,14 @@ def _run_really(jobs: list[_Job], args: Namespace) -> int:
 
 
 def _run_one(job: _Job, env: dict[str, str], number: int, until_s: float | None, *, label: bool) -> int:
-    """Run a command once, as a rank of that number; return its status."""
+    """Run a command once, as the rank with this number; return its status."""
     import subprocess
 
     from xsim_py.vitals import live_with_parent
 
     sys.stdout.flush()
     command, *words = job.app.command
-    # A name stays a name: what runs may look at how it is called.
+    # The name is kept, because programs may look at how they were called.
     started = subprocess.Popen(
         [command, *words],
         executable=job.file,
@@ -309,7 +309,7 @@ def _left_s(until_s: float | None) -> float | None:
 
 
 def _copy_lines(source: int, number: int, until_s: float | None) -> None:
-    """Copy what a rank prints, with its number in front of each line, until there is no more or the time is up."""
+    """Copy a rank's output, with its number in front of each line, until its end or the timeout."""
     import select
 
     rest = b""

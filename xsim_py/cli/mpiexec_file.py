@@ -1,8 +1,8 @@
-"""Options for `xsim mpiexec` from a file: whoever starts an ``mpiexec`` knows nothing of those of a simulator.
+"""A file of options for `xsim mpiexec`: programs that start ``mpiexec`` do not know a simulator's options.
 
-``xsim-mpiexec.yaml`` in the current folder or the nearest one above it holds options of `xsim run` by their names.
-Names of files in it are relative to it. A folder into which everybody may write, such as the temporary one, is passed
-over: a stranger's file would be found there.
+``xsim-mpiexec.yaml`` in the current directory or its nearest parent contains options of `xsim run` by name. File names
+in it are relative to it. A world-writable directory, such as the temporary one, is skipped, because another user could
+have put the file there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FILES: Final = ("json", "out", "trace", "timeline", "waits", "pairs", "links", 
 
 
 def find_file(start: Path) -> Path | None:
-    """Return the file that counts in a folder, if there is one."""
+    """Return the options file that applies to a directory, if any."""
     for folder in (start, *start.parents):
         file = folder / _NAME
         if os.path.isfile(file) and not folder.stat().st_mode & stat.S_IWOTH:
@@ -33,12 +33,12 @@ def find_file(start: Path) -> Path | None:
 
 
 def options_of(file: Path, known: Mapping[str, Action]) -> list[str]:
-    """Return what a file says, as words of a command line; `known` are the options by their names with two dashes.
+    """Return the options of a file as command-line words; `known` are the options, named with two dashes.
 
     Raises
     ------
     ConfigError
-        With everything that is wrong in the file, and its places.
+        With all errors in the file, and their locations.
     """
     from xsim_py.config.document import read_yaml_file
     from xsim_py.config.entries import Problem, raise_all
@@ -89,7 +89,7 @@ def _opposite(name: str) -> str:
 
 
 def _texts(said: Any, entry: Entry) -> list[tuple[Entry, str | None]]:
-    """Return each value as text, with its place; a section is a list of ``key=value``."""
+    """Return each value as text, with its location; a section is a list of ``key=value``."""
     if isinstance(said, dict):
         return [(item, None if _text(item) is None else f"{key}={_text(item)}") for key, item in said.items()]
     return [(item, _text(item)) for item in (said if isinstance(said, list) else [entry])]
@@ -103,7 +103,7 @@ def _text(entry: Entry) -> str | None:
 
 
 def _file(name: str, text: str, folder: Path) -> str:
-    """Return a name of a file as it is from where we stand; any other text as it is."""
+    """Return a file name relative to the current directory; any other text unchanged."""
     if name == "machine" and (text.endswith((".yaml", ".yml")) or "/" in text):
         return os.path.join(folder, text)
     if name == "fail" and text.startswith("trace="):

@@ -1,7 +1,7 @@
-"""The command line of mpiexec, as Open MPI, MPICH (Hydra) and Intel MPI read it, in one: no two of them contradict.
+"""The union of the mpiexec command lines of Open MPI, MPICH (Hydra) and Intel MPI, which do not conflict.
 
-What says where processes run, and how a real library is to work, means nothing on a simulated machine and is left out,
-with its arguments. Options of `xsim run` are written with two dashes, those of a launcher with one or two.
+Options for placement and for the behaviour of a real library have no meaning on a simulated machine and are ignored,
+with their arguments. Options of `xsim run` have two dashes, those of a launcher one or two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xsim_py.errors import ConfigError, close_match
 
 @dataclass
 class AppLine:
-    """One command, what its ranks are to find, and how many there are."""
+    """One command, with its ranks and their environment."""
 
     ranks: int = 1
     command: list[str] = field(default_factory=list)
@@ -27,21 +27,21 @@ class AppLine:
 
 @dataclass
 class Line:
-    """A command line, read."""
+    """A parsed command line."""
 
     apps: list[AppLine] = field(default_factory=list)
     """The commands between colons."""
     options: list[str] = field(default_factory=list)
-    """The options for `xsim run` that follow from the line, in the form in which that takes them."""
+    """The resulting options for `xsim run`."""
     env: dict[str, str] = field(default_factory=dict)
     """Variables for all ranks."""
     asks: str = ""
-    """``version``, ``help`` or ``link`` where that is asked for in place of a run."""
+    """``version``, ``help`` or ``link`` if requested instead of a run."""
     folder: str = ""
-    """The folder that ``--link`` names."""
+    """The directory of ``--link``."""
 
 
-# What is left out, by the number of its arguments.
+# Ignored options, by the number of their arguments.
 _NO_ARGUMENT: Final = """
     allow-run-as-root oversubscribe nooversubscribe no-oversubscribe use-hwthread-cpus pernode bynode bycore byslot
     bysocket by-node by-slot bind-to-core bind-to-none bind-to-socket report-bindings display-map display-allocation
@@ -62,7 +62,7 @@ _TWO_ARGUMENTS: Final = "mca gmca omca pmixmca prtemca"
 _LEFT_OUT: Final = {
     name: count for count, names in enumerate((_NO_ARGUMENT, _ONE_ARGUMENT, _TWO_ARGUMENTS)) for name in names.split()
 }
-# Some of these have files as their result, and who asks for them would miss those.
+# Some of these write files, which users would miss.
 _NOT_HERE: Final = """
     output-filename outfile-pattern errfile-pattern prepend-pattern timestamp-output merge-stderr-to-stdout xml xterm
     debug debugger gdb gdba tv genvnone envnone preload-binary trace server-wait-time do-not-launch
@@ -72,19 +72,19 @@ _NOT_HERE: Final = """
 def read_line(
     words: Sequence[str], valued: Mapping[str, bool], *, read: Callable[[str], Iterable[str]] | None = None
 ) -> Line:
-    """Read the arguments of mpiexec.
+    """Parse the arguments of mpiexec.
 
     Parameters
     ----------
     words, valued : sequence of str, mapping of str to bool
-        All arguments; and the options of `xsim run` that have two dashes, and whether they take a value.
+        All arguments; and the options of `xsim run` with two dashes, and whether they take a value.
     read : callable, optional
-        Returns the lines of a file by its name; that is for ``-configfile`` and ``--app``.
+        Returns the lines of a file by name, for ``-configfile`` and ``--app``.
 
     Raises
     ------
     ConfigError
-        An option is not known, or its value is missing or wrong.
+        An option is unknown, or its value is missing or invalid.
     """
     line = Line()
     reader = _Reader(line, valued, _lines_of if read is None else read)
@@ -106,7 +106,7 @@ def read_line(
 
 
 def _before(words: list[str], mark: str) -> tuple[list[str], str, list[str]]:
-    """Return the words before the first that is `mark`, that one, and those after it."""
+    """Return the words before the first `mark`, that mark, and the words after it."""
     if mark not in words:
         return words, "", []
     place = words.index(mark)
@@ -114,7 +114,7 @@ def _before(words: list[str], mark: str) -> tuple[list[str], str, list[str]]:
 
 
 class _Reader:
-    """Reads options up to a command; `more` are the words of a file that one of them names."""
+    """Parses options up to a command; `more` are the words of a file named by one of them."""
 
     def __init__(self, line: Line, valued: Mapping[str, bool], read: Callable[[str], Iterable[str]]) -> None:
         self._line = line
@@ -123,7 +123,7 @@ class _Reader:
         self.more: list[str] = []
 
     def take(self, words: list[str], app: AppLine) -> list[str]:
-        """Take the options; the words of the command are left."""
+        """Consume the options; return the words of the command."""
         place = iter(words)
         for word in place:
             if word == "--":
@@ -166,7 +166,7 @@ class _Reader:
         close = close_match(f"--{said.lstrip('-')}", known)
         return f"; did you mean {close}?" if close else ""
 
-    # ------------------------------------------------------------------------------------- what means something
+    # ------------------------------------------------------------------------------------- options with an effect
 
     def ranks(self, said: str, value: str, _: Iterator[str], app: AppLine) -> None:
         try:
@@ -181,8 +181,8 @@ class _Reader:
     def variable(self, said: str, value: str, more: Iterator[str], app: AppLine) -> None:
         name, equals, text = value.partition("=")
         exported = said.lstrip("-") == "x"
-        if equals or not exported:  # else it is there already
-            # As Open MPI does, what the first command exports holds for all, and that of a later one for itself.
+        if equals or not exported:  # else it is in the environment already
+            # As in Open MPI, exports of the first command apply to all commands, those of a later one to itself.
             of_all = not self._line.apps if exported else said.lstrip("-") == "genv"
             env = self._line.env if of_all else app.env
             env[name] = text if equals else _value(said, more)

@@ -1,4 +1,4 @@
-"""Options that several commands have, and how they are read."""
+"""Options common to several commands, and their parsing."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ CHOSEN = "--check=CLASS[,...]"
 class Parser(ArgumentParser):
     """An argument parser that raises `ConfigError`.
 
-    It wants options in full: what is a clear abbreviation today may be an ambiguous one tomorrow.
+    Options cannot be abbreviated: an abbreviation that is unique today may become ambiguous.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **settings})
-        self._negative_number_matcher = re.compile(r"-\.?\d")  # -1s is a value, too, for its option to refuse
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # -1s is a value, too, for its option to reject
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments; a command refuses those that it does not know itself, so that it is named with its help."""
+        """Parse arguments; a sub-command rejects unknown ones itself, so that the error names it and its help."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and self._subparsers is None:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown
 
     def _parse_optional(self, arg_string: str) -> Any:
-        """Take a value of ``--check`` only behind ``=``: what follows the option may be the program."""
+        """Accept a value of ``--check`` only after ``=``, because the next word may be the program."""
         known = self._option_string_actions
         if arg_string.startswith("--check=") and CHOSEN in known and arg_string not in known:
             value = arg_string.partition("=")[2]
@@ -55,7 +55,7 @@ class Parser(ArgumentParser):
         return super()._parse_optional(arg_string)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and where to read more."""
+        """Raise the error, with a pointer to the help."""
         unwanted = re.fullmatch(r"argument (?:\S+/)?(--[\w-]+): ignored explicit argument (.*)", message, re.DOTALL)
         if unwanted is not None:
             option, value = unwanted.groups()
@@ -65,7 +65,7 @@ class Parser(ArgumentParser):
 
 
 class _Either(BooleanOptionalAction):
-    """An option and its opposite, of which only one can be meant."""
+    """An option and its opposite, which exclude each other."""
 
     def __call__(
         self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: str | None = None
@@ -80,22 +80,22 @@ class ProgramSpec(NamedTuple):
     """The program to simulate."""
 
     kind: str | None
-    """``script``, ``module`` or ``code``; None of several."""
+    """``script``, ``module`` or ``code``; None for several programs."""
     target: Any
     """A file, a name or a text; or a list of `App`."""
     args: list[str]
 
     @property
     def name(self) -> str:
-        """The program in a word or two."""
+        """A short name of the program."""
         return {"module": f"-m {self.target}", "code": "-c ..."}.get(self.kind or "", str(self.target))
 
 
 def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[str], ProgramSpec | None]:
-    """Cut a command's arguments where the program begins, by Python's own rule: what follows belongs to the program.
+    """Split a command's arguments where the program begins, by Python's rule; the rest belongs to the program.
 
-    argparse can not do it: its REMAINDER lets an option of the program be taken for one of ours. Returns the arguments
-    before the program, of which `options` are known, and the program; None when there is none.
+    argparse cannot do this: its REMAINDER could take an option of the program for one of ours. Returns the arguments
+    before the program, of which `options` are known, and the program; None if there is none.
     """
     valued = {name for option in options if option.nargs != 0 for name in option.option_strings}
     place = 0
@@ -111,7 +111,7 @@ def split_program(argv: Sequence[str], options: Sequence[Action]) -> tuple[list[
 
 
 def too_late(program: ProgramSpec | None, options: Sequence[Action]) -> str:
-    """Say which argument of a program would be one of the options that have to be given; nothing if none would."""
+    """Return advice about a required option that comes after the program; empty if there is none."""
     needed = {name for option in options if option.required for name in option.option_strings}
     if program is not None:
         for word in program.args:
@@ -130,14 +130,14 @@ def _flagged(kind: str, word: str, rest: Sequence[str]) -> ProgramSpec:
 
 
 def repeated_by(command: str, own: Sequence[str], program: ProgramSpec | None = None) -> str:
-    """Return a command as one line for a shell, without the options that say where results go.
+    """Return a command as one line for a shell, without the options for output.
 
     Parameters
     ----------
     command : str
-        Which one, such as ``run``.
+        Its name, such as ``run``.
     own : sequence of str
-        What was given to it before the program.
+        Its arguments before the program.
     program : ProgramSpec, optional
         The program, if it takes one.
     """
@@ -157,7 +157,7 @@ def repeated_by(command: str, own: Sequence[str], program: ProgramSpec | None = 
 
 
 def add_report_option(parser: ArgumentParser, *, of: str) -> Action:
-    """Add the option that makes a page, and return it."""
+    """Add the option for an HTML report, and return it."""
     return parser.add_argument(
         "--report",
         metavar="FILE",
@@ -166,7 +166,7 @@ def add_report_option(parser: ArgumentParser, *, of: str) -> Action:
 
 
 def check_report(name: str | None) -> None:
-    """Find out now, and not after an hour's run, that a page cannot be made, or not under that name.
+    """Check before the run that an HTML report can be written under that name.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def check_report(name: str | None) -> None:
 
 
 def add_description_options(parser: ArgumentParser) -> list[Action]:
-    """Add the options that say what to simulate besides the machine and the program, and return them."""
+    """Add the options for the simulation except machine and program, and return them."""
     add = parser.add_argument
     return [
         add("--seed", type=seed, default=0, metavar="S", help="seed every random stream (default: 0)"),
@@ -193,7 +193,7 @@ def add_description_options(parser: ArgumentParser) -> list[Action]:
 
 
 def add_sizes_option(parser: ArgumentParser) -> Action:
-    """Add the option that gives several numbers of ranks, and return it."""
+    """Add the option for several rank counts, and return it."""
     return parser.add_argument(
         "-n",
         "-np",
@@ -206,7 +206,7 @@ def add_sizes_option(parser: ArgumentParser) -> Action:
 
 
 def add_set_option(parser: ArgumentParser, *, of: str, such_as: str = "network.latency=5us") -> Action:
-    """Add the option that changes entries of a description, and return it."""
+    """Add the option that overrides keys of a description, and return it."""
     return parser.add_argument(
         "--set",
         action="append",
@@ -233,7 +233,7 @@ def add_fail_option(parser: ArgumentParser) -> Action:
 
 
 def add_isolation_option(parser: ArgumentParser) -> Action:
-    """Add the option that says how ranks are kept apart, and return it."""
+    """Add the option for the isolation of ranks, and return it."""
     return parser.add_argument(
         "--isolation",
         type=reader(_way),
@@ -245,7 +245,7 @@ def add_isolation_option(parser: ArgumentParser) -> Action:
 
 
 def add_simulation_options(parser: ArgumentParser) -> list[Action]:
-    """Add the options that say what to simulate and how, and return them."""
+    """Add the options for the simulation, and return them."""
     add = parser.add_argument
     return [
         *add_description_options(parser),
@@ -298,7 +298,7 @@ def add_simulation_options(parser: ArgumentParser) -> list[Action]:
 
 
 def add_check_options(parser: ArgumentParser) -> list[Action]:
-    """Add the options that have the use of MPI checked, and return them."""
+    """Add the options for MPI usage checks, and return them."""
     add = parser.add_argument
     return [
         add(
@@ -306,7 +306,7 @@ def add_check_options(parser: ArgumentParser) -> list[Action]:
             action="store_true",
             help="report MPI usage errors on standard error, with exit status 5",
         ),
-        # One word, as argparse sees it: what follows --check may be the program.
+        # One word for argparse, because the next one may be the program.
         add(
             CHOSEN,
             action="store_const",
@@ -318,7 +318,7 @@ def add_check_options(parser: ArgumentParser) -> list[Action]:
 
 
 def add_sharing_options(parser: ArgumentParser) -> list[Action]:
-    """Add the options that say which packages ranks share, and return them."""
+    """Add the options for packages shared by ranks, and return them."""
     settings: dict[str, Any] = {"action": "extend", "type": reader(packages), "default": [], "metavar": "PACKAGE[,...]"}
     return [
         parser.add_argument(
@@ -336,13 +336,13 @@ def add_sharing_options(parser: ArgumentParser) -> list[Action]:
 
 
 def _way(text: str) -> str:
-    """Return how ranks are kept apart, as it was written."""
+    """Check an isolation mode, and return it as typed."""
     isolation(text)
     return text
 
 
 def simulation_arguments(args: Namespace) -> dict[str, Any]:
-    """Return what `simulate` is to be told of these options, by their names, and of the program."""
+    """Return the arguments of `simulate` for these options and the program."""
     return {
         "program": args.program.target,
         "kind": args.program.kind,
@@ -367,7 +367,7 @@ def simulation_arguments(args: Namespace) -> dict[str, Any]:
 
 @contextmanager
 def options_named() -> Iterator[None]:
-    """Have what is wrong with an option named as it is on the command line: `OptionProblem` has it without dashes."""
+    """Name options in errors as on the command line: `OptionProblem` has them without dashes."""
     try:
         yield
     except ConfigError as error:
@@ -380,19 +380,19 @@ def options_named() -> Iterator[None]:
 
 
 def first_line(provenance: dict[str, Any]) -> str:
-    """Return the first line of a run: what is needed to repeat it."""
+    """Return the first line of a run, with everything needed to reproduce it."""
     noun = "rank" if provenance["ranks"] == 1 else "ranks"
     text = "xsim: version {version}, seed {seed}, config {config_hash}, {ranks:,} {noun} on {machine}"
     return text.format(**provenance, noun=noun)
 
 
 def exit_status(ended: str, program_status: int) -> int:
-    """Return the status for the shell: the simulator's reason for ending comes before the program's own status."""
+    """Return the exit status: the simulator's reason for ending takes precedence over the program's status."""
     return program_status if program_status in (NOT_WRITTEN, FOUND) else _STATUS.get(ended, program_status)
 
 
 def reader(function: Callable[[Any], Any]) -> Callable[[str], Any]:
-    """Return the same function for argparse, which passes on the words of its own kind of error only."""
+    """Wrap a function for argparse, which only reports messages of argparse errors."""
 
     def read(text: str) -> Any:
         try:
@@ -415,7 +415,7 @@ def _choice(words: Sequence[str]) -> str:
 
 
 def names(text: str) -> list[str]:
-    """Return the words between commas."""
+    """Return the words separated by commas."""
     words = [word.strip() for word in text.split(",")]
     if not all(words):
         raise ArgumentTypeError(f"empty name in {text!r}")
@@ -423,17 +423,17 @@ def names(text: str) -> list[str]:
 
 
 def sizes(text: str) -> list[int]:
-    """Return the different numbers between commas, in ascending order."""
+    """Return the distinct numbers separated by commas, in ascending order."""
     return sorted({positive(number) for number in text.split(",")})
 
 
 def machine_labels(machines: Sequence[str]) -> dict[str, str]:
-    """Return the machines by their names, which are parts of the names of files.
+    """Return the machines by name, for use in file names.
 
     Raises
     ------
     ConfigError
-        When two of them would have the same name there.
+        When two of them would have the same name.
     """
     from xsim_py.config import machine_names
 

@@ -1,4 +1,4 @@
-"""Output that nobody takes: a disk that is full, a reader that has seen enough."""
+"""Errors of output: a full disk, or a reader that has exited."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class CannotWrite(Exception):
-    """Results have nowhere to go; the text says which, and why."""
+    """Results cannot be written; the text names them and the reason."""
 
 
 @contextmanager
 def writing(folder: Path | None = None) -> Iterator[None]:
-    """Write results (and if a folder is given, do other things beside), and say so where they find no place.
+    """Report errors of writing results in this block; `folder`: only errors of files in this directory.
 
-    Beside other things, only an error that names something in the folder is about the results.
+    With a directory, the block may also do other things, whose errors are passed on.
     """
     try:
         yield
@@ -38,9 +38,9 @@ def _is_in(name: object, folder: Path) -> bool:
 
 
 class Patient:
-    """A text file that takes everything, also when the one behind it takes no more: `error` says then why.
+    """A text file whose writes never fail; `error` has the first error of the underlying file.
 
-    For a run whose results go to files. They are worth going on for, to the same end and digest as ever.
+    For runs whose results go to files: they continue to the same end and digest.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -48,17 +48,17 @@ class Patient:
         self.error: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Write the text if that is still possible."""
+        """Write the text, if still possible."""
         self._attempt(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush what was written if that is still possible."""
+        """Flush, if still possible."""
         self._attempt(self._stream.flush)
 
     @property
     def buffer(self) -> Any:
-        """The file for bytes, which takes everything, too."""
+        """The binary file, whose writes never fail either."""
         return SimpleNamespace(write=partial(self._attempt, self._stream.buffer.write))
 
     def _attempt(self, call: Callable[..., Any], *data: Any) -> None:

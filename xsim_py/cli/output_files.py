@@ -1,4 +1,4 @@
-"""The files that a command is to write: looked at now, and not after an hour's run."""
+"""Checks of a command's output files, before its runs."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def check_outputs(
     holds: Sequence[str] = (),
     inputs: Callable[[], Iterable[InputFile]] = tuple,
 ) -> None:
-    """Make sure that files can be written where they belong, and that none of them is an input or another one.
+    """Check that files can be written, and that none is an input or a duplicate.
 
     Parameters
     ----------
     files : mapping of str to str
-        Names, by the options that they were given for; None for those that were not.
+        File names by option; None if the option was not given.
     folder, holds : str, sequence of str, optional
-        The folder of ``--out``, which is made if need be, and the names of the files that it will hold.
+        The directory of ``--out``, which is created if needed, and the names of its files.
     inputs : callable, optional
-        Returns what the command reads.
+        Returns the command's input files.
 
     Raises
     ------
     ConfigError, CannotWrite
-        A name is wrong; or it is right, but no file can be written there.
+        A name is invalid; or it is valid, but no file can be written there.
     """
     named = {option: name for option, name in files.items() if name is not None}
     if not named and folder is None:
@@ -63,18 +63,18 @@ def check_outputs(
 
 
 def not_dash(args: Namespace, *options: str) -> dict[str, str | None]:
-    """Return options with what was given for them, where that is not ``-``, which is standard output."""
+    """Return the values of options, except ``-``, which means standard output."""
     given = {option: getattr(args, option) for option in options}
     return {option: name for option, name in given.items() if name != "-"}
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them: ``a, b and c``."""
+    """Return names as an enumeration: ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def write_text(target: str, text: str) -> None:
-    """Write a text to a file, or to standard output where that is ``-``."""
+    """Write a text to a file, or to standard output for ``-``."""
     from xsim_py.atomic_files import atomic_file
 
     if target == "-":
@@ -98,14 +98,14 @@ def _check_file(said: str, path: Path, *, follow: bool) -> None:
 
 
 def _refuse(said: str, error: OSError | ValueError, *, there: bool = False) -> None:
-    """Raise what an error means: a wrong name is bad input, a place that takes no file is as a disk that is full."""
+    """Raise the corresponding error: an invalid name is bad input, an unwritable directory is like a full disk."""
     if isinstance(error, ValueError) or (error.errno in _WRONG_NAME and not there):
         raise ConfigError(f"{said}: {getattr(error, 'strerror', error)}") from error
     raise CannotWrite(f"{said}: {error.strerror}") from error
 
 
 def simulation_inputs(args: Namespace, machines: Iterable[str]) -> Iterable[InputFile]:
-    """Return what a command reads that runs a program on machines."""
+    """Return the input files of a command that runs a program on machines."""
     from xsim_py.clashes import computing_files, failure_files, machine_files, program_files
 
     if getattr(args, "program", None) is not None:

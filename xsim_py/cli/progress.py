@@ -1,4 +1,4 @@
-"""One live line on a terminal; anywhere else nothing, or a plain line now and then."""
+"""A status line on a terminal; elsewhere nothing, or an occasional plain line."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PLAIN_EVERY_S = 30.0
 
 
 class ProgressLine:
-    """How far a run is, or how many of many runs are done, rewritten in place where the stream is a terminal.
+    """The progress of a run, or of many runs, updated in place on a terminal.
 
-    Inside ``with``, what `count` was told is shown once a second, also while no run ends. Where the stream is no
-    terminal, a line that begins with `plain` comes after each half minute, or none without it.
+    Inside ``with``, the last `count` is shown once per second, even if no run ends. If the stream is not a terminal, a
+    line that begins with `plain` is printed every 30 s, or none without it.
     """
 
     def __init__(
@@ -59,20 +59,20 @@ class ProgressLine:
 
     @property
     def callback(self) -> Callable[[int, int, int, int], None] | None:
-        """The function that `simulate` is to call now and then; None where nobody would see it."""
+        """The progress function for `simulate`; None if nothing would be shown."""
         return self.update if self.is_live or self._plain is not None else None
 
     def update(self, virtual_time_ps: int, events: int, finished: int, ranks: int) -> None:
-        """Show where the run is."""
+        """Show the progress of the run."""
         now_s = self._clock()
         rate = (events - self._events) / max(now_s - self._since_s, 1e-9)
         self._events, self._since_s = events, now_s
         self.show(f"{format_time(virtual_time_ps)}  {rate:,.0f} events/s  {finished:,} of {ranks:,} ranks finished")
 
     def count(self, done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
-        """Show how many of the planned runs are done, and how many of these failed.
+        """Show the number of completed runs, and how many of them failed.
 
-        `left` is the share of the work from the first call on that is left; without it, all runs are the same work.
+        `left` is the remaining share of the work, counted from the first call; by default all runs count equally.
         """
         self._first = done if self._first is None else self._first
         self._counts = (done, planned, failed)
@@ -97,18 +97,18 @@ class ProgressLine:
             self.show("  ".join(parts))
 
     def show(self, text: str) -> None:
-        """Show any text, as far as it fits."""
+        """Show a text, cut to the width of the terminal."""
         if not self.is_live:
             self._say(text)
             return
-        # A timer's signal brings us here, perhaps in the middle of a write to this stream, which then refuses another.
+        # A timer's signal calls this, perhaps during a write to this stream, which then refuses a nested one.
         with suppress(RuntimeError):
             self._stream.write(_ERASE + text[: shutil.get_terminal_size().columns - 1])
             self._stream.flush()
         self._shown = True
 
     def _say(self, text: str) -> None:
-        """Write a plain line, unless the last one was written just now."""
+        """Print a plain line, unless the last one is recent."""
         now_s = self._clock()
         if self._plain is not None and now_s - self._said_s >= _PLAIN_EVERY_S:
             self._said_s = now_s
@@ -117,19 +117,19 @@ class ProgressLine:
                 self._stream.flush()
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             self._stream.write(_ERASE)
             self._stream.flush()
             self._shown = False
 
     def above(self, stream: TextIO) -> TextIO:
-        """Return the stream such that the line makes room for what is written to it."""
+        """Return the stream such that the status line is erased before writes to it."""
         return cast("TextIO", _Above(stream, self)) if self.is_live and stream.isatty() else stream
 
 
 class _Above:
-    """A text file that takes the live line away before it writes; whole lines are written to it."""
+    """A text file that erases the status line before it writes; complete lines are written to it."""
 
     def __init__(self, stream: TextIO, line: ProgressLine) -> None:
         self._stream = stream
@@ -144,6 +144,6 @@ class _Above:
 
 
 def clock(time_s: float) -> str:
-    """Return a time as on a clock: ``1:05``, ``1:01:05``."""
+    """Return a time in clock format: ``1:05``, ``1:01:05``."""
     minutes, seconds = divmod(round(time_s), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"

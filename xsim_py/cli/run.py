@@ -1,4 +1,4 @@
-"""``xsim run``: one program, one machine."""
+"""``xsim run``: one program on one machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MANY_RANKS = 4_096
 _TO_STDOUT = ("json", "timeline", "waits")
 _BESIDES = {"timeline": "; or -, for text", "waits": "; or .csv, for a table; or -, for text"}
 FILES = ("json", "out", "trace", "timeline", "waits", "pairs", "links", "report")
-"""The options that name what is written."""
+"""The options that name output files."""
 
 _NOTES = """\
 Everything after PROGRAM, -m MODULE or -c CODE is passed to the program, as with python itself.
@@ -94,7 +94,7 @@ def add_run_parser(commands: Any) -> list[Action]:
 
 
 def _add_outputs(parser: ArgumentParser) -> list[Action]:
-    """Add the options that say what is written, and return them."""
+    """Add the output options, and return them."""
     add = parser.add_argument
     return [
         add(
@@ -130,7 +130,7 @@ def _add_outputs(parser: ArgumentParser) -> list[Action]:
 
 
 def run(args: Namespace) -> int:
-    """Run the program, print and write what was asked for, and return the exit status."""
+    """Run the program, print and write the results, and return the exit status."""
     _check_outputs(args)
     picture_view(args)
     simulate = load_simulator()
@@ -173,7 +173,7 @@ def run(args: Namespace) -> int:
 
 
 def _input(args: Namespace) -> AbstractContextManager[None]:
-    """Return the stream that ranks read; of those in processes, one may take a line for a debugger, rank 0 the next."""
+    """Return a context for the ranks' input; with ranks in processes, each reads single lines from it in turn."""
     if args.isolation == "greenlets":
         return nullcontext()
     from .stdin import line_by_line
@@ -182,21 +182,21 @@ def _input(args: Namespace) -> AbstractContextManager[None]:
 
 
 def load_simulator() -> Any:
-    """Import `simulate`, while Python does not look for garbage: imports leave none, and it is a tenth of the start."""
+    """Import `simulate` without garbage collection, which would take a tenth of the start-up time."""
     gc.disable()
     try:
         from xsim_py.run import simulate
     finally:
         gc.freeze()
-        gc.unfreeze()  # all that has been made counts as old now: the next look for garbage would go through it
+        gc.unfreeze()  # all objects count as old now: the next collection would scan them
         gc.enable()
     return simulate
 
 
 class _Reporter:
-    """Says what runs and what came of it, in the one process that is told of the start.
+    """Prints the start and the outcome of a run, in the one process that is notified of the start.
 
-    Under ``mpiexec`` every process comes here with the same command line, and only the first is told.
+    Under ``mpiexec`` every process has the same command line, and only the first is notified.
     """
 
     def __init__(self, args: Namespace, stderr: TextIO) -> None:
@@ -206,7 +206,7 @@ class _Reporter:
         self._view = picture_view(args)
 
     def started(self, provenance: dict[str, Any]) -> None:
-        """Print the first line of a run: what is needed to repeat it."""
+        """Print the first line of a run, with everything needed to reproduce it."""
         self._told = True
         if not self._args.quiet:
             print(first_line(provenance), file=self._stderr, flush=True)
@@ -257,7 +257,7 @@ class _Reporter:
                 result.to_html(self._args.report)
         if not self._args.quiet:
             self._say_where(undrawn)
-        # Files first: they are there, too, when standard output takes nothing.
+        # Files first, so that they exist even if standard output fails.
         if self._args.json == "-":
             result.to_json(sys.stdout, tables=False)
         if self._args.timeline == "-":
@@ -269,7 +269,7 @@ class _Reporter:
             raise ConfigError("; ".join(f"{option}: {reason}" for option, reason in undrawn.items()))
 
     def _say_where(self, undrawn: Container[str]) -> None:
-        """Print the names of the files that are written now."""
+        """Print the names of the written files."""
         given = {name: vars(self._args)[name] for name in FILES if f"--{name}" not in undrawn}
         if given["out"] is not None:
             given["out"] = os.path.join(given["out"], "")
@@ -289,7 +289,7 @@ class _Reporter:
 
 @contextmanager
 def _later(option: str, undrawn: dict[str, str]) -> Iterator[None]:
-    """Keep the reason why something cannot be drawn until the rest is written, which took an hour's run."""
+    """Record an error of drawing until the other results are written, which a long run has produced."""
     try:
         yield
     except ConfigError as error:
@@ -297,10 +297,10 @@ def _later(option: str, undrawn: dict[str, str]) -> Iterator[None]:
 
 
 def print_failures(result: Result, file: TextIO) -> None:
-    """Print which processes have failed, all or the first few, which have hung, and which bits have changed.
+    """Print the first process failures, hangs and flipped bits.
 
-    Those that have failed together, such as all ranks of a node, are one line. The report names the failure that has
-    ended the job, so that one is not printed here.
+    Ranks that have failed together, such as those of a node, share a line. The report names the failure that has ended
+    the job, so it is omitted here.
     """
     together: dict[tuple[str, str], list[int]] = {}
     for failure in result.failures:
@@ -320,7 +320,7 @@ def print_failures(result: Result, file: TextIO) -> None:
 
 
 def print_profile(result: Result, file: TextIO) -> None:
-    """Print one line a shard: what of its wall time went into what."""
+    """Print one line per shard with the shares of its wall time."""
     table = result.tables["profile"]
     for shard in sorted(set(table["shard"])):
         parts = {p: s for n, p, s in zip(table["shard"], table["part"], table["wall_s"], strict=True) if n == shard}
@@ -330,7 +330,7 @@ def print_profile(result: Result, file: TextIO) -> None:
 
 
 def print_findings(result: Result, file: TextIO) -> None:
-    """Print what the simulator has to complain of."""
+    """Print the warnings, the report and the findings."""
     for warning in result.warnings:
         print(f"xsim: warning: {warning}", file=file)
     if result.report:
@@ -340,19 +340,19 @@ def print_findings(result: Result, file: TextIO) -> None:
 
 
 def _to_files(args: Namespace) -> bool:
-    """Return whether results of the run go to files."""
+    """Return True if results of the run are written to files."""
     files = (_recorded(args), *(vars(args)[name] for name in FILES))
     return args.out is not None or any(name not in (None, "-") for name in files)
 
 
 def _recorded(args: Namespace) -> str | None:
-    """Return the file to which the times of computing are written, if there is one."""
+    """Return the file to which computing times are recorded, if any."""
     asked = args.compute or ""
     return asked.removeprefix(parameters.RECORD) if asked.startswith(parameters.RECORD) else None
 
 
 def _check_outputs(args: Namespace) -> None:
-    """Find out now, and not after an hour's run, that the results have nowhere to go."""
+    """Check before the run that the results can be written."""
     dashes = [f"--{name} -" for name in _TO_STDOUT if getattr(args, name) == "-"]
     if len(dashes) > 1:
         raise ConfigError(f"{' and '.join(dashes)}: only one option can write to standard output")

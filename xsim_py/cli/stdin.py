@@ -1,4 +1,4 @@
-"""Standard input that several processes read in turn: none of them takes more than it has been asked for."""
+"""Standard input read by several processes in turn, each taking only what it has asked for."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_read, _lseek = os.read, os.lseek  # a rank has others of these
+_read, _lseek = os.read, os.lseek  # patched in ranks
 
 
 class _Lines(io.RawIOBase):
-    """A descriptor of which each reading ends with a line, so that no buffer above it holds what comes after."""
+    """A descriptor of which each read ends with a line, so that no buffer above it holds later data."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._is_file = _is_seekable(descriptor)
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
@@ -30,11 +30,11 @@ class _Lines(io.RawIOBase):
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Return whether a person types what is read."""
+        """Return True if it is a terminal."""
         return os.isatty(self._descriptor)
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Read up to the end of a line, or as much as there is room for."""
+        """Read up to the end of a line, or as much as fits."""
         data = self._of_file(len(buffer)) if self._is_file else self._of_pipe(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -52,7 +52,7 @@ class _Lines(io.RawIOBase):
         return bytes(data)
 
     def readall(self) -> bytes:
-        """Read all, in large pieces."""
+        """Read everything, in large pieces."""
         pieces = []
         while piece := _read(self._descriptor, 1 << 16):
             pieces.append(piece)
@@ -69,11 +69,11 @@ def _is_seekable(descriptor: int) -> bool:
 
 @contextmanager
 def line_by_line() -> Iterator[None]:
-    """Read standard input so for a while, if it is one that does not end its lines itself, as a terminal does."""
+    """Temporarily read standard input line by line, unless it is a terminal, which does so itself."""
     before = sys.stdin
     try:
         descriptor = before.fileno()
-    except (AttributeError, OSError, ValueError):  # there is none, or somebody has put another thing there
+    except (AttributeError, OSError, ValueError):  # it is missing or has been replaced
         yield
         return
     if os.isatty(descriptor):

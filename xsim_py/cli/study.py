@@ -1,4 +1,4 @@
-"""``xsim study``: many runs, described in a file."""
+"""``xsim study``: the many runs described in a file."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _list_presets() -> None:
 
 
 def _list_runs(spec: StudySpec, args: Namespace) -> int:
-    """Print a table of the runs, with what came of those that are done."""
+    """Print a table of the runs, with the outcomes of completed ones."""
     from xsim_py.report import Table
     from xsim_py.study import plan_runs
     from xsim_py.study.conduct import conditions, results_folder
@@ -109,7 +109,7 @@ def _list_runs(spec: StudySpec, args: Namespace) -> int:
 
 
 def _run(spec: StudySpec, args: Namespace, look: Look | None) -> int:
-    """Run what is missing, print the table, and say where everything is."""
+    """Run the missing runs, print the table, and list the written files."""
     from xsim_py.study import run_study
     from xsim_py.study.conduct import StudyInterrupted, results_folder
 

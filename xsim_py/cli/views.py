@@ -1,4 +1,4 @@
-"""``--view``: what figures show, and their style, for every command that draws."""
+"""Parsing of ``--view``: the part shown by figures, and their style, for every command that draws."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def add_view_option(parser: object, *, parts: bool = False) -> Action:
 
 
 def picture_view(args: Namespace) -> PictureView | None:
-    """Return the view that was asked for, if any; fail now rather than after an hour's run.
+    """Return the requested view, if any.
 
     Raises
     ------
     ConfigError
-        When a setting is invalid, or there is no such font.
+        When a setting is invalid, or the font does not exist.
     """
     if not args.view:
         return None
@@ -49,12 +49,12 @@ def picture_view(args: Namespace) -> PictureView | None:
 
 
 def picture_look(args: Namespace) -> Look | None:
-    """Return the style that was asked for, if any, for figures that have no parts.
+    """Return the requested style, if any, for figures without parts.
 
     Raises
     ------
     ConfigError
-        As for `picture_view`, and when a part of a timeline is asked for.
+        As for `picture_view`, and when a part of a timeline is requested.
     """
     view = picture_view(args)
     if view is None:

@@ -1,6 +1,6 @@
-"""The report of a run: results, tables, comparisons and pictures.
+"""The report of a run: results, tables, comparisons and figures.
 
-This tower stands on floor 2: it reads results, from memory or from a file made elsewhere, and never a live run.
+This package reads results, from memory or from a file written elsewhere, and never a live run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Comparison", "Result", "Table"]
 
 
 def __getattr__(name: str) -> object:
-    """Import `Comparison` when first asked for: every run passes here, and should start quickly."""
+    """Import `Comparison` on first use: every run imports this package, and must start quickly."""
     if name == "Comparison":
         from xsim_py.report.compare import Comparison
 

@@ -1,8 +1,8 @@
-"""Lines with error bars: the one kind of figure that studies draw.
+"""Line charts with error bars: the one kind of figure that studies draw.
 
-The first thing that tells lines apart is their colour, the second their markers; so that with and without a failure,
-say, are two markers of one colour. If colour is all that differs, each line has its own marker. The dashes depend on
-both, so that lines with one marker differ in a greyscale print, too.
+Lines differ first in colour, then in markers, so that the same case with and without a failure has two markers of one
+colour. If only the colour differs, each line has a separate marker. Dashes depend on both, so that lines with one
+marker also differ in greyscale.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xsim_py.report.figure import Picture
     from xsim_py.report.ruler import Ruler
 
-_MOST_MARKED = 18  # values of an axis that have ticks of their own
+_MOST_MARKED = 18  # values of an axis that each have a tick
 _PANEL = 15  # minimum width of a panel, in font sizes
 _PANEL_HEIGHT = 1.8  # inches of a panel, with text of 10 points
 _REFERENCE = "#777777"
@@ -33,11 +33,11 @@ _HOLLOW: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 1.2}
 
 @dataclass(frozen=True)
 class Series:
-    """One line: its points from left to right, its name, and what it shares with others.
+    """One line: its points from left to right, its name, and its style.
 
-    ``colour`` and ``dashes`` are numbers: lines with equal ones look alike in that respect. With ``points`` only its
-    points are drawn, large and hollow, around those of the line with the same colour to compare them with. A
-    ``reference``, such as ideal speed-up, is a thin grey line without markers. ``panel`` names the part of the figure.
+    ``colour`` and ``dashes`` are numbers: lines with equal ones look alike in that respect. With ``points`` only the
+    points are drawn, large and hollow, around those of the line with the same colour, for comparison. A ``reference``,
+    such as ideal speed-up, is a thin grey line without markers. ``panel`` names the part of the figure.
     """
 
     label: str
@@ -53,24 +53,24 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A picture of lines."""
+    """A line chart."""
 
     title: str
     x_label: str
     y_label: str
-    """The texts around it, with the two before."""
+    """Title and axis labels."""
     lines: Sequence[Series]
-    """The lines. Where an x is no number, all are names, in the order in which they come."""
+    """The lines. If some x is not a number, all are names, in order of first occurrence."""
     x_scale: str = "linear"
     y_scale: str = "linear"
-    """The scales: ``linear``, ``log`` or ``log2``; names have none, and zero has no place on a logarithmic one."""
+    """The scales: ``linear``, ``log`` or ``log2``; names have no scale, and a logarithmic one cannot show zero."""
     ruler: Ruler = PLAIN
-    """The ruler of the x axis, if that has a unit."""
+    """The ruler of the x axis, if it has a unit."""
     legend: str = ""
-    """The text over the names of the lines."""
+    """The title of the legend."""
 
     def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Picture:
-        """Return the figure, and write it if there is a target; the ending of the name is the format."""
+        """Return the figure, and write it if there is a target, whose suffix is the format."""
         panels, look = len(self.panels()), look or Look()
         width = look.inches or 7.2
         height = 4.6 if panels == 1 else _PANEL_HEIGHT * look.scale * -(-panels // _across(panels, width, look)) + 1
@@ -82,7 +82,7 @@ class Chart:
         return [(name, [line for line in self.lines if line.panel == name]) for name in names] or [("", [])]
 
     def _compose(self, figure: Figure, look: Look) -> None:
-        """Draw everything into an empty figure."""
+        """Draw the content into an empty figure."""
         panels = self.panels()
         for axes, (name, lines) in zip(_grid(figure, len(panels), look), panels, strict=True):
             for line in lines:
@@ -117,18 +117,18 @@ class Chart:
         _set_scale(axes, axes.yaxis, self.y_scale, [y for line in self.lines for y in line.y], PLAIN)
 
     def without_place(self) -> int:
-        """Return how many points are left out, because a logarithmic axis begins above them."""
+        """Return the number of points that a logarithmic axis cannot show."""
         return sum(len(line.x) - len(self._points(line)) for line in self.lines)
 
     def _points(self, line: Series) -> list[int]:
-        """Return the numbers of those points of a line that have a place."""
+        """Return the indices of the points of a line that can be shown."""
         x_above = self.x_scale != "linear" and not self._named()
         y_above = self.y_scale != "linear"
         pairs = enumerate(zip(line.x, line.y, strict=True))
         return [index for index, (x, y) in pairs if (not x_above or x > 0) and (not y_above or y > 0)]
 
     def _keys(self, panels: Sequence[Axes], look: Look) -> list[Any]:
-        """Return the entries of the legend: each line once, and what hollow points are."""
+        """Return the legend entries: each line once, and the meaning of hollow points."""
         from matplotlib.lines import Line2D
 
         found = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
@@ -160,7 +160,7 @@ class Chart:
             label=line.label,
             color=colour,
             marker=marker,
-            markersize=size * (1 + 0.36 * min(line.dashes, 3)),  # so that equal points lie around each other
+            markersize=size * (1 + 0.36 * min(line.dashes, 3)),  # so that equal points are drawn around each other
             markerfacecolor=colour if line.dashes == 0 else "none",
             linestyle=DASHES[dash(line) % len(DASHES)],
             capsize=size / 2,
@@ -170,29 +170,29 @@ class Chart:
         return any(isinstance(x, str | bool) for line in self.lines for x in line.x)
 
     def _places(self) -> list[Any]:
-        """Return every x that occurs: names as they come, numbers in order."""
+        """Return every x that occurs: names in order of occurrence, numbers sorted."""
         found = list(dict.fromkeys(x for line in self.lines for x in line.x))
         return found if self._named() else sorted(found)
 
 
 def stroke(line: Series, lines: Sequence[Series]) -> int:
-    """Return the number of a line's marker."""
+    """Return the marker number of a line."""
     return line.dashes if any(other.dashes for other in lines if not other.reference) else line.colour
 
 
 def dash(line: Series) -> int:
-    """Return the number of a line's dashes; lines with the same marker, or the same colour, have different ones."""
+    """Return the dash number of a line; lines with the same marker or colour have different ones."""
     return line.dashes + line.colour + line.colour // len(LINE_COLOURS)
 
 
 def _across(panels: int, width: float, look: Look) -> int:
-    """Return how many panels stand next to each other."""
+    """Return the number of panels per row."""
     most = max(int(width / (_PANEL * look.points / 72)), 1)
     return -(-panels // -(-panels // most))
 
 
 def _grid(figure: Figure, panels: int, look: Look) -> list[Axes]:
-    """Return as many axes as there are panels, with common scales; labels are at the left and below only."""
+    """Return axes for that number of panels, with common scales and labels at the left and bottom only."""
     across = _across(panels, figure.get_size_inches()[0], look)
     down = -(-panels // across)
     grid: Any = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
@@ -205,7 +205,7 @@ def _grid(figure: Figure, panels: int, look: Look) -> list[Axes]:
 
 
 def _set_scale(axes: Axes, axis: Axis, scale: str, values: Sequence[float], ruler: Ruler) -> None:
-    """Give an axis its scale, and ticks that are figures and not powers."""
+    """Set the scale of an axis, with numbers instead of powers as ticks."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     shown = FuncFormatter(lambda value, _: ruler.label(value))

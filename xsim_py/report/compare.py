@@ -1,8 +1,8 @@
-"""One program on several machines and numbers of ranks: a table, and a picture.
+"""One program on several machines and rank counts: a table, and a figure.
 
-The picture has one panel that answers "which machine is faster, and by how much" (bars, at the largest number of ranks)
-and, when there were several, one that answers "what do more ranks do to it" (lines, both axes logarithmic). A machine
-keeps its colour, its marker and its place in both, so neither panel needs colour vision to be read.
+The figure has a panel that compares the machines (bars, at the largest rank count) and, with several rank counts, one
+for scaling (lines, both axes logarithmic). A machine has the same colour, marker and position in both, so neither panel
+depends on colour vision.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
     from xsim_py.report.result import Result
 
-_SIDE_BY_SIDE = 6.0  # inches that two panels need
+_SIDE_BY_SIDE = 6.0  # minimum inches for two panels
 _UNITS = {"bytes": "B", "cpu_s": "s"}
 
 
 class Comparison:
-    """Results of one program, by machine and number of ranks.
+    """Results of one program, by machine and rank count.
 
     Parameters
     ----------
     results : mapping of (str, int) to Result
-        The results by machine's name and number of ranks, in the order in which they are to be shown.
+        The results by machine name and rank count, in display order.
     title : str, optional
-        What ran; stands over the picture.
+        The title of the figure.
     """
 
     def __init__(self, results: Mapping[tuple[str, int], Result], *, title: str = "") -> None:
@@ -59,7 +59,7 @@ class Comparison:
         self.sizes = sorted({ranks for _, ranks in results})
 
     def __str__(self) -> str:
-        """Return the table for a terminal: virtual times in one unit that suits them, without the hashes."""
+        """Return the table for a terminal: virtual times in a common unit, without hashes."""
         table = self.table()
         scale, unit = time_scale(max(table["virtual_time_s"]))
         shown = {"ranks": table["ranks"], "machine": table["machine"]}
@@ -71,9 +71,9 @@ class Comparison:
         return self.table()._repr_html_()
 
     def table(self) -> Table:
-        """Return one row a result, those of one number of ranks together.
+        """Return one row per result, grouped by rank count.
 
-        ``relative`` is the virtual time over that of the fastest machine with as many ranks.
+        ``relative`` is the virtual time divided by that of the fastest machine with the same rank count.
         """
         rows = [
             self._row(machine, ranks) for ranks in self.sizes for machine in self.machines if self._has(machine, ranks)
@@ -102,7 +102,7 @@ class Comparison:
         }
 
     def to_html(self, target: str | Path, *, command: str = "") -> None:
-        """Write a page for a browser that needs nothing else: see `report.page.comparison_pages`.
+        """Write a self-contained HTML report; see `report.page.comparison_pages`.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class Comparison:
         look.entitle(figure.suptitle, self.title, fontweight="bold")
 
     def _draw_bars(self, axes: Axes, look: Look) -> None:
-        """Draw the virtual times with the largest number of ranks, each figure beside its bar."""
+        """Draw the virtual times at the largest rank count, with the value next to each bar."""
         ranks = self.sizes[-1]
         machines = [machine for machine in self.machines if self._has(machine, ranks)]
         times_s = [self.results[machine, ranks].virtual_time_s for machine in machines]
@@ -156,7 +156,7 @@ class Comparison:
         tidy(axes, grid="x")
 
     def _draw_lines(self, axes: Axes, look: Look) -> None:
-        """Draw virtual time over the number of ranks."""
+        """Draw virtual time over rank count."""
         from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
         scale, unit = time_scale(max(result.virtual_time_s for result in self.results.values()))
@@ -185,6 +185,6 @@ class Comparison:
 
 
 def _label(time_s: float, fastest_s: float) -> str:
-    """Return a bar's figure: its time, and how many times the fastest it is."""
+    """Return a bar's label: its time, and the ratio to the fastest."""
     text = format_time(round(time_s * PS_PER_S))
     return text if time_s == fastest_s or not fastest_s else f"{text} ({time_s / fastest_s:.2g} x)"

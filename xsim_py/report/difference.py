@@ -1,7 +1,7 @@
-"""Where two runs of one program part: the first call, message or printed line that is not the same in both.
+"""The first difference between two runs of one program, in calls, messages and output.
 
-What comes first in virtual time is what the rest may follow from, so calls and messages of all ranks are gone through
-in that order. A call counts at its start where the two are different calls, and at its end where only that differs.
+Later differences may follow from the first in virtual time, so calls and messages of all ranks are compared in that
+order. Different calls differ at their start; calls that differ only in their end differ there.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from xsim_py.report.result import Result
     from xsim_py.trace import Message, Span
 
-_LABELLED = re.compile(r"\[(\d[^]]*)\] (.*)")  # of a traceback that several ranks have: ``[0-3] ...``
+_LABELLED = re.compile(r"\[(\d[^]]*)\] (.*)")  # of a traceback common to several ranks: ``[0-3] ...``
 _MOST_SHOWN = 200
 
 
 class TracedRun(NamedTuple):
-    """A run that was traced, and what the program printed in it, with labels."""
+    """A traced run, and the program's labelled output."""
 
     result: Result
     printed: Sequence[str]
-    """The text of standard output and the one of standard error."""
+    """The text of standard output and of standard error."""
 
 
 class Difference(NamedTuple):
-    """Something that is not the same in two runs: where, and what it is in each of them."""
+    """A difference between two runs: where it is, and the value in each of them."""
 
     where: str
     sides: tuple[str, str]
 
 
 class _Candidate(NamedTuple):
-    """A difference of one rank, and when it came to be."""
+    """A difference of one rank, and its time."""
 
     time_ps: int
     rank: int
@@ -48,9 +48,9 @@ class _Candidate(NamedTuple):
 
 
 def differences(one: TracedRun, other: TracedRun, *, start: str) -> list[Difference]:
-    """Return the first difference in what the ranks do, the first in what they print, and how the runs ended.
+    """Return the first difference in the ranks' actions, the first in their output, and in how the runs ended.
 
-    There is none where the runs are the same. Files are named from the folder `start`.
+    The list is empty if the runs agree. File names are relative to the directory `start`.
     """
     found = [*_doings(one.result, other.result, start), *_outputs(one.printed, other.printed)]
     ends = tuple(_ending(each.result) for each in (one, other))
@@ -98,13 +98,13 @@ def _traced(result: Result) -> Any:
 
 
 def _by_rank(records: Iterable[Any], owner: str) -> dict[int, list[Any]]:
-    """Return the records of each rank, in their order."""
+    """Return the records of each rank, in order."""
     key = attrgetter(owner)
     return {rank: list(group) for rank, group in groupby(sorted(records, key=key), key=key)}
 
 
 def _candidates(sides: Sequence[dict[int, list[Any]]], when: Any) -> Iterator[_Candidate]:
-    """Return the first difference of each rank that has one."""
+    """Yield the first difference of each rank that has one."""
     for rank in sorted({*sides[0], *sides[1]}):
         pairs = zip_longest(sides[0].get(rank, ()), sides[1].get(rank, ()))
         for number, pair in enumerate(pairs, 1):
@@ -115,7 +115,7 @@ def _candidates(sides: Sequence[dict[int, list[Any]]], when: Any) -> Iterator[_C
 
 
 def _when_called(one: Span | None, other: Span | None) -> int | None:
-    """Return when two calls part, or None if they are the same."""
+    """Return the time at which two calls differ, or None if they are equal."""
     if one == other:
         return None
     if one is None or other is None or (one.name, one.place, one.start_ps) != (other.name, other.place, other.start_ps):
@@ -124,19 +124,19 @@ def _when_called(one: Span | None, other: Span | None) -> int | None:
 
 
 def _when_sent(one: Message | None, other: Message | None) -> int | None:
-    """Return when two messages part, or None if they are the same but for what becomes of them at the receiver."""
+    """Return the time at which two messages differ, or None if they are equal except at the receiver."""
     if one is not None and other is not None and _as_sent(one) == _as_sent(other):
         return None
     return min(message.sent_ps for message in (one, other) if message is not None)
 
 
 def _as_sent(message: Message) -> Message:
-    """Return what the sender knows of a message."""
+    """Return the sender's part of a message."""
     return message._replace(arrival_ps=None, taken_ps=None, entered_ps=None, posted_ps=None)
 
 
 def _call(span: Span, messages: list[Message], start: str) -> str:
-    """Return a call in words: what it is, at what line, what it sends, and how it ends."""
+    """Return a description of a call: its name, line, first message and end."""
     until_ps = span.end_ps if span.end_ps is not None else messages[-1].sent_ps if messages else span.start_ps
     sent = [message for message in messages if span.start_ps <= message.sent_ps <= until_ps and not message.collective]
     words = [f"{span.name} at {shown(span.place, start)}"]
@@ -163,7 +163,7 @@ def _addressed(message: Message) -> str:
 
 
 def _outputs(one: Sequence[str], other: Sequence[str]) -> Iterator[Difference]:
-    """Return the first difference of the lowest rank that has one, of standard output before standard error."""
+    """Yield the first difference of the lowest rank that has one, for standard output and standard error."""
     for stream, texts in zip(("prints", "writes to standard error"), zip(one, other, strict=True), strict=True):
         lines = [_lines(text) for text in texts]
         for rank in sorted({*lines[0], *lines[1]}, key=lambda ranks: (int(re.split("[-,]", ranks)[0]), ranks)):
@@ -177,7 +177,7 @@ def _outputs(one: Sequence[str], other: Sequence[str]) -> Iterator[Difference]:
 
 
 def _lines(text: str) -> dict[str, list[str]]:
-    """Return the lines of each rank, or of several that have said the same, as stands in front of them."""
+    """Return the lines of each rank, or of several with equal output, by their label."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         match = _LABELLED.fullmatch(line)

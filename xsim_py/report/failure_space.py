@@ -1,4 +1,4 @@
-"""The space of failures of a program: what becomes of it wherever a rank dies, as tables, text and a picture."""
+"""The failure space of a program: its outcome for each failure location, as tables, text and a figure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_TICKS: Final = 16
 
 
 class Place(NamedTuple):
-    """A call of a rank, and where about it the rank dies."""
+    """A call of a rank, and the moment of the failure."""
 
     rank: int
     name: str
@@ -38,15 +38,15 @@ class Place(NamedTuple):
 
 
 class JudgedCase(NamedTuple):
-    """The deaths of a run, and what became of it."""
+    """The failures of a run, and its outcome."""
 
     outcome: str
     """One of `CLASSES`."""
     fail: tuple[str, ...]
-    """The deaths as ``--fail`` takes them."""
+    """The failures as ``--fail`` takes them."""
     places: tuple[Place, ...]
     said: str
-    """What the run said of it."""
+    """The output of the run about the outcome."""
 
 
 class FailureSpace:
@@ -55,13 +55,13 @@ class FailureSpace:
     Attributes
     ----------
     cases : list of JudgedCase
-        In the order of deaths, ranks and calls.
+        In the order of failures, ranks and calls.
     calls : list of Place
         The calls of the run without failures.
     never_came : int
-        How many combinations of deaths could not come: one of them kept the other from happening.
+        The number of combinations of failures that cannot occur, because one prevents the other.
     recovers : bool
-        False if each of the failures ends the job, but for those that delay nothing.
+        False if every failure ends the job, except for those after its last call.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class FailureSpace:
         self.recovers = recovers
 
     def counts(self) -> dict[str, int]:
-        """Return how many cases each class has."""
+        """Return the number of cases per class."""
         counted = Counter(case.outcome for case in self.cases)
         return {name: counted[name] for name in CLASSES}
 
     def smallest(self) -> dict[str, JudgedCase]:
-        """Return for each class that was met, but survival, its case with the fewest deaths and the earliest calls."""
+        """Return the minimal case of each class except survival: the fewest failures, then the earliest calls."""
         found: dict[str, JudgedCase] = {}
         for case in self.cases:
             known = found.get(case.outcome)
@@ -94,7 +94,7 @@ class FailureSpace:
         return {name: found[name] for name in CLASSES if name in found}
 
     def table(self) -> Table:
-        """Return the classes by line of the program at which the last of the ranks dies."""
+        """Return the classes by the program line at which the last of the ranks fails."""
         rows: dict[tuple[str, str], Counter[str]] = {}
         for case in self.cases:
             place = case.places[-1]
@@ -109,7 +109,7 @@ class FailureSpace:
         return Table("failures", columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the content as plain data."""
         return {
             "ranks": self.ranks,
             "classes": self.counts(),
@@ -121,10 +121,10 @@ class FailureSpace:
             ],
         }
 
-    # ------------------------------------------------------------------------------------------------ the picture
+    # ------------------------------------------------------------------------------------------------ the figure
 
     def grid(self) -> list[list[dict[str, str]]]:
-        """Return for each rank and each of its calls the classes by moment, of cases with one death."""
+        """Return, for each rank and call, the classes by moment, of cases with one failure."""
         index: dict[tuple[int, str, int], tuple[int, int]] = {}
         rows: list[list[dict[str, str]]] = [[] for _ in range(self.ranks)]
         for place in self.calls:
@@ -139,7 +139,7 @@ class FailureSpace:
         return rows
 
     def text(self) -> str:
-        """Return the picture for a terminal: a row a rank, three characters a call for before, in and after it."""
+        """Return the figure as text: a row per rank, three characters per call for before, in and after it."""
         rows = self.grid()
         width = len(f"rank {self.ranks - 1}")
         lines = []
@@ -193,7 +193,7 @@ class FailureSpace:
 
 
 def _spots(rows: Sequence[Sequence[dict[str, str]]], outcome: str) -> Iterator[tuple[int, float]]:
-    """Yield rank and left edge of each field of a class."""
+    """Yield the rank and the left edge of each cell of a class."""
     for rank, calls in enumerate(rows):
         for column, call in enumerate(calls):
             for part, moment in enumerate(_MOMENTS):

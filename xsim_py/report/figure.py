@@ -1,6 +1,6 @@
-"""A figure that fits its size: titles are wrapped, ticks keep their distance, and files have text as text.
+"""A figure that fits its size: titles are wrapped, ticks keep their distance, and files contain text as text.
 
-matplotlib's constrained layout gives axes, ticks and legends their room, but neither shortens a title nor drops a tick.
+matplotlib's constrained layout makes room for axes, ticks and legends, but neither shortens a title nor drops a tick.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _ANGLES: Final = (0, 30, 90)  # of names along the x axis
 
 
 class Names(FixedFormatter):
-    """Tick labels that cannot be dropped: each is a name."""
+    """Tick labels that cannot be dropped, because each is a name."""
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, and whose files are as `save` makes them."""
+    """A figure that notebooks display, and that `save` writes."""
 
     def savefig(self, fname: Any, **settings: Any) -> None:
         """Save the figure; PDF and SVG files contain text as text."""
@@ -137,7 +137,7 @@ def _lay_out(figure: Figure) -> None:
 
 
 def _texts(figure: Figure) -> Iterator[tuple[Text, float]]:
-    """Yield titles and labels with the pixels that each has along its line, up to a legend to the right."""
+    """Yield titles and labels with the pixels available along their lines, up to a legend to the right."""
     width, height = figure.bbox.width, figure.bbox.height
     ends = [axes.get_window_extent().x1 for axes in figure.axes]
     legends = [legend.get_window_extent().x0 for legend in figure.legends]
@@ -162,7 +162,7 @@ def _axes_texts(axes: Any, width: float, height: float) -> Iterator[tuple[Text, 
 
 
 def wrap(text: Text, room: float, *, least: int = 1) -> float:
-    """Wrap a text to the pixels that it has along its line, and return by how many inches it grew across."""
+    """Wrap a text to the pixels available along its line, and return its growth across in inches."""
     whole = text.get_text()
     letters = max(map(len, whole.split("\n")), default=0)
     while letters > least and (long := _length(text)) > room:
@@ -196,7 +196,7 @@ def crowded(axis: Axis) -> bool:
 
 
 def visible_ticks(axis: Axis) -> list[tuple[float, Text]]:
-    """Return the places and labels of the major ticks in sight."""
+    """Return the locations and labels of the visible major ticks."""
     low, high = sorted(axis.get_view_interval())
     margin = 1e-9 * (high - low)
     found = []
@@ -208,8 +208,8 @@ def visible_ticks(axis: Axis) -> list[tuple[float, Text]]:
 
 
 def _give_room(axis: Axis) -> bool:
-    """Turn names, or drop labels of numbers, if they overlap; return True if anything changed."""
-    axis.get_majorticklabels()  # brings the ticks up to date
+    """Rotate names, or drop labels of numbers, if they overlap; return True if anything changed."""
+    axis.get_majorticklabels()  # updates the ticks
     if not axis.get_visible() or not crowded(axis):
         return False
     ticks = visible_ticks(axis)
@@ -230,7 +230,7 @@ def _is_power(value: float) -> bool:
 
 
 def _turn(axis: Axis) -> bool:
-    """Turn the names along an x axis by the next angle."""
+    """Rotate the names along an x axis to the next angle."""
     labels = axis.get_majorticklabels()
     further = [angle for angle in _ANGLES if angle > labels[0].get_rotation()]
     for label in labels if further else ():

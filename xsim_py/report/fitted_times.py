@@ -1,4 +1,4 @@
-"""Pictures of fitted costs: one-way times by size as they were measured and as the machine has them."""
+"""Figures of fitted costs: measured and fitted one-way times by message size."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NO_BYTES_AT = 0.25  # a logarithmic axis has no place for 0
+_NO_BYTES_AT = 0.25  # a logarithmic axis cannot show 0
 _NARROWEST = 3.0  # inches, for one layer
-_DEGREES = 4  # powers of two from one tick to the next: 16
+_DEGREES = 4  # powers of two between ticks: 16
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class FittedTimes:
     Attributes
     ----------
     title
-        The layer's name, and what is worth saying of it.
+        The layer's name, with remarks.
     sizes, measured_s, fitted_s
-        Bytes and seconds of what was measured, and what was fitted to it.
+        Message sizes in bytes, and their measured and fitted times in seconds.
     line
-        Sizes and fitted seconds of each segment, for a line that has a gap where the times jump.
+        Sizes and fitted seconds of each segment, for a line with gaps where the times jump.
     threshold_bytes
         The largest eager message, if there is one.
     """
@@ -47,7 +47,7 @@ class FittedTimes:
 def draw_fitted_times(
     layers: Sequence[FittedTimes], target: str | Path | None = None, *, look: Look | None = None
 ) -> Figure:
-    """Draw times and errors of each layer, into a file if there is a target.
+    """Draw the times and errors of each layer, and write the figure if there is a target.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def draw_fitted_times(
 
 
 def _across(layers: int, width: float | None) -> int:
-    """Return how many layers stand next to each other."""
+    """Return the number of layers per row."""
     return layers if width is None else min(layers, max(int(width / _NARROWEST), 1))
 
 

@@ -1,4 +1,4 @@
-"""Pictures of machines: nodes, switches and links, which may be coloured by what they have carried."""
+"""Figures of machines: nodes, switches and links, which may be coloured by load."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MOST_BYTES: Final = 64 * MIB
 
 @dataclass(frozen=True)
 class MachinePicture:
-    """The content of a picture of a machine.
+    """The content of a machine's figure.
 
     Attributes
     ----------
     title
-        What stands above it.
+        The title of the figure.
     names, places, nodes
-        The name of each vertex, where it stands, and whether it is a node and no switch.
+        The name of each vertex, its position, and whether it is a node rather than a switch.
     links
         Numbers of the two vertices of each link.
     loads
@@ -54,7 +54,7 @@ def read_loads(file: Path) -> dict[str, float]:
     Raises
     ------
     ConfigError
-        When it cannot be read, or lacks a column; with the line.
+        When it cannot be read or lacks a column; with the line.
     """
     try:
         text = read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig")
@@ -79,7 +79,7 @@ def read_loads(file: Path) -> dict[str, float]:
 
 
 def draw_machine(machine: MachinePicture, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
-    """Draw a machine, into a file if there is a target.
+    """Draw a machine, and write the figure if there is a target.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _compose(machine: MachinePicture, figure: Figure, look: Look) -> None:
 
 
 def _draw_links(axes: Axes, lines: list[Any], loads: Sequence[float] | None) -> None:
-    """Draw links as lines, the loaded ones above the others, with a scale of colours beside them."""
+    """Draw links as lines, loaded ones on top, with a colour bar."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import Normalize
 

@@ -1,6 +1,6 @@
-"""Who sends what to whom, step by step: a message-flow diagram, and the same in words.
+"""Message-flow diagrams of an operation, step by step, as a figure and as text.
 
-A node is a line from top to bottom, a message an arrow from the step in which it is sent to that in which it is taken.
+A node is a vertical line, a message an arrow from the step in which it is sent to the step in which it is received.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_NODES_DRAWN = 64
-"""With more, lines and arrows cover each other."""
+"""With more, lines and arrows overlap too much."""
 
 _LIVE = "#8a8a8a"
 _DONE = "#d5d5d5"
@@ -40,7 +40,7 @@ _STROKES = {
 
 
 class Arrow(NamedTuple):
-    """A message: what it is, who sent it when, to whom, when it was there, and when it was taken (None: never)."""
+    """A message: its kind, source, send step, destination, arrival, and receive step (None: never)."""
 
     kind: str
     source: int
@@ -55,25 +55,24 @@ class MessageFlow:
     """One run of an operation; all times are steps."""
 
     nodes: int
-    """How many there are."""
+    """The number of nodes."""
     title: str = ""
-    """Stands over the picture."""
+    """The title of the figure."""
     arrows: Sequence[Arrow] = ()
     """The messages, in the order in which they were sent."""
     deaths: Mapping[int, int] = field(default_factory=dict)
     starts: Mapping[int, int] = field(default_factory=dict)
     finishes: Mapping[int, int] = field(default_factory=dict)
-    """When a node died, began, and first had nothing left to send; a node without an entry did not die, began in step
-    0, or never ended."""
+    """The steps in which nodes failed, began, and first had nothing left to send; by default never, 0, and never."""
     learned: Sequence[tuple[int, int, int]] = ()
-    """Step, node, and whose death it learned of."""
+    """Step, node, and the failed node of which it was notified."""
     end: int = 0
     """The last step."""
 
-    # ------------------------------------------------------------------------------------------------- the words
+    # ------------------------------------------------------------------------------------------------- the text
 
     def text(self, *, width: int = 100) -> str:
-        """Return a line for each step in which something happens; longer ones go on in the next line."""
+        """Return a line for each step with events, wrapped to the width."""
         happened: dict[int, list[str]] = {}
         for step, said in sorted(self._events(), key=lambda event: event[0]):
             happened.setdefault(step, []).append(said)
@@ -87,7 +86,7 @@ class MessageFlow:
         return "\n".join(lines)
 
     def _events(self) -> Iterator[tuple[int, str]]:
-        """Step and words; within a step as it goes there: deaths, what is learned, takes and sends, who is finished."""
+        """Yield step and text, in order within a step: failures, notifications, receives and sends, finished nodes."""
         yield from ((step, f"{node} dies" if step else f"{node} is dead") for node, step in self.deaths.items())
         yield from ((step, f"{node} begins") for node, step in self.starts.items() if step)
         yield from ((step, f"{node} learns that {dead} is dead") for step, node, dead in self.learned)
@@ -100,7 +99,7 @@ class MessageFlow:
         yield from ((step, f"{node} {said}") for step, node, said in sorted(actions))
         yield from ((step, f"{node} is finished") for node, step in self.finishes.items())
 
-    # ----------------------------------------------------------------------------------------------- the picture
+    # ----------------------------------------------------------------------------------------------- the figure
 
     def draw(self, target: str | Path | None = None, *, look: Look | None = None) -> Figure:
         """Return the figure, and write it if there is a target."""
@@ -128,7 +127,7 @@ class MessageFlow:
         add_legend(figure, self._keys(look.scale), look, least=1)
 
     def _draw_life(self, axes: Axes, node: int, size: float) -> None:
-        """Draw a node's line: dotted before it begins, pale once it has nothing left to send, cut off by its death."""
+        """Draw a node's line: dotted before it begins, pale once it has nothing left to send, ending at its failure."""
         start, death = self.starts.get(node, 0), self.deaths.get(node)
         last = self.end if death is None else death
         done = min(self.finishes.get(node, last), last)
@@ -170,7 +169,7 @@ class MessageFlow:
             )
 
     def _keys(self, size: float) -> list[Any]:
-        """Return what the legend explains: what there is in this picture."""
+        """Return the legend entries for the elements in this figure."""
         from matplotlib.lines import Line2D
 
         there = {arrow.kind for arrow in self.arrows}

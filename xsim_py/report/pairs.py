@@ -1,4 +1,4 @@
-"""Who sends how much to whom, as a matrix: between ranks, or between nodes."""
+"""Communication matrices: messages or bytes per pair of ranks or nodes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MOST_TICKS = 8
 
 
 def matrix(table: Table, *, ranks: int, of: str = "bytes", node_of: Sequence[int] | None = None) -> NDArray[np.int64]:
-    """Return what went from each rank (the rows) to each other one (the columns), or from node to node.
+    """Return the communication matrix, from source ranks (rows) to destination ranks (columns), or between nodes.
 
     Parameters
     ----------
     table : Table
         The table ``pairs`` of a run.
     ranks : int
-        How many there are.
+        The number of ranks.
     of : str, optional
         ``bytes`` or ``messages``.
     node_of : sequence of int, optional
@@ -42,7 +42,7 @@ def matrix(table: Table, *, ranks: int, of: str = "bytes", node_of: Sequence[int
     Returns
     -------
     array of int
-        Square, of as many rows as there are ranks, or nodes.
+        A square matrix with a row per rank or node.
 
     Raises
     ------
@@ -68,16 +68,16 @@ def draw_pairs(
     title: str = "",
     look: Look | None = None,
 ) -> Figure:
-    """Draw `matrix` as a heat map; who has sent nothing to whom stays white.
+    """Draw `matrix` as a heat map; pairs without messages stay white.
 
     Parameters
     ----------
     table, ranks, of, node_of
         As for `matrix`.
     target : path, optional
-        Where to; its name ends with ``.png``, ``.svg`` or ``.pdf``.
+        The file name, which ends with ``.png``, ``.svg`` or ``.pdf``.
     title : str, optional
-        Stands over the figure.
+        The title of the figure.
     look : Look, optional
         Its size, text and legend.
 
@@ -100,7 +100,7 @@ def _compose(sums: NDArray[np.int64], of: str, what: str, title: str, figure: Fi
     axes = figure.subplots()
     shown: Any = np.ma.masked_equal(sums, 0)
     low, high = (float(edge) for edge in (shown.min(), shown.max())) if sums.any() else (0.0, 1.0)
-    # A few long messages would make all others one colour.
+    # Otherwise a few long messages would give all others one colour.
     norm = LogNorm(low, high) if 0 < low * _WIDE < high else Normalize(0, high)
     image = axes.imshow(shown, cmap="viridis_r", norm=norm, interpolation="nearest", origin="upper")
     for axis in (axes.xaxis, axes.yaxis):
@@ -112,7 +112,7 @@ def _compose(sums: NDArray[np.int64], of: str, what: str, title: str, figure: Fi
 
 
 def number_bar(bar: Any, low: float, high: float, of: str, *, label: str = "", logarithmic: bool = False) -> None:
-    """Give a colour bar of bytes, or of messages, plain numbers: 1 KiB, 1 MiB."""
+    """Label a colour bar of bytes or messages with plain numbers: 1 KiB, 1 MiB."""
     bar.set_ticks(_ticks(low, high, 1024 if of == "bytes" else 10, logarithmic=logarithmic))
     bar.minorticks_off()
     bar.ax.yaxis.set_major_formatter(lambda value, _: format_size(int(value)) if of == "bytes" else f"{value:,.0f}")
@@ -121,7 +121,7 @@ def number_bar(bar: Any, low: float, high: float, of: str, *, label: str = "", l
 
 
 def _ticks(low: float, high: float, base: int, *, logarithmic: bool) -> list[float]:
-    """Return some values to label: whole steps of a power of two or ten, or such powers on a logarithmic scale."""
+    """Return values to label: multiples of a power of two or ten, or such powers on a logarithmic scale."""
     root = 2 if base == 1024 else 10
     if logarithmic:
         powers = [root**power for power in range(ceil(log(low, root)), floor(log(high, root) + 1e-9) + 1)]

@@ -2,11 +2,11 @@
 
 A node of the machine is a process there and a rank a thread; a call is a complete event (X), a message a flow from the
 call that sent it to the call that took it (s, f), a mark an instant (i). Times are microseconds with six decimals:
-every picosecond is in the file, though Perfetto itself rounds to nanoseconds.
+files are exact to the picosecond, though Perfetto itself rounds to nanoseconds.
 
-Perfetto ties a flow to the call that covers its end, and drops it where there is none. So the ends are moved into the
-nearest call of the rank, and a call that took no time is drawn a nanosecond long where there is room; the true times
-are among the arguments. Process and thread 0 are special to Perfetto, hence all numbers are one higher.
+Perfetto attaches a flow to the call that covers its end, and drops it if there is none. So the ends are moved into the
+nearest call of the rank, and a call that took no time is drawn a nanosecond long if there is room; the exact times are
+in the arguments. Process and thread 0 are special to Perfetto, hence all numbers are one higher.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xsim_py.trace import Message, Span, Trace
 
 MOST_EVENTS = 1_000_000
-"""How many events a file holds; Perfetto takes minutes for more."""
+"""The maximum number of events per file; Perfetto takes minutes for more."""
 
 _NS_PS = 1000
 _US_PS = 1_000_000
@@ -44,22 +44,22 @@ def write_perfetto(
     Parameters
     ----------
     trace : Trace
-        What to write.
+        The trace.
     target : path or text file
-        Where to.
+        The target.
     nodes : sequence of int
         The node of each rank.
     end_ps : int, optional
         When the run ended; default: the end of the last call in the trace.
     facts : mapping, optional
-        What else is to be known of the run.
+        Additional metadata of the run.
     most_events : int
-        If there are more calls, messages and marks, only the first are written, and all of the last one's time.
+        The limit on calls, messages and marks; events at the time of the last one are all written.
 
     Returns
     -------
     int
-        How many calls, messages and marks were left out.
+        The number of omitted calls, messages and marks.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def write_perfetto(
 
 
 def _horizon_ps(trace: Trace, most_events: int) -> int | None:
-    """Return the time of the last event that is written; None where they all are."""
+    """Return the time of the last event to write; None if all are."""
     if len(trace) <= most_events:
         return None
     times = [span.start_ps for span in trace.spans]
@@ -90,18 +90,18 @@ def _horizon_ps(trace: Trace, most_events: int) -> int | None:
 
 
 class _Calls(NamedTuple):
-    """When the calls of a rank begin, and end in the picture; both in order."""
+    """The begin and the displayed end of each call of a rank, in order."""
 
     starts: list[int]
     ends: list[int]
 
     def sending(self, time_ps: int) -> int | None:
-        """Return the time, moved into the last call that had begun by then."""
+        """Return a send time, moved into the last call that had begun by then."""
         place = bisect_right(self.starts, time_ps) - 1
         return None if place < 0 else self._inside(place, time_ps)
 
     def taking(self, time_ps: int) -> int | None:
-        """Return the time, moved into the first call that had not ended by then."""
+        """Return a receive time, moved into the first call that had not ended by then."""
         place = bisect_left(self.ends, time_ps)
         return None if place == len(self.ends) else self._inside(place, time_ps)
 
@@ -162,7 +162,7 @@ class _Export:
         return self._event("X", span.rank, span.start_ps, what, f'"dur":{_us(end_ps - span.start_ps)}')
 
     def _flow(self, number: int, message: Message) -> Iterator[str]:
-        """Yield the arrow of a message that was taken."""
+        """Yield the arrow of a message that was received."""
         if message.taken_ps is None or message.arrival_ps is None:
             return
         start_ps = self._calls[message.source].sending(message.sent_ps) if message.source in self._calls else None
@@ -185,7 +185,7 @@ class _Export:
 
 
 def _calls(trace: Trace, last_ps: int) -> dict[int, _Calls]:
-    """Return the calls of each rank that made any, each at least a nanosecond long where there is room for that."""
+    """Return the calls of each rank that made any, each at least a nanosecond long if there is room."""
     calls: dict[int, _Calls] = {}
     for span in trace.spans:
         mine = calls.setdefault(span.rank, _Calls([], []))

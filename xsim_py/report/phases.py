@@ -1,32 +1,32 @@
-"""How a call got over failures, phase by phase, as it is seen in a trace.
+"""The phases in which a call recovers from failures, measured from a trace.
 
-Prior art: figure 5 of Margolin and Barak (EuroMPI 2018; ``docs/why/ftco.md``) draws, not to scale, what fault-tolerant
-collective operations, ULFM and the usual restart do after a failure. Here the same blocks are measured: the time of the
-rank that needed longest is cut at instants that stand in the trace, and each piece gets a name. Nothing is computed
-from parameters of the run, and the pieces cover the time without a gap: their sum is the whole, to the picosecond.
+Prior art: figure 5 of Margolin and Barak (EuroMPI 2018; ``docs/why/ftco.md``) draws, not to scale, the behaviour of
+fault-tolerant collective operations, ULFM and the usual restart after a failure. Here the same blocks are measured: the
+time of the slowest rank is divided at instants recorded in the trace, and each piece gets a name. Nothing is computed
+from parameters of the run, and the pieces cover the time without gaps: their sum is the total, to the picosecond.
 
 ================  ====================================================================================================
 phase             the time of that rank
 ================  ====================================================================================================
-collective        in the call, as long as nobody waits for a dead process in order to find out
-detection         while somebody does: from the failure, the call in which it waits, or its last message to the dead
-                  one, whichever comes last, until it learns of the failure; after that, until the job is aborted
+collective        in the call, while no rank waits for a failed process in order to detect it
+detection         while some rank does: from the failure, the call in which it waits, or its last message to the failed
+                  process, whichever is last, until it detects the failure; after that, until the job is aborted
 resume            in a call that succeeds, after a failure was detected in it
 propagation       in a call that fails, from the detection until the communicator is revoked or the call fails; under a
                   layer that repairs (`xsim_py.mpi4py.resilience`), until all agree that it failed
-revoke            in a call that fails because somebody has revoked the communicator, since then; and in Revoke
-repair            in every other call until the next attempt, such as Shrink; or where a layer does that in the call
-retry             in the next attempt: the call that failed, once more
-restart delay     from an abort of the job to its new start
-recomputation     from there until what failed is done
+revoke            in a call that fails because the communicator was revoked, since the revocation; and in Revoke
+repair            in every other call until the next attempt, such as Shrink; or a layer's repair within the call
+retry             in the next attempt of the failed call
+restart delay     from an abort of the job to its restart
+recomputation     from the restart until the failed call has completed
 own work          between calls
 ================  ====================================================================================================
 
-A whole job (`measure_job`) is many calls, and which of them makes up for a failure does not stand in the trace. So the
-names go by the calls: communication is any call that does not fail, agreement is Agree, and repair is what is called
-because of a failure only (Shrink, Spawn, Merge, ...). A rank is in detection only in a call that ends when the
-failure is known, or later: who goes on working meanwhile loses nothing by it. What is done once more after a repair
-is communication and own work again; it is the difference to the job without failures.
+A whole job (`measure_job`) has many calls, and the trace does not tell which of them compensate for a failure. So
+phases are named by call: communication is any call that does not fail, agreement is Agree, and repair is any call made
+only because of a failure (Shrink, Spawn, Merge, ...). A rank is in detection only in a call that ends at the detection
+of the failure or later: a rank that works meanwhile loses no time. Work repeated after a repair is communication and
+own work again; it is the difference from the job without failures.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ PHASES: Final = (
     "recomputation",
     "own work",
 )
-"""All names, in the order in which tables and legends have them."""
+"""All names, in the order of tables and legends."""
 
 RECOVERY: Final = ("resume", "propagation", "revoke", "repair", "retry", "restart delay", "recomputation", "own work")
-"""The phases that are there because of a failure and do not depend on how it is detected."""
+"""The phases caused by a failure that do not depend on how it is detected."""
 
 _COLLECTIVE: Final = re.compile(
     "(all)?gatherv?|(all)?reduce|alltoall[vw]?|barrier|bcast|reduce_scatter(_block)?|(ex)?scan|scatterv?", re.IGNORECASE
@@ -71,7 +71,7 @@ _REPAIRS: Final = (
     *("Shrink", "Ishrink", "Ack_failed", "Get_failed"),
     *("Spawn", "Spawn_multiple", "Merge", "Connect", "Accept", "Get_parent"),
 )
-_FEW: Final = 10  # calls of a collective operation: fewer have no middle one that stands for the job
+_FEW: Final = 10  # calls of a collective operation: with fewer, no middle one represents the job
 _BY_ITSELF: Final = "ftco"
 _REVOKED: Final = "ERR_REVOKED"
 _FAILED: Final = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", _REVOKED)
@@ -87,23 +87,23 @@ class Phase(NamedTuple):
 
     @property
     def time_ps(self) -> int:
-        """How long it is."""
+        """The duration."""
         return self.end_ps - self.start_ps
 
 
 class Phases(NamedTuple):
-    """The time that the slowest rank needed for a call and for getting over the failures in it."""
+    """The time of the slowest rank for a call and the recovery from the failures in it."""
 
     rank: int
-    """Which rank that is."""
+    """The rank."""
     phases: tuple[Phase, ...]
-    """One after the other, without a gap."""
+    """In order, without gaps."""
     whole: bool = False
-    """True if a whole job is measured, false if one call is."""
+    """True for a whole job, false for one call."""
 
     @property
     def start_ps(self) -> int:
-        """When the rank made the call."""
+        """When the rank entered the call."""
         return self.phases[0].start_ps
 
     @property
@@ -113,12 +113,12 @@ class Phases(NamedTuple):
 
     @property
     def total_ps(self) -> int:
-        """All of it."""
+        """The total time."""
         return self.end_ps - self.start_ps
 
     @property
     def recovery_ps(self) -> int:
-        """The time that is neither the call as it would be without a failure nor its detection; see `RECOVERY`.
+        """The time that belongs neither to the failure-free call nor to detection; see `RECOVERY`.
 
         In a whole job own work is part of the program.
         """
@@ -129,7 +129,7 @@ class Phases(NamedTuple):
         )
 
     def times_ps(self) -> dict[str, int]:
-        """Return how long each phase took altogether, in the order of `PHASES`, without those that did not occur."""
+        """Return the total time of each phase, in the order of `PHASES`, without those that did not occur."""
         return {
             name: sum(phase.time_ps for phase in self.phases if phase.name == name)
             for name in PHASES
@@ -137,7 +137,7 @@ class Phases(NamedTuple):
         }
 
     def summed(self) -> Phases:
-        """Return them with one phase a name, in the order of `PHASES`: those of a job alternate thousands of times."""
+        """Return one phase per name, in the order of `PHASES`: those of a job alternate thousands of times."""
         at_ps = self.start_ps
         phases = []
         for name, time_ps in self.times_ps().items():
@@ -147,15 +147,15 @@ class Phases(NamedTuple):
 
 
 def find_call(trace: Trace, wanted: tuple[str, int] | None = None) -> tuple[tuple[str, int], int]:
-    """Find the call that failures are to hit, in a run without any; return its name and number, and how many there are.
+    """Select the call hit by failures, in a failure-free run; return its name and number, and the number of such calls.
 
-    That is the one `wanted`, by its name as mpi4py spells it and its number from 1; or of the blocking collective
-    operations the one that the first rank calls most often, and of these calls the middle one.
+    That is the `wanted` one, given by its mpi4py name and its number from 1; by default the blocking collective
+    operation that the first rank calls most often, and the middle one of these calls.
 
     Raises
     ------
     ConfigError
-        There is no such call.
+        No such call exists.
     """
     first = min((span.rank for span in trace.spans), default=0)
     counts = Counter(span.name for span in trace.spans if span.rank == first)
@@ -172,9 +172,9 @@ def find_call(trace: Trace, wanted: tuple[str, int] | None = None) -> tuple[tupl
 
 
 def find_middle(trace: Trace, ranks: int) -> tuple[tuple[str, int], int] | None:
-    """Find the call that failures of a whole job are to hit, as `find_call` does.
+    """Select the call hit by failures of a whole job, as `find_call` does.
 
-    Where a program makes few collective calls, or some of its ranks make fewer than others, there is no such call.
+    Returns None if a program makes few collective calls, or some of its ranks make fewer than others.
     """
     try:
         (name, number), usual = find_call(trace)
@@ -186,7 +186,7 @@ def find_middle(trace: Trace, ranks: int) -> tuple[tuple[str, int], int] | None:
 
 
 def first_start_ps(trace: Trace, call: str, ordinal: int) -> int:
-    """Return when the first rank makes its so many-th call of a name."""
+    """Return the time at which the first rank makes its `ordinal`-th call of a name."""
     counts: Counter[int] = Counter()
     starts = []
     for span in trace.spans:
@@ -198,22 +198,22 @@ def first_start_ps(trace: Trace, call: str, ordinal: int) -> int:
 
 
 def measure_phases(trace: Trace, *, call: str, ordinal: int, usual: int | None = None) -> Phases:
-    """Find out how long the slowest of the surviving ranks took for a call, and for what.
+    """Measure the phases of a call on the slowest surviving rank.
 
-    Where failures were learned of, the call is the one in which each rank was then, and the time ends when it has
-    succeeded, or has been repeated with success, for the last time that it had to be.
+    If failures were detected, the call is the one that each rank was in at that time, and the measured time ends when
+    the call, or its last necessary retry, has succeeded.
 
     Parameters
     ----------
     trace : Trace
         Of the whole run.
     call : str
-        As mpi4py spells it: what is measured in a run without failures, and what is recomputed after a restart.
+        Its mpi4py name: the call measured in a failure-free run, and recomputed after a restart.
     ordinal : int
-        Which of a rank's calls of that name, from 1, in a run without failures.
+        Which of a rank's calls of that name, from 1, in a failure-free run.
     usual : int, optional
-        How many of them a rank makes in a run without failures. A job that was started again is where it was once it
-        has repeated what is beyond that number. Without it, all that a restarted job does is recomputation.
+        The number of such calls per rank in a failure-free run. A restarted job has caught up once it has repeated the
+        calls beyond that number. By default everything that a restarted job does is recomputation.
 
     Raises
     ------
@@ -231,26 +231,26 @@ def measure_phases(trace: Trace, *, call: str, ordinal: int, usual: int | None =
 def measure_job(
     trace: Trace, *, ranks: int, end_ps: int | None = None, call: str = "", usual: int | None = None
 ) -> Phases:
-    """Find out what the time of a whole job went into at the slowest of the ranks that began it and survived.
+    """Measure the phases of a whole job on its slowest initial rank that survived.
 
     Parameters
     ----------
     trace : Trace
         Of the whole run.
     ranks : int
-        With how many the job began.
+        The initial number of ranks.
     end_ps : int, optional
         The virtual time of the job; default: the end of the last call in the trace.
     call : str, optional
-        A call by whose number a job that was started again shows where it is.
+        A call whose count shows the progress of a restarted job.
     usual : int, optional
-        How many of them a rank makes in a run without failures. Without it, all that a restarted job does is
+        The number of such calls per rank in a failure-free run. By default everything that a restarted job does is
         recomputation.
 
     Raises
     ------
     ConfigError
-        None of the ranks that began survived.
+        No initial rank survived.
     """
     story = _JobStory(trace, call, usual)
     if end_ps is not None:
@@ -265,7 +265,7 @@ def measure_job(
 
 
 class _Found(NamedTuple):
-    """A discovery: who died and when, who found out and when, and whether nobody had before."""
+    """A detection: the failed rank, its failure time, the detecting rank and time, and whether it was the first."""
 
     dead: int
     died_ps: int
@@ -275,18 +275,18 @@ class _Found(NamedTuple):
 
 
 class _Story:
-    """The story of failures that a trace tells, and of who did what about them.
+    """The failures in a trace, and the ranks' reactions.
 
     Attributes
     ----------
     spans : dict of int to list of Span
         The calls of each rank, in order.
     disturbances : list of int
-        When each failure was learned of by anybody, or the job was aborted for it.
+        When each failure was first detected, or the job was aborted because of it.
     waits : list of (int, int)
-        From when until when somebody waited for a dead process in order to find out.
+        When ranks waited for a failed process in order to detect it: begin and end.
     pauses : list of (int, int)
-        Between an abort and the new start.
+        Between an abort and the restart.
     """
 
     def __init__(self, trace: Trace, call: str, usual: int | None) -> None:
@@ -309,7 +309,7 @@ class _Story:
 
     @staticmethod
     def _repairs(trace: Trace) -> dict[int, list[Phase]]:
-        """Return when each rank was repairing a communicator within a call."""
+        """Return the times at which each rank was repairing a communicator within a call."""
         found: dict[int, list[Phase]] = defaultdict(list)
         begun: dict[int, int] = {}
         for mark in trace.marks:
@@ -320,10 +320,10 @@ class _Story:
         return found
 
     def _waits(self, trace: Trace) -> Iterator[tuple[int, int]]:
-        """Yield the wait that ended with the discovery of each failure; without one, with the abort of the job.
+        """Yield the wait that ended with the detection of each failure, or else with the abort of the job.
 
-        Where collective operations get over failures by themselves, everybody finds out for himself about those he has
-        sent something to, and has a wait of his own.
+        If collective operations themselves tolerate failures, every rank detects the failures of its peers itself, and
+        has a separate wait for each.
         """
         died: dict[int, int] = {}
         known: set[int] = set()
@@ -348,13 +348,13 @@ class _Story:
                 yield min(max(one.died_ps, next(began, 0), sent_ps or 0), one.time_ps), one.time_ps
 
     def survivors(self) -> list[int]:
-        """Return who never died, in order."""
+        """Return the surviving ranks, in order."""
         return sorted(rank for rank in self.spans if rank not in self.dead)
 
-    # ------------------------------------------------------------------------------------------------ the window
+    # ------------------------------------------------------------------------------------------------ the measured time
 
     def window(self, rank: int, ordinal: int) -> tuple[int, int, int] | None:
-        """Return the rank, when it made the call, and when it was over with it and all failures; None if never."""
+        """Return the rank, when it entered the call, and when it had recovered from all failures; None if never."""
         spans = self.spans[rank]
         if not self.disturbances:
             calls = [span for span in spans if span.name == self.call]
@@ -370,7 +370,7 @@ class _Story:
         return rank, first.start_ps, max(first.start_ps, self._end_of((over or spans)[-1]))
 
     def _regained(self, spans: Sequence[Span]) -> int:
-        """Return when a job that was started again has done what its first start could not."""
+        """Return the time at which a restarted job has completed the work that its first start could not."""
         calls = [span for span in spans if span.name == self.call and not span.detail]
         last = [span for span in calls if span.start_ps >= self.starts_ps[-1]]
         before = sum(span.start_ps < self.starts_ps[0] for span in calls)
@@ -380,7 +380,7 @@ class _Story:
         return self._end_of(spans[-1])
 
     def _walk(self, rank: int) -> Iterator[tuple[Span, str]]:
-        """Yield each call of a rank and its state: as usual, failed, resumed, part of the repair, or the retry."""
+        """Yield each call of a rank and its state: normal, failed, resumed, part of the repair, or the retry."""
         wanted = ""
         for span in self.spans[rank]:
             if span.detail in _FAILED:
@@ -399,10 +399,10 @@ class _Story:
     def _end_of(self, span: Span) -> int:
         return self.end_ps if span.end_ps is None else span.end_ps
 
-    # ------------------------------------------------------------------------------------------------ the labels
+    # ------------------------------------------------------------------------------------------------ the phases
 
     def label(self, rank: int, start_ps: int, end_ps: int) -> Iterator[Phase]:
-        """Cut a rank's time at all that happened, and name the pieces; neighbours of one name are one phase."""
+        """Divide a rank's time at all events, and name the pieces; adjacent pieces of one name are one phase."""
         pieces = [
             piece
             for span, state in self._walk(rank)
@@ -424,7 +424,7 @@ class _Story:
         yield current if current.name else Phase("collective", start_ps, end_ps)
 
     def _name(self, time_ps: int, pieces: Sequence[Phase]) -> str:
-        """Return what the piece that begins at a time is part of."""
+        """Return the phase of the piece that begins at a time."""
         if any(since <= time_ps < until for since, until in self.pauses):
             return "restart delay"
         if any(since <= time_ps < until for since, until in self.waits):
@@ -432,11 +432,11 @@ class _Story:
         if self.starts_ps and time_ps >= self.starts_ps[0]:
             return "recomputation"
         if self.pauses and time_ps >= self.disturbances[0]:
-            return "detection"  # somebody knows already, and this rank is about to be ended
+            return "detection"  # a rank has already detected it, and this rank is about to be ended
         return next((piece.name for piece in pieces if piece.start_ps <= time_ps < piece.end_ps), "own work")
 
     def _pieces(self, span: Span, state: str) -> Iterator[Phase]:
-        """Yield the parts of one call, without regard to waits, aborts and restarts."""
+        """Yield the parts of one call, ignoring waits, aborts and restarts."""
         start_ps, end_ps = span.start_ps, self._end_of(span)
         if state in ("collective", "revoke", "repair", "retry"):
             yield Phase(state, start_ps, end_ps)
@@ -453,7 +453,7 @@ class _Story:
         yield Phase("revoke", revoked_ps, end_ps)
 
     def _resumed(self, rank: int, known_ps: int, end_ps: int) -> Iterator[Phase]:
-        """Yield the parts of a call that gets over a failure, from the detection on."""
+        """Yield the parts of a call that recovers from a failure, from the detection on."""
         name, since_ps = "propagation", known_ps
         for repair in self.repairs[rank]:
             if known_ps <= repair.start_ps <= end_ps:
@@ -464,14 +464,14 @@ class _Story:
 
 
 class _JobStory(_Story):
-    """The story of a whole job; its methods are linear in the number of calls."""
+    """The failures of a whole job; the methods are linear in the number of calls."""
 
     def last_ps(self, rank: int) -> int:
-        """Return when a rank's last call ended."""
+        """Return the time at which a rank's last call ended."""
         return max(self._end_of(span) for span in self.spans[rank])
 
     def job(self, rank: int) -> Iterator[Phase]:
-        """Name all of a rank's time until the end of the job; neighbours of one name are one phase."""
+        """Name all of a rank's time until the end of the job; adjacent pieces of one name are one phase."""
         phases = self._in_order(rank)
         if self.starts_ps:
             phases = _overlaid(phases, "recomputation", self.starts_ps[0], self._regained(self.spans[rank]))
@@ -489,11 +489,11 @@ class _JobStory(_Story):
         yield current if current.name else Phase("own work", 0, self.end_ps)
 
     def _in_order(self, rank: int) -> Iterator[Phase]:
-        """Yield the parts of all calls, and what is between them, without regard to restarts."""
+        """Yield the parts of all calls and the time between them, ignoring restarts."""
         at_ps = 0
         spans = self.spans[rank]
         ends = [span.start_ps for span in spans[1:]] + [self.end_ps]
-        for span, before_ps in zip(spans, ends, strict=True):  # a call that a restart cut off has no end of its own
+        for span, before_ps in zip(spans, ends, strict=True):  # a call cut off by a restart has no recorded end
             end_ps = min(self._end_of(span), before_ps)
             if at_ps < span.start_ps:
                 yield Phase("own work", at_ps, span.start_ps)
@@ -507,7 +507,7 @@ class _JobStory(_Story):
             yield Phase("own work", at_ps, self.end_ps)
 
     def _parts(self, span: Span, end_ps: int) -> Iterator[Phase]:
-        """Yield the parts of one call, without regard to waits."""
+        """Yield the parts of one call, ignoring waits."""
         disturbed = bool(self.disturbances) and span.start_ps >= self.disturbances[0]
         if span.name in _AGREEMENTS:
             parts = [Phase("agreement", span.start_ps, end_ps)]
@@ -524,7 +524,7 @@ class _JobStory(_Story):
 
 
 def _overlaid(phases: Iterable[Phase], name: str, since_ps: int, until_ps: int) -> Iterator[Phase]:
-    """Yield phases in order, with another name for what is between two times."""
+    """Yield phases in order, replaced by another name between two times."""
     for phase in phases:
         first_ps = min(max(phase.start_ps, since_ps), phase.end_ps)
         last_ps = max(min(phase.end_ps, until_ps), first_ps)
@@ -537,7 +537,7 @@ def _overlaid(phases: Iterable[Phase], name: str, since_ps: int, until_ps: int) 
 
 
 def _last_sent(trace: Trace, found: Sequence[_Found]) -> dict[_Found, int]:
-    """Return when those who found out had sent the dead ones a message for the last time."""
+    """Return the time of the last message from each detecting rank to the failed one."""
     asked: dict[tuple[int, int], list[_Found]] = defaultdict(list)
     for one in found:
         asked[one.rank, one.dead].append(one)

@@ -1,8 +1,8 @@
-"""Ways to recover, side by side: tables of the phases of each run, and pictures of their timelines.
+"""Comparison of recovery schemes: tables of the phases of each run, and figures of their timelines.
 
-A picture has a bar for each scheme and failure, as in figure 5 of the FTCO paper. Waits of seconds stand in it beside
-work of microseconds; so what is far longer than the rest has a width of its own, which is not to scale: hatching and
-a figure say so. All else is to scale, with one scale for the whole picture.
+A figure has a bar for each scheme and failure, as in figure 5 of the FTCO paper. Waits of seconds appear next to work
+of microseconds, so very long phases are not to scale, which hatching and a label show. Everything else has one common
+scale.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ PHASE_COLOURS: Final = {
 _MAY_BE_LONG: Final = ("detection", "restart delay", "recomputation", "own work")
 _MAY_BE_LONG_IN_JOBS: Final = (*_MAY_BE_LONG, "repair")  # new processes have to start
 _TIMES_LONGER: Final = 20  # than the longest other phase: then one of these is not drawn to scale
-_LONG_SHARE: Final = 0.13  # of the widest bar's other phases, for the shortest of those that are not to scale
+_LONG_SHARE: Final = 0.13  # of the widest bar's other phases, for the shortest phase that is not to scale
 _SCALES: Final = (1, 2, 5)
 
 
 class Case(NamedTuple):
-    """The machine, ranks, failures and scheme that tell a run from the others."""
+    """The machine, ranks, failures and scheme that identify a run."""
 
     machine: str
     ranks: int
@@ -65,7 +65,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The beginning of the names of its files."""
+        """The beginning of its file names."""
         return f"{self.machine}-{self.ranks}-{re.sub('[^0-9A-Za-z.]+', '_', self.failures)}-{self.scheme}"
 
 
@@ -74,24 +74,24 @@ class RecoveryRun(NamedTuple):
 
     case: Case
     victims: tuple[str, ...]
-    """The ranks that were to die, with the time where it was given."""
+    """The ranks to fail, with the time if it was given."""
     phases: Phases | None = None
-    """None where the program did not finish, or nobody who survived made the call."""
+    """None if the program did not finish, or no survivor made the call."""
     call: str = ""
-    """Which one was measured, such as ``2nd Allreduce``."""
+    """The measured call, such as ``2nd Allreduce``."""
     ended: str = ""
     exit_status: int = 0
     said: str = ""
-    """Warnings, and what went wrong."""
+    """Warnings and errors."""
     virtual_time_ps: int | None = None
     messages: int | None = None
     digest: str = ""
     lost_ps: int | None = None
-    """The virtual time of the job less that of the scheme's job without failures; None if one did not finish."""
+    """The virtual time of the job minus that of the scheme's failure-free job; None if one did not finish."""
     right: bool | None = None
-    """The verdict that the program prints on its result (`right: True`); None if it prints none."""
+    """The verdict on its result that the program prints (`right: True`); None if it prints none."""
     data_lost: str = ""
-    """Which data the program says that it has lost (`lost: ...`)."""
+    """The data that the program reports as lost (`lost: ...`)."""
 
     @property
     def is_good(self) -> bool:
@@ -101,12 +101,12 @@ class RecoveryRun(NamedTuple):
 
     @property
     def is_clean_loss(self) -> bool:
-        """True if failures took data along for good, and the program said which, and finished with status 1."""
+        """True if data was lost for good, and the program reported it and finished with status 1."""
         said_so = self.data_lost != "" and self.right is None and bool(self.victims)
         return said_so and self.ended == "finished" and self.exit_status == 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data; times in seconds."""
+        """Return the content as plain data; times in seconds."""
         measured: dict[str, Any] = {"total_s": None, "recovery_s": None, "slowest_rank": None, "phases": []}
         if self.phases is not None:
             measured["total_s"] = self.phases.total_ps / PS_PER_S
@@ -131,9 +131,9 @@ class RecoveryComparison:
     Parameters
     ----------
     runs : sequence of RecoveryRun
-        In the order in which they are to be shown.
+        In display order.
     title : str, optional
-        What ran.
+        The title of the figures.
     """
 
     def __init__(self, runs: Sequence[RecoveryRun], *, title: str = "") -> None:
@@ -150,19 +150,19 @@ class RecoveryComparison:
 
     @property
     def is_whole(self) -> bool:
-        """True if whole jobs were measured, and not one call."""
+        """True if whole jobs were measured rather than one call."""
         return any(run.phases is not None and run.phases.whole for run in self.runs)
 
     @property
     def is_all_communication(self) -> bool:
-        """True if whole jobs were measured in which no time passed between calls: computation was free."""
+        """True if whole jobs were measured in which no time passed between calls, because computation was free."""
         measured = [run.phases.times_ps() for run in self.runs if run.phases is not None]
         return self.is_whole and not any("own work" in times for times in measured)
 
     # -------------------------------------------------------------------------------------------------- as tables
 
     def __str__(self) -> str:
-        """Return a table for each scheme, with its own phases, and one that puts the schemes side by side."""
+        """Return a table for each scheme, with its own phases, and one that compares the schemes."""
         texts = [f"{scheme}\n{self.shown(scheme).to_text(max_rows=None)}" for scheme in self.schemes]
         if len(self.schemes) > 1:
             title = "time lost" if self.is_whole else "recovery, without detection"
@@ -173,7 +173,7 @@ class RecoveryComparison:
         return self.table()._repr_html_()
 
     def shown(self, scheme: str) -> Table:
-        """Return the phases of one scheme for a person: in the units that suit them, without those that never occur."""
+        """Return the phases of one scheme as a readable table, in suitable units, without phases that never occur."""
         runs = [run for run in self.runs if run.case.scheme == scheme]
         columns = self._keys(runs)
         columns["dead"] = [", ".join(run.victims) for run in runs]
@@ -190,9 +190,9 @@ class RecoveryComparison:
         return Table(scheme, columns)
 
     def side_by_side(self) -> Table:
-        """Return what remains of the time of each scheme without the collective operation itself and the detection.
+        """Return each scheme's time without the collective operation itself and the detection.
 
-        Of whole jobs, return the time lost; where data are, or the result is wrong, no time says what that costs.
+        For whole jobs, return the time lost, unless data are lost or the result is wrong.
         """
         cases = list(dict.fromkeys(run.case[:3] for run in self.runs))
         runs = [next(run for run in self.runs if run.case[:3] == case) for case in cases]
@@ -203,14 +203,14 @@ class RecoveryComparison:
         return Table("recovery", columns)
 
     def _keys(self, runs: Sequence[RecoveryRun]) -> dict[str, list[Any]]:
-        """Return the columns that tell runs apart; what is the same for all is in the title."""
+        """Return the columns that distinguish runs; a machine common to all is in the title."""
         columns: dict[str, list[Any]] = {name: [getattr(run.case, name) for run in runs] for name in Case._fields[:3]}
         if len({run.case.machine for run in self.runs}) == 1:
             del columns["machine"]
         return columns
 
     def table(self) -> Table:
-        """Return a row a run, with every phase in seconds."""
+        """Return a row per run, with every phase in seconds."""
         rows = [_row(run) for run in self.runs]
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         return Table("recovery", columns, exact=[name for name in columns if name.endswith("_s")])
@@ -225,7 +225,7 @@ class RecoveryComparison:
         with atomic_file(target) as file:
             file.write(text)
 
-    # ------------------------------------------------------------------------------------------------ as pictures
+    # ------------------------------------------------------------------------------------------------ as figures
 
     def to_html(
         self,
@@ -234,7 +234,7 @@ class RecoveryComparison:
         facts: Mapping[str, str] | None = None,
         descriptions: Mapping[str, str] | None = None,
     ) -> None:
-        """Write a page for a browser that needs nothing else: see `report.page.comparison_pages`.
+        """Write a self-contained HTML report; see `report.page.comparison_pages`.
 
         Raises
         ------
@@ -250,12 +250,12 @@ class RecoveryComparison:
         write_recovery_page(self, target, facts=facts or {}, descriptions=descriptions or {})
 
     def draw(self, folder: str | Path, *, look: Look | None = None) -> list[Path]:
-        """Draw the timelines for each machine and number of ranks, and the recovery over the number of ranks, if any.
+        """Draw the timelines for each machine and rank count, and the recovery time over rank counts, if any.
 
         Returns
         -------
         list of Path
-            The pictures.
+            The written files.
 
         Raises
         ------
@@ -278,7 +278,7 @@ class RecoveryComparison:
         return written
 
     def chart(self, failures: str) -> Chart:
-        """Return lines over the number of ranks: the time without detection, with one failure or several."""
+        """Return lines over rank counts: the time without detection, for a given set of failures."""
         keys = [run.case for run in self.runs if run.case.failures == failures and run.phases is not None]
         machines = list(dict.fromkeys(case.machine for case in keys))
         lines = []
@@ -308,22 +308,22 @@ class RecoveryComparison:
 
 
 def _active_ps(phases: Phases) -> int:
-    """Return the time in which something is done, and nobody only waits."""
+    """Return the time without phases of mere waiting."""
     return sum(phase.time_ps for phase in phases.phases if phase.name not in ("detection", "restart delay"))
 
 
 def _shown_phases(phases: Phases) -> tuple[Phase, ...]:
-    """Return the phases in time, or those of a whole job one a name."""
+    """Return the phases in order of time; for a whole job, one per name."""
     return phases.summed().phases if phases.whole else phases.phases
 
 
 def _lost(run: RecoveryRun) -> str:
-    """Return the time lost in words; nothing is lost by a run that is the measure of it."""
+    """Return the time lost as text; empty for a failure-free run, which is the reference."""
     return "" if run.lost_ps is None or not run.victims else format_time(run.lost_ps)
 
 
 def _cost(run: RecoveryRun) -> str:
-    """Return what failures cost a run, in words."""
+    """Return the cost of a run's failures as text."""
     if run.phases is None or not run.victims:
         return ""
     if not run.phases.whole:
@@ -334,7 +334,7 @@ def _cost(run: RecoveryRun) -> str:
 
 
 def _shown(run: RecoveryRun, name: str | None) -> str:
-    """Return a phase, or the total, in words; how the run ended where there are none."""
+    """Return a phase, or the total, as text; without phases, how the run ended."""
     if run.phases is None:
         return run.ended if name is None else ""
     if name is None:
@@ -344,7 +344,7 @@ def _shown(run: RecoveryRun, name: str | None) -> str:
 
 
 def _row(run: RecoveryRun) -> dict[str, Any]:
-    """Return the columns of a run; those of seconds are in whole picoseconds."""
+    """Return the columns of a run; those of seconds are in integer picoseconds."""
     whole, phases = run.to_dict(), run.phases
     times: dict[str, int] = {} if phases is None else phases.times_ps()
     row = {name: whole[name] for name in (*Case._fields, "call")}
@@ -393,7 +393,7 @@ class PhaseBars:
         self.width_ps = max(sum(map(self._width_of, phases.phases)) for _, phases in self._bars)
 
     def pieces(self) -> Iterator[PhasePiece]:
-        """Yield the phases of all bars, with their places."""
+        """Yield the phases of all bars, with their positions."""
         for row, (_, phases) in enumerate(self._bars):
             left = 0.0
             for phase in phases.phases:
@@ -402,7 +402,7 @@ class PhaseBars:
                 left += width
 
     def _width_of(self, phase: Phase) -> float:
-        """Return the width of a phase in picoseconds; if not to scale, twice as long a one is twice as wide."""
+        """Return the width of a phase in picoseconds; if not to scale, doubling the time adds a constant width."""
         if phase.time_ps < self._long_ps:
             return phase.time_ps
         ratio = phase.time_ps / self._shortest_long_ps
@@ -418,7 +418,7 @@ class PhaseBars:
         axes = figure.subplots()
         names = [run.case.scheme for run, _ in self._bars]
         room = figure.get_size_inches()[0] - 0.09 * look.scale * max(map(len, names))
-        share = min(0.75 * look.scale / room, 0.4)  # of the axis, for a total behind the longest bar
+        share = min(0.75 * look.scale / room, 0.4)  # of the axis, for a total after the longest bar
         letter = look.scale / 15 * self.width_ps / ((1 - share) * room)
         at, places, before = 0.0, [], None
         for run, phases in self._bars:
@@ -442,7 +442,7 @@ class PhaseBars:
         self._draw_legend(figure, look)
 
     def _draw_bar(self, axes: Axes, at: float, phases: Phases, look: Look, letter: float) -> None:
-        """Draw the phases of a bar, with the times that have room; `letter` is the width of a character."""
+        """Draw the phases of a bar, with times that fit; `letter` is the width of a character."""
         left = 0.0
         for phase in phases.phases:
             width = self._width_of(phase)
@@ -476,7 +476,7 @@ class PhaseBars:
         axes.annotate(said, (0, at), xytext=(5, 0), textcoords="offset points", color=INK, **style)  # right of the axis
 
     def _draw_scale(self, axes: Axes, at: float, end: float, look: Look) -> None:
-        """Draw a stretch of the scale, with its length."""
+        """Draw a scale bar with its length."""
         length_ps = next(
             factor * 10**power for power in range(15, -1, -1) for factor in (5, 2, 1)
             if factor * 10**power <= 0.2 * self.width_ps
@@ -498,7 +498,7 @@ class PhaseBars:
 
 
 def _long_from(phases: Sequence[Phase], may_be_long: Sequence[str]) -> float:
-    """From which time on phases that may be long are not drawn to scale."""
+    """Return the time from which phases that may be long are not drawn to scale."""
     longest_ps = max((phase.time_ps for phase in phases if phase.name not in may_be_long), default=0)
     return max(_TIMES_LONGER * longest_ps, 1) if longest_ps else float("inf")
 

@@ -1,4 +1,4 @@
-"""The result of a run: its summary, its tables, its report, and its trace."""
+"""The result of a run: summary, tables, report and trace."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Result:
 
     def take_findings(self, findings: Iterable[Finding]) -> None:
         """Take the findings of the checks, which override other exit statuses."""
-        if self.is_checked:  # those of before count no longer
+        if self.is_checked:  # earlier ones no longer count
             self.exit_status = self.summary["exit_status"] = self._unchecked_status
         self._unchecked_status = self.exit_status
         self.findings = tuple(findings)

@@ -1,7 +1,7 @@
-"""Where values with units stand on an axis, and what its ticks say.
+"""Axis scales and tick labels for values with units.
 
-A ruler is read off the values that people swept over: ``0.5us, 1us, 2us`` or ``64KiB, 1MiB``. Its ticks are in the
-units that they wrote, the largest of these that suits each tick.
+A ruler is derived from the values of a sweep: ``0.5us, 1us, 2us`` or ``64KiB, 1MiB``. Its ticks use the same units, the
+largest one that suits each tick.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final, Self
 
 from xsim_py.units import BARE, UNITS, split_quantity
 
-# For numbers without a unit, of something that has one.
+# For numbers without a unit, of a quantity that has one.
 _USUAL: Final = {
     "time": ("ps", "ns", "us", "ms", "s"),
     "size": ("B", "KiB", "MiB", "GiB", "TiB"),
     "bandwidth": ("bps", "kbps", "Mbps", "Gbps", "Tbps"),
     "time per byte": ("ps/B", "ns/B", "us/B", "ms/B", "s/B"),
 }
-_LARGEST: Final = 10**250  # with a unit it is a float still
+_LARGEST: Final = 10**250  # with a unit it is still a float
 _KIND_OF: Final = {unit: kind for kind, units in UNITS.items() for unit in units}
 
 
@@ -29,22 +29,22 @@ class Ruler:
     """The scale of an axis."""
 
     kind: str = ""
-    """What is measured: a key of `xsim_py.units.UNITS`, or nothing for plain numbers."""
+    """The kind of quantity: a key of `xsim_py.units.UNITS`, or empty for plain numbers."""
     units: tuple[str, ...] = ()
-    """Those of its ticks, the smallest first."""
+    """The units of its ticks, the smallest first."""
     base: str = ""
-    """The unit of a place, so that round places have round figures."""
+    """The unit of positions, such that round positions have round labels."""
 
     @classmethod
     def of(cls, values: Iterable[object], kind: str = "") -> Self | None:
-        """Return the ruler for values of one kind; None where one of them is no number, or they are of several kinds.
+        """Return the ruler for values of one kind; None if one is not a number, or they are of several kinds.
 
         Parameters
         ----------
         values : iterable
             Numbers, or texts such as ``"0.5us"`` and ``"1e-6"``.
         kind : str, optional
-            What a number without a unit means.
+            The kind of numbers without a unit.
         """
         split = [_split(value) for value in values]
         found = [each for each in split if each is not None]
@@ -63,7 +63,7 @@ class Ruler:
         return cls(kind, units, _suiting(units, factors, largest))
 
     def place(self, value: object) -> float:
-        """Return where a value stands."""
+        """Return the position of a value."""
         number, unit = _split(value) or (Fraction(0), "")
         if self.kind:
             factors = UNITS[self.kind]
@@ -71,7 +71,7 @@ class Ruler:
         return value if isinstance(value, int | float) else float(number)
 
     def label(self, place: float) -> str:
-        """Return what a tick says."""
+        """Return the label of a tick."""
         if not self.kind or not place:
             return _figure(place)
         factors = UNITS[self.kind]
@@ -85,7 +85,7 @@ PLAIN: Final = Ruler()
 
 
 def _figure(value: float) -> str:
-    """Return a number as ticks show it."""
+    """Return a number formatted for ticks."""
     return f"{value:,.0f}" if value >= 1000 and value == int(value) and value < 1e7 else _without_zeros(f"{value:.6g}")
 
 
@@ -96,7 +96,7 @@ def _without_zeros(text: str) -> str:
 
 
 def _split(value: object) -> tuple[Fraction, str] | None:
-    """Return number and unit of a value, if it is a number that a picture can have."""
+    """Return number and unit of a value, or None if a figure cannot show it."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, int) and abs(value) > _LARGEST:
@@ -106,6 +106,6 @@ def _split(value: object) -> tuple[Fraction, str] | None:
 
 
 def _suiting(units: Iterable[str], factors: dict[str, int], value: Fraction | float) -> str:
-    """Return the largest of ascending units of which a value is at least one, or the smallest."""
+    """Return the largest of ascending units in which a value is at least one, or the smallest."""
     smallest, *larger = units
     return next((unit for unit in reversed(larger) if value >= factors[unit]), smallest)

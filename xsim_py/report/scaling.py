@@ -1,12 +1,12 @@
-"""Speed-up and parallel efficiency, from times over numbers of ranks.
+"""Speed-up and parallel efficiency, from times over rank counts.
 
 With the time T(p) on p ranks, and the fewest ranks q of a line (q = 1 gives the definitions of Amdahl, AFIPS 1967, and
 Gustafson, Communications of the ACM 31(5), 1988):
 
 ===============  ================  =====================================================
-speedup          q T(q) / T(p)     of one problem; p where nothing is lost
-efficiency       q T(q) / (p T(p))  the same divided by p; 1 where nothing is lost
-weak efficiency  T(q) / T(p)       of a problem that grows with p; 1 where nothing is lost
+speedup          q T(q) / T(p)     for a fixed problem; ideally p
+efficiency       q T(q) / (p T(p))  the same divided by p; ideally 1
+weak efficiency  T(q) / T(p)       for a problem that grows with p; ideally 1
 ===============  ================  =====================================================
 """
 
@@ -25,23 +25,23 @@ LABELS: Final = {
     "efficiency": "parallel efficiency",
     "weak efficiency": "parallel efficiency (weak scaling)",
 }
-"""What the y axis says, by what is shown."""
+"""The labels of the y axis, by quantity."""
 
 
 def against_fewest(lines: Sequence[Series], show: str) -> list[Series]:
-    """Return lines of times as speed-ups or efficiencies, each against its own fewest ranks, and the ideal line.
+    """Return times as speed-ups or efficiencies, relative to the fewest ranks of each line, and the ideal line.
 
     Parameters
     ----------
     lines : sequence of Series
-        Times in any one unit over numbers of ranks, each in ascending order. Where a time is 0 there is no point.
+        Times in any common unit over rank counts, in ascending order. Times of 0 are omitted.
     show : str
         A key of `LABELS`.
 
     Returns
     -------
     list of Series
-        As many lines, and the ideal one after them. A standard error is that of the quotient of two independent means;
+        The same number of lines, then the ideal one. A standard error is that of the quotient of two independent means;
         that of the first point is 0.
     """
     scaled = [_scaled(line, show) for line in lines]
@@ -53,12 +53,12 @@ def against_fewest(lines: Sequence[Series], show: str) -> list[Series]:
 
 
 def scaling_table(lines: Sequence[Series], show: str) -> Table:
-    """Return those lines as a table: a row for each point, but for the ideal.
+    """Return those lines as a table: a row per point, without the ideal line.
 
     Parameters
     ----------
     lines : sequence of Series
-        What `against_fewest` returned.
+        The result of `against_fewest`.
     show : str
         A key of `LABELS`, and with underscores the name of the column.
     """

@@ -1,7 +1,7 @@
-"""The data, names and colours of a picture as text, which is not its pixels; PNG files carry the digest of that.
+"""The content of a figure as text (data, names and colours), independent of its pixels, and its digest.
 
-Two pictures with one digest show the same, whatever font or version of matplotlib drew them. So a picture
-of a page can be compared with one that is drawn today.
+Two figures with equal digests show the same, whatever font or version of matplotlib drew them. PNG files contain the
+digest, so a figure of the documentation can be compared with a newly drawn one.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 KEY: Final = "xsim: shown"
 """The keyword of the digest in a PNG file."""
-_DIGITS: Final = 6  # further ones depend on the computer
+_DIGITS: Final = 6  # further digits depend on the computer
 
 
 def digest_of(figure: Figure) -> str:
-    """Return the digest of what a picture shows."""
+    """Return the digest of a figure's content."""
     return hashlib.sha256(json.dumps(list(described(figure))).encode()).hexdigest()[:16]
 
 
 def digest_in(path: Path) -> str | None:
-    """Return the digest in a PNG file; None if there is none."""
+    """Return the digest in a PNG file, or None."""
     return digest_of_png(path.read_bytes())
 
 
 def digest_of_png(data: bytes) -> str | None:
-    """Return the digest in a PNG image; None if there is none."""
+    """Return the digest in a PNG image, or None."""
     at = 8
     while at < len(data):
         size, kind = int.from_bytes(data[at : at + 4]), data[at + 4 : at + 8]
@@ -48,7 +48,7 @@ def digest_of_png(data: bytes) -> str | None:
 
 
 def described(figure: Figure) -> Iterator[Any]:
-    """Yield what a picture shows, in the order in which it was put there."""
+    """Yield the content of a figure, in drawing order."""
     yield [_whole(text.get_text()) for text in figure.texts]
     for legend in figure.legends:
         yield [legend.get_title().get_text(), *(_whole(text.get_text()) for text in legend.get_texts())]
@@ -77,12 +77,12 @@ def _axes(axes: Axes) -> Iterator[Any]:
 
 
 def _whole(text: str) -> str:
-    """Return a text without its line breaks, which depend on the size of the figure."""
+    """Return a text without line breaks, which depend on the size of the figure."""
     return text.replace("\n", " ")
 
 
 def _numbers(values: Any) -> list[str]:
-    """Return numbers as text, with as many digits as are the same on all computers."""
+    """Return numbers as text, with the digits that are the same on all computers."""
     numbers: list[float] = np.ma.filled(np.ma.asarray(values, float), np.nan).ravel().tolist()
     return [f"{number:.{_DIGITS}g}" for number in numbers]
 

@@ -1,4 +1,4 @@
-"""Soft errors and transient failures of a run in words."""
+"""Soft errors and temporary hangs of a run, as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def hangs(result: Result) -> list[str]:
-    """Return a line for each process that has stood still and gone on; those that were killed are failures."""
+    """Return a line for each process that has hung and resumed; killed ones are listed as failures."""
     if "hangs" not in result.tables:
         return []
     table = result.tables["hangs"]
@@ -24,7 +24,7 @@ def hangs(result: Result) -> list[str]:
 
 
 def soft_errors(result: Result) -> list[str]:
-    """Return a line for each bit that has changed in a message or an array: whose, which, of what, and when."""
+    """Return a line for each flipped bit in a message or an array: rank, bit, target and time."""
     if "flips" not in result.tables:
         return []
     table = result.tables["flips"]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from xsim_py.report.figure import Picture
 
-# Okabe and Ito's palette, which the colour-blind tell apart, without its yellow (too light for a line).
+# Okabe and Ito's palette, which is safe for colour-blind readers, without its yellow (too light for a line).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-# Lines go on with colours that are nearer to those; their markers and dashes tell them apart, too.
+# Further lines use colours closer to those, with different markers and dashes.
 LINE_COLOURS = (*COLOURS, "#882255", "#332288", "#999933", "#8C564B", "#888888")
 MARKERS = "osD^vPX<>p*d"
 DASHES: tuple[Any, ...] = (
@@ -40,19 +40,19 @@ DASHES: tuple[Any, ...] = (
 INK = "#333333"
 
 _MOST_TICKS = 9
-_MOST_STEPS = 12  # between ticks at every so many ranks
+_MOST_STEPS = 12  # between ticks at multiples of a rank step
 _MOST_ROWS = 20  # of a legend to the right of a figure of the usual height
 _MOST_COLUMNS = 6  # of a legend below
 _BESIDE = 0.4  # of the figure's width, for a legend to the right by which it grows
 _BESIDE_FIXED = 0.22  # the same if it cannot grow
 _LOWEST = 2.4  # inches, for a narrow figure
 
-_SIZES = ("size", "width", "columns")  # of which one is enough
+_SIZES = ("size", "width", "columns")  # at most one of these is needed
 
 COLUMNS = {1: 3.5, 2: 7.2}
 """The inches of one and of two columns of a journal."""
 PICTURES = (".png", ".svg", ".pdf")
-"""What the name of a figure may end with."""
+"""The possible suffixes of a figure's file name."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Look:
 
     @property
     def small(self) -> float:
-        """The size of secondary text, which is not below 8 points because of that."""
+        """The size of secondary text: at least 8 points, unless the text itself is smaller."""
         return max(0.9 * self.points, min(self.points, 8.0))
 
     @property
@@ -99,14 +99,14 @@ class Look:
         return self.width or (None if self.columns is None else COLUMNS[self.columns])
 
     def applied(self) -> AbstractContextManager[None]:
-        """Return a context in which figures are made with this font.
+        """Return a context in which figures use this font.
 
         Raises
         ------
         ConfigError
             When matplotlib is not installed, or has no such font.
         """
-        new_figure(1, 1)  # says what is missing
+        new_figure(1, 1)  # reports a missing matplotlib
         from matplotlib import rc_context
         from matplotlib.font_manager import FontProperties, findfont
 
@@ -126,9 +126,9 @@ class Look:
         return rc_context(settings)
 
     def figure(self, width: float, height: float, *, rows: bool) -> Picture:
-        """Return an empty figure of the required size, or else of that many inches; with `rows` of text it is as high.
+        """Return an empty figure of the required size, or else of the given one in inches; `rows` fixes the height.
 
-        Others keep their shape in another width, unless they would become too flat.
+        Other figures keep their aspect ratio in a different width, unless they would become too flat.
         """
         if self.size is None and self.inches is not None:
             height = height * self.scale if rows else max(height * min(self.inches / width, 1), min(height, _LOWEST))
@@ -136,20 +136,20 @@ class Look:
         return new_figure(*(self.size or (width, height)))
 
     def over(self, other: Look) -> Look:
-        """Return the other look with what this one sets; one size replaces another, however it is given."""
+        """Return the other look with this one's settings; one size replaces another, however it is given."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
         sizes = dict.fromkeys(_SIZES) if own.keys() & set(_SIZES) else {}
         return replace(other, **{**sizes, **own})
 
     def describe(self, axes: Axes, *, title: str = "", x: str = "", y: str = "", **style: Any) -> None:
-        """Write a title over axes, and labels along them, unless this look has others; `style` is that of the title."""
+        """Write title and axis labels, unless this look overrides them; `style` applies to the title."""
         self.entitle(axes.set_title, title, **{"loc": "left", **style})
         axes.set_xlabel(self.labels[0] or x, color=INK)
         axes.set_ylabel(self.labels[1] or y, color=INK)
         axes.tick_params(colors=INK)
 
     def entitle(self, put: Callable[..., Any], title: str, **style: Any) -> None:
-        """Write the title of the whole figure by that method of its axes, or of itself."""
+        """Write the title of the whole figure, with a method of its axes or of the figure."""
         if text := title if self.title is None else self.title:
             put(text, color=INK, **style)
 
@@ -168,7 +168,7 @@ def drawn(
     Parameters
     ----------
     compose : callable
-        Puts the content into an empty figure.
+        Draws the content into an empty figure.
     target : path or None
         Ends with one of `PICTURES`.
     look : Look or None
@@ -176,7 +176,7 @@ def drawn(
     width, height : float
         The size in inches, unless the look has another.
     rows : bool, optional
-        The height is needed for rows of text, in whatever width.
+        The height is needed for rows of text, whatever the width.
 
     Raises
     ------
@@ -198,14 +198,14 @@ def drawn(
 
 
 def check_picture(target: str | Path, *, besides: str = "") -> None:
-    """Find out whether a figure can be drawn, under that name.
+    """Check that a figure can be drawn under a name.
 
     Parameters
     ----------
     target
         The name.
     besides
-        What the message adds: other names that the caller takes.
+        Other accepted names, for the message.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def new_figure(width: float, height: float) -> Picture:
 
 
 def time_scale(time_s: float) -> tuple[float, str]:
-    """Return the factor from seconds, and its unit, that makes a time at least 1."""
+    """Return a unit in which a time is at least 1, as factor from seconds and name."""
     steps = ((1.0, "s"), (1e3, "ms"), (1e6, "us"), (1e9, "ns"))
     return next(((factor, unit) for factor, unit in steps if time_s * factor >= 1), (1.0, "s"))
 
@@ -242,20 +242,20 @@ def time_scale(time_s: float) -> tuple[float, str]:
 def add_legend(
     figure: Figure, handles: Sequence[Artist], look: Look, *, title: str = "", least: int = 2, long: float = 3
 ) -> None:
-    """Explain lines, or colours, to the right of the axes, or below where that takes much room.
+    """Add a legend to the right of the axes, or below if it takes much room.
 
     Parameters
     ----------
     figure : Figure
         Grows by the legend, so that the axes keep their size, in each direction that the look leaves free.
     handles : sequence of Artist
-        What is explained, with labels.
+        The explained elements, with labels.
     look : Look
-        May name the place.
+        May set the position.
     title : str, optional
-        Stands over the names.
+        The title of the legend.
     least : int, optional
-        How many make a legend: one line needs no explanation, and one colour does.
+        The minimum number of entries: a single line needs no explanation, a single colour does.
     long : float, optional
         The length of each sample, in font sizes.
     """
@@ -275,7 +275,7 @@ def add_legend(
             return
         legend.remove()
     for most in range(min(len(handles), _MOST_COLUMNS), 0, -1):
-        columns = -(-len(handles) // -(-len(handles) // most))  # equally long
+        columns = -(-len(handles) // -(-len(handles) // most))  # equally long columns
         legend = figure.legend(loc="outside lower center", ncols=columns, columnspacing=1.5, **style)
         if columns == 1:
             for text in legend.get_texts():
@@ -289,7 +289,7 @@ def add_legend(
 
 
 def spaced(values: Sequence[float]) -> list[float]:
-    """Return which of ascending values are far enough apart on a logarithmic axis for a label each."""
+    """Return the ascending values that are far enough apart on a logarithmic axis for a label each."""
     least = (values[-1] / values[0]) ** (1 / (_MOST_TICKS - 1)) * (1 - 1e-9)
     kept = [values[0]]
     for value in values[1:]:
@@ -299,13 +299,13 @@ def spaced(values: Sequence[float]) -> list[float]:
 
 
 def log_steps(low: float, high: float) -> tuple[int, ...]:
-    """Return the digits of which a logarithmic axis has ticks: more of them in a small range."""
+    """Return the leading digits of ticks on a logarithmic axis: more of them in a small range."""
     span = high / low
     return tuple(range(1, 10)) if span < 10 else (1, 2, 5) if span < 300 else (1,)
 
 
 def rank_step(ranks: int) -> int:
-    """Return how far apart the ticks of an axis of ranks are: a power of two if their number is one, else tens."""
+    """Return the distance between ticks of a rank axis: a power of two if the rank count is one, else tens."""
     if ranks & (ranks - 1) == 0:
         return max(ranks // (_MOST_TICKS - 1), 1)
     step = 1
@@ -315,7 +315,7 @@ def rank_step(ranks: int) -> int:
 
 
 def tidy(axes: Axes, *, grid: str) -> None:
-    """Leave of the frame what carries meaning."""
+    """Remove the parts of the frame without information."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, color="#dddddd", linewidth=0.8)  # type: ignore[arg-type]
     axes.set_axisbelow(True)

@@ -1,4 +1,4 @@
-"""Columns with units, for a terminal, a notebook, and other programs."""
+"""Tables: columns with units, for a terminal, a notebook, and other programs."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _KIND_OF_CELL = {int: "number", float: "number", bool: "number", type(None): ""}
 
 
 class Table(dict[str, list[Any]]):
-    """A named table of equally long columns, which are found by their names: ``pandas.DataFrame(table)`` takes it.
+    """A named table of columns of equal length, accessed by name: ``pandas.DataFrame(table)`` works.
 
-    It is a ``dict`` of its columns to look at, because pandas asks for one; only its length is that of the rows.
-    Nothing can be put into it.
+    It is a ``dict`` of its columns because pandas requires one, except that its length is the number of rows. It cannot
+    be changed.
 
     Parameters
     ----------
     name : str
-        What the table is about; the name of its CSV file too.
+        The subject of the table, and the name of its CSV file.
     columns : mapping of str to sequence, or callable
-        The cells by column, each of the same length. Numpy arrays become lists of Python's own numbers. What makes them
-        when somebody first looks, if they are many: most runs are not asked for their pairs of ranks.
+        The cells by column, each of the same length. Numpy arrays become lists of Python numbers. A callable creates
+        many columns on first access: most runs do not use their pairs of ranks.
     units : mapping of str to str, optional
         The unit of each column that has one, such as ``{"size": "B", "finish_s": "s"}``.
     exact : collection of str, optional
-        Columns of seconds that are given in whole picoseconds. Their cells are floats, which are off by some
+        Columns of seconds that are given in integer picoseconds. Their cells are floats, which are off by some
         picoseconds from 8,192 s on; CSV and JSON have every digit.
 
     Attributes
     ----------
     picoseconds : dict of str to list of int or None
-        Those columns as they were given.
+        Those columns in picoseconds.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Table(dict[str, list[Any]]):
         exact: Collection[str] = (),
     ) -> None:
         assert not (exact and callable(columns)), "added columns cannot be exact"
-        super().__init__()  # it stays empty: the methods below look at `columns`, which may be made later
+        super().__init__()  # it stays empty: the methods below use `columns`, which may be created later
         self.name = name
         self.units = {**(units or {}), **dict.fromkeys(exact, "s")}
         self.picoseconds: dict[str, list[Any]] = {}
@@ -67,7 +67,7 @@ class Table(dict[str, list[Any]]):
         """The cells by column."""
         if (make := self._make) is not None:
             self._made = self._checked(make())
-            self._make = None  # only now: what makes them may be interrupted, or asked by two threads
+            self._make = None  # only now: creating them may be interrupted, or requested by two threads
         return self._made
 
     def _checked(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -95,7 +95,7 @@ class Table(dict[str, list[Any]]):
         return column in self.columns
 
     def get(self, column: str, default: Any = None) -> Any:
-        """Return the cells of one column, or something else if there is no such column."""
+        """Return the cells of one column, or a default if there is no such column."""
         return self.columns.get(column, default)
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]
@@ -129,12 +129,12 @@ class Table(dict[str, list[Any]]):
         return list(zip(*self.columns.values(), strict=True))
 
     def headings(self) -> list[str]:
-        """Return the columns' names, each with its unit unless the name ends with it: ``size [B]``, ``finish_s``."""
+        """Return the column names, each with its unit unless the name ends with it: ``size [B]``, ``finish_s``."""
         bare = {key for key in self.columns if key not in self.units or key.endswith(f"_{self.units[key]}")}
         return [key if key in bare else f"{key} [{self.units[key]}]" for key in self.columns]
 
     def to_text(self, *, max_rows: int | None = _SHOWN_ROWS) -> str:
-        """Return the table with its columns aligned, leaving out rows in the middle beyond `max_rows` (None: none)."""
+        """Return the table with aligned columns; `max_rows` omits rows in the middle (None: all are shown)."""
         body = [[_text(cell) for cell in row] for row in self._shown(max_rows)]
         lines = [self.headings(), *body]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -163,9 +163,9 @@ class Table(dict[str, list[Any]]):
         )
 
     def to_csv(self, target: str | Path | IO[str]) -> None:
-        """Write the table as CSV, with one line of headings, to a path or an open text file.
+        """Write the table as CSV, with one header line, to a path or an open text file.
 
-        A text that a spreadsheet would take for a formula has an apostrophe in front, which spreadsheets hide.
+        A text that a spreadsheet would take for a formula gets a leading apostrophe, which spreadsheets hide.
         """
         with atomic_file(target) as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -173,18 +173,18 @@ class Table(dict[str, list[Any]]):
             writer.writerows(map(_harmless, row) for row in self._written())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return units, columns and, of those that are known exactly, every digit, as plain data for JSON."""
+        """Return units, columns and, for exact columns, every digit, as plain data for JSON."""
         plain: dict[str, Any] = {"units": self.units, "columns": self.columns}
         return {**plain, "exact": self._exact()} if self.picoseconds else plain
 
     @classmethod
     def from_dict(cls, name: str, plain: Mapping[str, Any]) -> Self:
-        """Return the table of which `to_dict` gave this.
+        """Return the table for a result of `to_dict`.
 
         Raises
         ------
         ValueError
-            When it is no table: columns of different lengths, or one that holds numbers and texts, or anything else.
+            When the data are not a table: columns of different lengths, mixed numbers and texts, or anything else.
         """
         exact = {
             column: [None if cell is None else parse_exact_seconds(cell) for cell in cells]
@@ -204,18 +204,18 @@ class Table(dict[str, list[Any]]):
         return zip(*{**self.columns, **self._exact()}.values(), strict=True)
 
     def _exact(self) -> dict[str, list[str | None]]:
-        """Return the columns that are known exactly, as decimal numbers of seconds."""
+        """Return the exact columns, as decimal numbers of seconds."""
         return {
             column: [None if cell is None else exact_seconds(cell) for cell in cells]
             for column, cells in self.picoseconds.items()
         }
 
     def _numeric(self) -> list[bool]:
-        """Return for each column whether it holds numbers, which stand on the right."""
+        """Return for each column whether it holds numbers, which are right-aligned."""
         return [all(isinstance(cell, int | float) or cell is None for cell in cells) for cells in self.columns.values()]
 
     def _shown(self, max_rows: int | None) -> list[tuple[Any, ...]]:
-        """Return all rows, or of a long table the first and the last, `max_rows` together."""
+        """Return all rows, or the first and last ones of a long table, `max_rows` in total."""
         if max_rows is None or len(self) <= max_rows:
             return self.rows()
         first, last = (max_rows + 1) // 2, max_rows // 2
@@ -228,7 +228,7 @@ def _in_seconds(times_ps: Sequence[int | None]) -> list[float | None]:
 
 
 def _text(value: object) -> str:
-    """Return a cell for reading: whole numbers exactly, floats to six figures, None as nothing."""
+    """Return a cell as text: integers exactly, floats to six digits, None as an empty string."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -237,7 +237,7 @@ def _text(value: object) -> str:
 
 
 def _as_list(cells: Sequence[Any]) -> list[Any]:
-    """Return a list of plain Python values, also for a numpy array (whose own numbers JSON does not know)."""
+    """Return a list of plain Python values, also for a numpy array (whose number types JSON does not support)."""
     return cells.tolist() if hasattr(cells, "tolist") else list(cells)
 
 
@@ -246,7 +246,7 @@ def _justify(text: str, width: int, right: bool) -> str:
 
 
 def _html_row(tag: str, cells: Sequence[str], align: Sequence[str]) -> str:
-    from html import escape  # not above: it takes long to import, and is for notebooks
+    from html import escape  # not above: its import takes long, and only notebooks need it
 
     return "<tr>" + "".join(f"<{tag}{a}>{escape(c)}</{tag}>" for c, a in zip(cells, align, strict=True)) + "</tr>"
 
@@ -256,7 +256,7 @@ def _harmless(cell: Any) -> Any:
 
 
 def _problem(columns: Mapping[str, Sequence[Any]], units: Mapping[str, str]) -> str:
-    """Return why columns and units are no table; empty if they are one."""
+    """Return why columns and units do not form a table; empty if they do."""
     if len({len(cells) for cells in columns.values()}) > 1:
         return "its columns differ in length"
     stray = units.keys() - columns.keys()

@@ -1,8 +1,8 @@
-"""A traced run at a glance: one row a rank, a colour for each MPI call, and what failed and who knew when.
+"""Timelines of a traced run: one row per rank, a colour for each MPI call, failures and their detection.
 
-Two ways to show it, a picture and lines of text, from one computation: how long each row was in which call, in each of
-some hundred slices of time. Where there are more ranks than rows, a row stands for several neighbours, and a slice
-shows what most of their time went into.
+A figure and lines of text are based on the same computation: the time that each row spent in each call, in each of some
+hundred time slices. If there are more ranks than rows, a row represents several neighbours, and a slice shows the
+activity with the largest share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST_ROWS_DRAWN = 256
 _MOST_ROWS_APART = 48
 _MOST_ROWS_WRITTEN = 32
-_CALL_COLOURS = ("#0072B2", "#E69F00", "#08306B", "#D55E00", "#A6D8F5", "#CC79A7")  # as greys, too
+_CALL_COLOURS = ("#0072B2", "#E69F00", "#08306B", "#D55E00", "#A6D8F5", "#CC79A7")  # also distinct as greys
 _MOST_CALLS = len(_CALL_COLOURS)
 _MOST_ARROWS = 300
 _MOST_APART = 3000
@@ -42,8 +42,8 @@ WORK_COLOUR = "#ececec"
 """The colour of a rank's own work."""
 IN_ROW = {"learned": "#CC0000", "revoked": "#7A3DB8", "checkpoint": "#009E73"}
 ACROSS = {"aborted": "#CC0000", "restart": "#009E73"}
-"""The colours of marks in the row of a rank, and of those that concern all rows."""
-_DASHES = {"learned": (2, 1), "revoked": (1, 1)}  # of those in a row
+"""The colours of marks in a rank's row, and of those that concern all rows."""
+_DASHES = {"learned": (2, 1), "revoked": (1, 1)}  # of marks in a row
 
 
 class Timeline:
@@ -52,20 +52,20 @@ class Timeline:
     Parameters
     ----------
     trace : Trace
-        What happened.
+        The events.
     ranks : int
-        How many there are.
+        The number of ranks.
     lives : sequence of (int, int, int)
-        When each rank lived: its number, from when, until when; several times where the job was started again.
+        The lifetimes of ranks: number, begin and end; several per rank after restarts of the job.
     title : str, optional
-        Stands over the picture.
+        The title of the figure.
     view : PictureView, optional
-        The range of time and the ranks to show, and how a picture looks; by default everything, as usual.
+        The displayed range of time and ranks, and the style; default: everything in the default style.
 
     Raises
     ------
     ConfigError
-        When nothing is left to show.
+        When the view is empty.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Timeline:
         ]
 
     def _clipped(self, rows: Sequence[tuple[int, int, int, int | None]]) -> NDArray[np.float64]:
-        """Return what is to be shown of intervals: row, kind, and two times since the beginning of the range."""
+        """Return the displayed part of intervals: row, kind, and two times relative to the begin of the range."""
         kept = [
             (self._row[rank], kind, max(start_ps - self._since_ps, 0), min(stop_ps, self._end_ps) - self._since_ps)
             for rank, kind, start_ps, end_ps in rows
@@ -122,12 +122,12 @@ class Timeline:
     # ------------------------------------------------------------------------------------------- the computation
 
     def _row_of(self, most_rows: int) -> tuple[int, int]:
-        """Return how many ranks a row stands for, and how many rows there are."""
+        """Return the number of ranks per row, and the number of rows."""
         each = -(-self._size // most_rows)
         return each, -(-self._size // each)
 
     def _shares(self, each: int, rows: int, bins: int) -> NDArray[np.float64]:
-        """Return how long each row was in each call in each slice of time; last, in its own code, and not alive."""
+        """Return the time of each row in each call per time slice; last, in its own code and outside its lifetime."""
         grids = np.zeros((len(self._calls) + 2, rows, bins))
         for kind in range(len(self._calls)):
             chosen = self._kinds == kind
@@ -139,7 +139,7 @@ class Timeline:
         return grids
 
     def _pour(self, grid: NDArray[Any], rows: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> None:
-        """Add intervals to the slices that they touch, in slices."""
+        """Add intervals to the time slices that they overlap, in units of slices."""
         bins = grid.shape[1]
         length_ps = self._end_ps - self._since_ps
         starts, stops = starts * bins / length_ps, stops * bins / length_ps
@@ -155,7 +155,7 @@ class Timeline:
         np.add.at(steps, (rows[across], last[across]), -1)
         grid += steps.cumsum(axis=1)[:, :-1]
 
-    # ---------------------------------------------------------------------------------------------- the picture
+    # ---------------------------------------------------------------------------------------------- the figure
 
     def draw(self, target: str | Path | None = None, *, messages: bool | None = None) -> Figure:
         """Return the figure, and write it if there is a target.
@@ -163,9 +163,9 @@ class Timeline:
         Parameters
         ----------
         target : path, optional
-            Its name ends with ``.png``, ``.svg`` or ``.pdf``.
+            The file name, which ends with ``.png``, ``.svg`` or ``.pdf``.
         messages : bool, optional
-            Whether to draw an arrow for each message; by default where they are few, and each rank has a row.
+            Whether to draw an arrow for each message; default: if they are few and each rank has a row.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Timeline:
         return drawn(lambda figure, look: self._compose(figure, look, messages), target, self._view.look, 10, height)
 
     def _compose(self, figure: Figure, look: Look, messages: bool | None) -> None:
-        """Put rows, arrows, marks and words into a figure."""
+        """Draw rows, arrows, marks and texts into a figure."""
         axes = figure.subplots()
         each, rows = self._row_of(_MOST_ROWS_DRAWN)
         scale, unit = time_scale(self._end_ps / PS_PER_S)
@@ -194,7 +194,7 @@ class Timeline:
         add_legend(figure, keys, look, least=1, long=1.5)
 
     def _draw_rows(self, axes: Axes, each: int, rows: int, factor: float) -> list[Any]:
-        """Paint each slice of each row with the colour of what most of its time went into; return the legend of it."""
+        """Paint each time slice of each row with the colour of its main activity; return the legend entries."""
         from matplotlib.colors import ListedColormap
         from matplotlib.patches import Patch
         from matplotlib.ticker import MultipleLocator
@@ -204,7 +204,7 @@ class Timeline:
         colours = [*call_colours(self._calls), WORK_COLOUR, "white"]
         names = [*self._calls, "own work"]
         if rows <= _MOST_ROWS_APART:
-            # Few rows stand apart: each is eight lines of the picture, of which the outer two are white.
+            # Separate few rows: each is eight lines of the image, of which the outer two are white.
             chosen = np.repeat(chosen, 8, axis=0)
             chosen[0::8] = chosen[7::8] = len(colours) - 1
         extent = (self._since_ps * factor, self._end_ps * factor, rows * each - 0.5, -0.5)
@@ -227,7 +227,7 @@ class Timeline:
         return [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=False)]
 
     def _is_shown(self, message: Message) -> bool:
-        """Return whether a message goes from one row to another in the range of time."""
+        """Return True if a message connects two rows within the range of time."""
         inside = message.sent_ps <= self._end_ps and (message.arrival_ps or 0) >= self._since_ps
         return inside and message.source in self._row and message.dest in self._row
 
@@ -245,7 +245,7 @@ class Timeline:
                 drawn.arrow_patch.set_clip_box(axes.bbox)
 
     def _draw_marks(self, axes: Axes, height: int, factor: float, size: float) -> list[Any]:
-        """Crosses for deaths, dashes in the row of a rank for what it learns, lines across for what ends the job."""
+        """Draw crosses for failures, dashes for a rank's notifications, and lines across for the end of the job."""
         tall = max(height / 120, 0.45)
         keys: dict[str, Any] = {}
         for mark in self._marks:
@@ -293,13 +293,13 @@ class Timeline:
         return "\n".join([*lines, *_listed(self._marks)])
 
     def _range(self) -> str:
-        """Return the range of time in words."""
+        """Return the range of time as text."""
         until = format_time(self._end_ps, digits=None)
         return f"from {format_time(self._since_ps, digits=None)} to {until}" if self._since_ps else f"of {until}"
 
 
 def call_colours(calls: Sequence[str]) -> list[str]:
-    """Return the colour of each call; the last place is that of all the others, if there are any."""
+    """Return the colour of each call; the last entry may be that of all other calls."""
     colours = list((*_CALL_COLOURS, _OTHER_COLOUR)[: len(calls)])
     if calls and calls[-1] == _OTHER:
         colours[-1] = _OTHER_COLOUR
@@ -307,7 +307,7 @@ def call_colours(calls: Sequence[str]) -> list[str]:
 
 
 def longest_calls(names: list[str], times: NDArray[np.float64]) -> list[str]:
-    """Return the calls that took time, the longest first, and a place for those that are too many."""
+    """Return the calls that took time, the longest first, and an entry for the rest if there are too many."""
     totals: dict[str, float] = {}
     for name, time in zip(names, times.tolist(), strict=True):
         totals[name] = totals.get(name, 0.0) + time
@@ -316,7 +316,7 @@ def longest_calls(names: list[str], times: NDArray[np.float64]) -> list[str]:
 
 
 def _letters(calls: list[str]) -> list[str]:
-    """Return one character for each call: the first of its own letters that is free."""
+    """Return one character for each call: the first free one of its letters."""
     letters: list[str] = []
     for name in calls:
         wanted = "o" if name == _OTHER else f"{name.upper()}{name}0123456789"
@@ -329,7 +329,7 @@ def _label(first: int, last: int) -> str:
 
 
 def _listed(marks: Sequence[Mark]) -> list[str]:
-    """Return the marks in words; those of many ranks that say the same share a line."""
+    """Return the marks as text; equal marks of many ranks share a line."""
     groups: dict[tuple[str, str], list[Mark]] = {}
     for mark in marks:
         groups.setdefault((mark.kind, mark.text), []).append(mark)

@@ -1,4 +1,4 @@
-"""A figure shows a part of a run in a certain look: a range of time, some ranks, a size, a font, a title."""
+"""The view of a figure: a range of time, some ranks, and a style (size, font, title)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xsim_py.report.style import Look
 from xsim_py.units import parse_time_ps, parse_whole
 
 LOOKS: Final = ("columns", "width", "size", "font", "font_size", "title", "labels", "legend")
-"""The keys that concern the look alone."""
+"""The keys that concern the style only."""
 _KEYS: Final = ("time", "ranks", *LOOKS)
 _PLACES: Final = ("below", "right", "none")
 _MOST_RANKS: Final = 1 << 24
@@ -31,7 +31,7 @@ _NUMBER: Final = r"([0-9]+(?:\.[0-9]+)?)"
 
 @dataclass(frozen=True)
 class PictureView:
-    """The part of a run that is drawn."""
+    """The displayed part of a run."""
 
     since_ps: int = 0
     until_ps: int | None = None
@@ -43,7 +43,7 @@ class PictureView:
 
     @classmethod
     def of(cls, settings: Iterable[str]) -> Self:
-        """Return the view that settings such as ``time=1ms:2ms`` describe; a later one replaces an earlier one.
+        """Return the view for settings such as ``time=1ms:2ms``; a later setting overrides an earlier one.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class PictureView:
         Raises
         ------
         ConfigError
-            When one is none of these, or its value is not of that form.
+            When a key is unknown, or a value does not have that form.
         """
         given: dict[str, str] = {}
         for setting in settings:
@@ -70,7 +70,7 @@ class PictureView:
 
     @property
     def whole(self) -> bool:
-        """True if it is not a part of a run."""
+        """True if it shows the whole run."""
         return self.since_ps == 0 and self.until_ps is None and self.ranks is None
 
 

@@ -1,10 +1,10 @@
-"""Where the time of each rank goes, from a trace: computing, moving data, waiting for whom, and what calls cost.
+"""The wait states of each rank, from a trace: computing, transfer, waiting, and call overhead.
 
 The wait states are those of Scalasca (Geimer, Wolf, Wylie, Abraham, Becker, Mohr: The Scalasca performance toolset
-architecture, Concurrency and Computation 22(6), 2010): a receive that is entered before its send waits for a *late
-sender*, a send that has to be answered and is entered before its receive for a *late receiver*, and in a collective
-ranks wait for those that enter it last. Scalasca knows when calls begin and end; here each wait in them is known, too,
-so the parts do not overlap, and their sum is the rank's time to the picosecond.
+architecture, Concurrency and Computation 22(6), 2010): a receive entered before its send waits for a *late sender*, a
+rendezvous send entered before its receive waits for a *late receiver*, and in a collective, ranks wait for those that
+enter it last. Scalasca knows the begin and end of calls; here each wait within them is known, too, so the parts do not
+overlap, and their sum is the rank's time to the picosecond.
 """
 
 from __future__ import annotations
@@ -28,34 +28,33 @@ if TYPE_CHECKING:
     AnyRecord = TypeVar("AnyRecord", Wait, Entrance)
 
 PARTS: Final = ("computing", "transfer", "late_sender", "late_receiver", "imbalance", "overhead", "other")
-"""The parts of a rank's time, in the order of the columns and of the bars."""
+"""The parts of a rank's time, in the order of columns and bars."""
 
 _COMPUTING, _TRANSFER, _LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _OVERHEAD, _OTHER = range(len(PARTS))
 PART_COLOURS: Final = dict(
     zip(PARTS, ("#d0d0d0", "#0072B2", "#D55E00", "#E69F00", "#CC79A7", "#009E73", "#000000"), strict=True)
 )
-"""The colour of each of them."""
-_HATCHES: Final = {"late_sender": "////", "imbalance": "...."}  # next to parts that are as grey in print
+"""The colour of each part."""
+_HATCHES: Final = {"late_sender": "////", "imbalance": "...."}  # next to parts with the same grey in print
 PART_NAMES: Final = {name: name.replace("_", " ") for name in PARTS} | {
     "imbalance": "imbalance in collectives",
     "other": "calls that failed",
 }
-"""What each of them is called in pictures."""
+"""The name of each part in figures."""
 _MOST_BARS: Final = 256
 _MOST_BARS_APART: Final = 64
-_LATE: Final = (_LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _TRANSFER)  # by what a wait is for
+_LATE: Final = (_LATE_SENDER, _LATE_RECEIVER, _IMBALANCE, _TRANSFER)  # by the reason for a wait
 
 
 def waits_table(trace: Trace, lives: Iterable[tuple[int, int, int]]) -> Table:
-    """Return the table ``waits``: one row a rank, a column of seconds for each of `PARTS`, and their sum ``total_s``.
+    """Return the table ``waits``: a row per rank, a column of seconds for each of `PARTS`, and their sum ``total_s``.
 
     Parameters
     ----------
     trace : Trace
-        What happened.
+        The events.
     lives : iterable of (int, int, int)
-        When each rank lived: its number, from when, until when, in picoseconds; several times where the job was started
-        again.
+        The lifetimes of ranks: number, begin and end in picoseconds; several per rank after restarts of the job.
     """
     spans: dict[int, list[Span]] = {}
     for span in trace.spans:
@@ -91,8 +90,8 @@ def _by_call(records: Iterable[AnyRecord]) -> dict[tuple[int, int], list[AnyReco
 def _call_parts(
     span: Span, stop_ps: int, waits: Sequence[Wait], entries: Sequence[Entrance]
 ) -> Iterator[tuple[int, int]]:
-    """Divide the time of one call: from each collective in it to the next, and what comes before the first."""
-    # A call that fails has waited until that was known, which is no overhead of its own.
+    """Divide the time of one call at the collectives in it, with the time before the first."""
+    # A failed call has waited for the failure, which is not overhead.
     rest = _OTHER if span.detail else _OVERHEAD
     begins_ps = [span.start_ps, *(min(entry.enter_ps, stop_ps) for entry in entries)]
     for number, begin_ps in enumerate(begins_ps):
@@ -120,7 +119,7 @@ def _call_parts(
 
 
 def bars_of(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, NDArray[np.float64]]]:
-    """Return the bars of a picture of the table ``waits``: the first rank of each, how many it has, and its parts.
+    """Return the bars for the table ``waits``: the first rank of each, its number of ranks, and its parts.
 
     Returns
     -------
@@ -136,16 +135,16 @@ def bars_of(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[st
 def draw_waits(table: Table, target: str | Path | None = None, *, title: str = "", look: Look | None = None) -> Figure:
     """Draw the table ``waits``: a bar for each rank, divided into the parts of its time.
 
-    With more ranks than bars have room for, a bar is the mean of several neighbours.
+    With more ranks than bars, a bar is the mean of several neighbours.
 
     Parameters
     ----------
     table : Table
-        What `waits_table` returned.
+        The result of `waits_table`.
     target : path, optional
-        Where to; its name ends with ``.png``, ``.svg`` or ``.pdf``.
+        The file name, which ends with ``.png``, ``.svg`` or ``.pdf``.
     title : str, optional
-        Stands over the figure.
+        The title of the figure.
     look : Look, optional
         Its size, text and legend.
 

@@ -2,7 +2,8 @@
 
 A child is a real process, outside of the simulation. `multiprocessing` and `concurrent.futures.process` serve children
 with threads of this process, which pass results on by events and queues of `threading`. They are distinguished from the
-program's own threads by the module that creates them. A multi-threaded caller of `simulate` may also have created an event that one of these sets.
+program's own threads by the module that creates them. A multi-threaded caller of `simulate` may also have created an
+event that one of these sets.
 """
 
 from __future__ import annotations

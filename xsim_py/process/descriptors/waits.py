@@ -1,6 +1,7 @@
 """Waiting in virtual time for descriptors of the operating system, without stopping other ranks.
 
-A rank polls, and if the descriptor is not ready it is parked. It polls again when its rank or another rank has operated on a descriptor that others may wait for (`wake`, `sockets`), or on timeout. If only an event in reality can end the
+A rank polls, and if the descriptor is not ready it is parked. It polls again when its rank or another rank has operated
+on a descriptor that others may wait for (`wake`, `sockets`), or on timeout. If only an event in reality can end the
 wait, such as a child process's write to a pipe, it waits in real time, which takes no virtual time.
 """
 

@@ -1,1 +1,1 @@
-"""Pages for a browser: one of a run, of a comparison, of ways to recover. They need no network and no other file."""
+"""HTML reports of runs, comparisons and recovery schemes. They need no network and no other file."""

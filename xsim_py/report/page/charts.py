@@ -1,4 +1,4 @@
-"""Charts of lines as figures of a page: those that studies and comparisons draw."""
+"""Line charts of studies and comparisons, as figures of HTML reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def chart_figure(chart: Chart) -> Any:
-    """Return a chart as a figure of plotly, with the same colours, markers and scales."""
+    """Return a chart as a plotly figure, with the same colours, markers and scales."""
     named = any(isinstance(x, str | bool) for line in chart.lines for x in line.x)
     axes: dict[str, Any] = {
         "xaxis": {"type": "category"} if named else _axis(chart.x_scale, _places(chart), chart.ruler),
@@ -49,7 +49,7 @@ def _places(chart: Chart) -> list[float]:
 
 
 def _axis(scale: str, places: list[float] | None = None, ruler: Ruler | None = None) -> dict[str, Any]:
-    """Return the scale of an axis, with a tick at each place if those are few."""
+    """Return the scale of an axis, with a tick at each value if those are few."""
     axis: dict[str, Any] = {} if scale == "linear" else {"type": "log", "dtick": "D2", "tickformat": ",.6~g"}
     if places and ruler is not None and (ruler.kind or scale != "linear") and len(places) <= 18:
         axis.pop("dtick", None)

@@ -1,4 +1,4 @@
-"""The pages of comparisons: of machines, and of ways to recover."""
+"""HTML reports of comparisons: of machines, and of recovery schemes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from xsim_py.report.recovery import RecoveryComparison, RecoveryRun
 
 _COSTS_HERE = ("cpu_s", "wall_s", "peak_rss_bytes")
-"""Columns that are not the same twice, and so in no page."""
+"""Columns that differ between equal runs, and are therefore not in any report."""
 
 
 def without_costs(table: Table) -> Table:
-    """Return a table without what the simulation has cost on this computer."""
+    """Return a table without the columns for host cost."""
     kept = [
         name
         for name in table
@@ -53,16 +53,16 @@ def without_costs(table: Table) -> Table:
 
 
 def write_comparison_page(comparison: Comparison, target: str | Path, *, command: str = "") -> None:
-    """Write a page about one program on several machines and numbers of ranks.
+    """Write an HTML report of one program on several machines and rank counts.
 
     Parameters
     ----------
     comparison : Comparison
-        What ran.
+        The results.
     target : path
-        Where to; its name ends with ``.html``.
+        The file name, which ends with ``.html``.
     command : str, optional
-        What is needed to run it again.
+        The command that reproduces it.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _compared(comparison: Comparison) -> Iterator[str]:
 
 
 def time_lines(comparison: Comparison) -> list[Series]:
-    """Return the virtual times of each machine over its numbers of ranks, in seconds."""
+    """Return the virtual times of each machine over rank counts, in seconds."""
     lines = []
     for number, machine in enumerate(comparison.machines):
         sizes = [ranks for ranks in comparison.sizes if (machine, ranks) in comparison.results]
@@ -134,7 +134,7 @@ def _bars(page: HtmlPage, comparison: Comparison) -> Iterator[str]:
 
 
 def scaling_parts(page: HtmlPage, lines: list[Series]) -> Iterator[str]:
-    """Yield speed-up and parallel efficiency of lines of times over numbers of ranks, as figures and as tables."""
+    """Yield speed-up and parallel efficiency for times over rank counts, as figures and tables."""
     for show in ("speedup", "efficiency"):
         scaled = against_fewest(lines, show)
         if not scaled:
@@ -154,18 +154,18 @@ def scaling_parts(page: HtmlPage, lines: list[Series]) -> Iterator[str]:
 def write_recovery_page(
     comparison: RecoveryComparison, target: str | Path, *, facts: Mapping[str, str], descriptions: Mapping[str, str]
 ) -> None:
-    """Write a page about ways to recover, side by side.
+    """Write an HTML report that compares recovery schemes.
 
     Parameters
     ----------
     comparison : RecoveryComparison
-        What ran.
+        The results.
     target : path
-        Where to; its name ends with ``.html``.
+        The file name, which ends with ``.html``.
     facts : mapping of str to str
-        What is needed to run it again, such as the command and the seed.
+        How to reproduce it, such as the command and the seed.
     descriptions : mapping of str to str
-        The machines as YAML, by their names.
+        The machines as YAML, by name.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def _recovered(comparison: RecoveryComparison) -> Iterator[str]:
 
 
 def _phases(page: HtmlPage, runs: list[RecoveryRun]) -> Iterator[str]:
-    """Yield a bar for each run, divided into its phases; what is far longer than the rest is not to scale."""
+    """Yield a bar for each run, divided into its phases; very long phases are not to scale."""
     bars = PhaseBars(runs)
     pieces = list(bars.pieces())
     rows = [f"{run.case.failures}: {run.case.scheme}" for run in runs]

@@ -1,8 +1,7 @@
-"""A page of HTML that needs nothing else: its style, its script and the library that draws are in it.
+"""A self-contained HTML page, with its style, its script and the plotting library.
 
-Figures are drawn by plotly.js, which the Python package plotly brings along; it makes no connection. Everything that
-comes from a run is escaped, in HTML, in JSON and in the texts of figures, which know some tags. The same content gives
-the same bytes.
+Figures are drawn by plotly.js, which the Python package plotly includes; it makes no connection. All data of a run are
+escaped, in HTML, in JSON and in the texts of figures, which interpret some tags. The same content gives the same bytes.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from xsim_py.report.table import Table
 
 ENDINGS: Final = (".html", ".htm")
-"""What the name of a page may end with."""
+"""The possible suffixes of a report's file name."""
 
 MOST_ROWS: Final = 4_096
-"""The most rows of a table that a page shows."""
+"""The maximum number of rows per table in a report."""
 
 _AXIS: Final = {"automargin": True, "linecolor": "#999999", "ticks": "outside", "tickcolor": "#999999"}
 _AXIS_GRID: Final = {**_AXIS, "gridcolor": "#e3e6ea", "zeroline": False}
@@ -37,7 +36,7 @@ _WITHOUT_SCRIPT: Final = "JavaScript is off: figures are not drawn and tables ca
 
 
 def check_page(target: str | Path) -> None:
-    """Find out whether a page can be made, under that name.
+    """Check that an HTML report can be written under a name.
 
     Raises
     ------
@@ -57,9 +56,9 @@ class HtmlPage:
     Parameters
     ----------
     title : str
-        Its heading.
+        The heading.
     subtitle : str, optional
-        A line below it.
+        The line below the heading.
     """
 
     def __init__(self, title: str, subtitle: str = "") -> None:
@@ -69,29 +68,29 @@ class HtmlPage:
         self._drawn = 0
 
     def add(self, heading: str, *parts: str) -> None:
-        """Add a section of HTML; one without any part is left out."""
+        """Add a section of HTML; a section without parts is omitted."""
         if any(parts):
             self._sections.append((heading, "\n".join(parts)))
 
     def figure(self, told: Any, kind: str = "plain") -> str:
-        """Return a place for a figure, and what it shows.
+        """Return the HTML of a figure, with its data.
 
         Parameters
         ----------
         told : object
-            Plain data: a figure of `new_figure`, or what the script of the page draws.
+            Plain data: a figure of `new_figure`, or data for the page's script.
         kind : str, optional
-            ``plain`` for a figure; ``timeline`` or ``matrix``, as the script calls them.
+            ``plain`` for a figure; ``timeline`` or ``matrix`` for figures drawn by the script.
         """
         self._drawn += 1
         data = json.dumps(told, separators=(",", ":"), allow_nan=False).replace(
             "<", "\\u003c"
-        )  # a script ends wherever its end tag stands
+        )  # an end tag anywhere ends a script
         place = f'<div class="figure {kind}" id="figure-{self._drawn}"></div>'
         return f'{place}<script type="application/json">{data}</script>'
 
     def write(self, target: str | Path) -> None:
-        """Write the page, whole or not at all.
+        """Write the page atomically.
 
         Raises
         ------
@@ -125,7 +124,7 @@ class HtmlPage:
 
 
 def _plotly_js() -> str:
-    """Return the library that draws, or say how to install it."""
+    """Return plotly.js; raise an error with instructions if plotly is not installed."""
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError as error:
@@ -137,17 +136,17 @@ def _plotly_js() -> str:
 
 
 def note(text: str) -> str:
-    """Return a paragraph that explains something."""
+    """Return an explanatory paragraph."""
     return f'<p class="note">{escape(text)}</p>'
 
 
 def warning(text: str) -> str:
-    """Return a paragraph that nobody should overlook."""
+    """Return a highlighted paragraph."""
     return f'<p class="warning">{escape(text)}</p>'
 
 
 def verbatim(text: str) -> str:
-    """Return a text as it is, line by line; nothing of an empty one."""
+    """Return preformatted text; empty for an empty text."""
     return f"<pre>{escape(text)}</pre>" if text else ""
 
 
@@ -157,7 +156,7 @@ def subheading(text: str) -> str:
 
 
 def cards(facts: Mapping[str, str]) -> str:
-    """Return the figures that are looked at first, side by side."""
+    """Return the main values, side by side."""
     return (
         '<dl class="cards">'
         + "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
@@ -166,7 +165,7 @@ def cards(facts: Mapping[str, str]) -> str:
 
 
 def facts_table(facts: Mapping[str, str]) -> str:
-    """Return names and values below each other; those without a value are left out."""
+    """Return a table of names and values, without empty values."""
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items() if value
     )
@@ -174,19 +173,19 @@ def facts_table(facts: Mapping[str, str]) -> str:
 
 
 def folded(summary: str, *parts: str) -> str:
-    """Return parts that are shown when somebody clicks on a line."""
+    """Return parts that are shown after a click on their summary."""
     return f"<details><summary>{escape(summary)}</summary>{''.join(parts)}</details>"
 
 
 def data_table(table: Table, *, by: str | None = None, whole: bool = False) -> str:
-    """Return a table that a click on a heading sorts; times in the unit that suits their column.
+    """Return a table that can be sorted by a click on a heading; times are in a suitable unit per column.
 
     Parameters
     ----------
     table : Table
-        The table. Of a long one the first `MOST_ROWS` are shown, with a sentence that says so.
+        The table. If it is longer than `MOST_ROWS`, the rest is omitted, with a note.
     by : str, optional
-        A column of numbers: where rows have to be left out, those stay that have the most of it.
+        A column of numbers: if rows are omitted, those with the largest values stay.
     whole : bool, optional
         Show all rows at once; other tables scroll in a box, except in print.
     """
@@ -246,23 +245,23 @@ def _text(cell: object) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return a text for a figure, where plotly would take some tags for its own."""
+    """Return a text for a figure, escaped because plotly interprets some tags."""
     return escape(text, quote=False)
 
 
 def new_figure(traces: Sequence[Any], *, x: str, y: str, height: int = 420, **layout: Any) -> dict[str, Any]:
-    """Return a figure for plotly.js, as plain data, in the style of the page.
+    """Return a plotly.js figure as plain data, in the style of the page.
 
     Parameters
     ----------
     traces : sequence of dict
-        What is drawn.
+        The data.
     x, y : str
-        The texts along the axes, with units.
+        The axis labels, with units.
     height : int, optional
         Height in pixels; the width is that of the page.
     **layout
-        More of plotly's layout; ``xaxis`` and ``yaxis`` are added to the usual ones.
+        Additional plotly layout; ``xaxis`` and ``yaxis`` are merged with the default ones.
     """
     axes = {
         name: {**_AXIS_GRID, "title": {"text": plain_text(text).replace("\n", "<br>")}, **layout.pop(name, {})}

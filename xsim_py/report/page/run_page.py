@@ -1,4 +1,4 @@
-"""The page of one run: what came of it, who did what when, where the time went, who sent how much to whom, who died."""
+"""The HTML report of one run: summary, timeline, wait states, communication matrix, link loads and failures."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from xsim_py.report.result import Result
 
 MOST_CELLS: Final = 256
-"""The most rows of a matrix: with more ranks a row is the sum of several neighbours."""
+"""The maximum number of rows of a matrix: with more ranks a row is the sum of several neighbours."""
 
-_MOST_CARRIED: Final = 4_096  # who learnt of what, in the figure
+_MOST_CARRIED: Final = 4_096  # failure notices in the figure
 _MOST_LINKS: Final = 40
 _SYMBOLS: Final = ("circle", "diamond", "square", "triangle-up", "star", "pentagon")
 _WAITS: Final = (
@@ -48,16 +48,16 @@ _WAITS: Final = (
 
 
 def write_run_page(result: Result, target: str | Path) -> None:
-    """Write a page about a run.
+    """Write an HTML report of a run.
 
-    What the simulation has cost on this computer is not in it: the page of the same run is the same to the byte.
+    It contains no host cost, so reports of equal runs are equal byte for byte.
 
     Parameters
     ----------
     result : Result
-        The run; with a trace, the page has a timeline.
+        The run; with a trace, the report has a timeline.
     target : path
-        Where to; its name ends with ``.html``.
+        The file name, which ends with ``.html``.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _pairs(page: HtmlPage, result: Result) -> Iterator[str]:
         return
     node_of = result.tables["ranks"]["node"]
     ways: list[tuple[str, Sequence[int]]] = [("rank", range(len(node_of)))]
-    if 1 < len(set(node_of)) < len(node_of):  # else nodes say nothing new
+    if 1 < len(set(node_of)) < len(node_of):  # otherwise nodes add no information
         ways.append(("node", node_of))
     told = [_matrix(table, of, what, places) for of, places in ways for what in ("bytes", "messages")]
     wide = max(one["each"] for one in told)
@@ -189,7 +189,7 @@ def _pairs(page: HtmlPage, result: Result) -> Iterator[str]:
 
 
 def _pairs_table(result: Result) -> Table | None:
-    """Return who sent how much to whom: as it was counted, or else from the trace."""
+    """Return the table of messages per pair of ranks: as counted, or from the trace."""
     table = result.tables.get("pairs")
     if table is not None and len(table):
         return table
@@ -207,7 +207,7 @@ def _pairs_table(result: Result) -> Table | None:
 
 
 def _matrix(table: Table, of: str, what: str, places: Sequence[int]) -> dict[str, Any]:
-    """Return a matrix for the script of the page: those cells in which there is something."""
+    """Return a matrix for the page's script: its non-zero cells."""
     size = max(places) + 1
     each = -(-size // MOST_CELLS)
     sums = matrix(table, ranks=len(places), of=what, node_of=[place // each for place in places])
@@ -218,7 +218,7 @@ def _matrix(table: Table, of: str, what: str, places: Sequence[int]) -> dict[str
 
 
 def _links(page: HtmlPage, result: Result) -> Iterator[str]:
-    """Yield the load of links, of a run that has counted it: a table `links` with columns `link` and `bytes`."""
+    """Yield the load of links, if counted: a table `links` with columns `link` and `bytes`."""
     table = result.tables.get("links")
     if table is None or not len(table):
         return
@@ -254,7 +254,7 @@ def _failures(page: HtmlPage, result: Result) -> Iterator[str]:
 
 
 def _learned_figure(failures: Table, learned: Table) -> Any:
-    """Return the ranks that learn of each failure over the time since then."""
+    """Return a figure of the number of notified ranks over the time since each failure."""
     died_ps = dict(
         zip(zip(failures["start"], failures["rank"], strict=True), failures.picoseconds["time_s"], strict=True)
     )
@@ -297,7 +297,7 @@ def _learned_figure(failures: Table, learned: Table) -> Any:
     return new_figure(traces, x=f"virtual time since the failure [{unit}]", y="notified rank", **layout)
 
 
-# ------------------------------------------------------------------------------------------ tables, and how to repeat
+# ------------------------------------------------------------------------------------------ tables, and reproduction
 
 
 def _tables(result: Result) -> Iterator[str]:
@@ -309,7 +309,7 @@ def _tables(result: Result) -> Iterator[str]:
 
 
 def _repeat(result: Result) -> Iterator[str]:
-    """Yield what is needed to run it again, and to see that it was the same."""
+    """Yield the data needed to reproduce the run, and to verify that it is the same."""
     origin = result.origin
     yield facts_table(
         {

@@ -1,7 +1,7 @@
-"""This module packs the calls, lives, messages and marks of a trace, from which the script of a page draws a timeline.
+"""Packed trace data (calls, lifetimes, messages and marks) for the timeline script of an HTML report.
 
-The page itself works out which colour each of its cells has, anew for each range of time and ranks that it is zoomed
-to, so this holds what happened and not a picture of it.
+The script computes the colours of cells for each displayed range of time and ranks, so this contains events
+rather than an image.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ if TYPE_CHECKING:
     from xsim_py.trace import Mark, Message, Span, Trace
 
 MOST_SPANS: Final = 250_000
-"""The most calls that are drawn: the longest of them."""
+"""The maximum number of calls drawn: the longest ones."""
 MOST_MESSAGES: Final = 50_000
-"""The most messages with which any is drawn."""
+"""Messages are drawn only if there are at most this many."""
 MOST_MARKS: Final = 4_096
-"""The most marks of a kind that are drawn."""
+"""The maximum number of marks drawn per kind."""
 
 _INK: Final = "#333333"
 
 
 def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[dict[str, Any], list[str]]:
-    """Return what the script of a page draws a timeline from, and sentences on what it leaves out.
+    """Return the data of a timeline for the page's script, and sentences about omitted events.
 
     Parameters
     ----------
     trace : Trace
-        What happened.
+        The events.
     lives : sequence of (int, int, int)
-        When each rank lived: its number, from when, until when, in picoseconds; several times where the job was started
-        again.
+        The lifetimes of ranks: number, begin and end in picoseconds; several per rank after restarts of the job.
     """
     end_ps = max((end_ps for *_, end_ps in lives), default=0) or 1
     scale, unit = time_scale(end_ps / PS_PER_S)
@@ -97,7 +96,7 @@ def timeline_data(trace: Trace, lives: Sequence[tuple[int, int, int]]) -> tuple[
 
 
 def _kept(spans: Iterable[Span], end_ps: int) -> tuple[list[Span], list[str]]:
-    """Return the calls that have a width, or the longest of them, and what is to be said of the others."""
+    """Return the calls with a positive duration, or the longest of them, and sentences about the others."""
     wide = [span for span in spans if (end_ps if span.end_ps is None else span.end_ps) > span.start_ps]
     if len(wide) <= MOST_SPANS:
         return wide, []
@@ -116,7 +115,7 @@ def _delivered(messages: Iterable[Message]) -> Iterable[Message]:
 
 
 def _marks(marks: Iterable[Mark], factor: float) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
-    """Return marks kind by kind, the lines across all rows, and what is left out."""
+    """Return marks by kind, the lines across all rows, and sentences about omitted marks."""
     kinds: dict[str, list[Mark]] = {}
     for mark in marks:
         kinds.setdefault(mark.kind, []).append(mark)
