@@ -1,6 +1,6 @@
-"""Collective operations, one family of algorithms a file, written once over point-to-point.
+"""Collective operations, one family of algorithms per file, each written once over point-to-point.
 
-`choose` picks the function for a call; ``inter`` and ``neighbor`` hold the operations that have only one algorithm.
+`choose` selects the function for a call; ``inter`` and ``neighbor`` hold the operations with a single algorithm.
 """
 
 from __future__ import annotations

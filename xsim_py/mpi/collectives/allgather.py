@@ -1,4 +1,4 @@
-"""Gathers whose result every rank gets.
+"""Allgather algorithms: each rank gets the blocks of all.
 
 Called as ``algorithm(ch, data, sizes) -> sequence of bytes``; `sizes` are the block sizes in bytes of all ranks, known
 to all, so every algorithm also serves Allgatherv. Times are on a latency-only network for p ranks that enter together.
@@ -18,7 +18,7 @@ def linear(
 ) -> Sequence[bytes]:
     """Gather to rank 0, then broadcast: 2 l (p > 1), 2 (p-1) messages if both are linear. Open MPI 1.
 
-    `choose` puts in the gather and the broadcast that it would choose by themselves.
+    `choose` passes the gather and the broadcast that it would choose for them.
     """
     blocks = gather(ch, data, 0)
     whole = None if blocks is None else b"".join(blocks)
@@ -48,7 +48,7 @@ def bruck(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
     distance = 1
     while distance < size:
         run = data
-        if 2 * distance > size:  # the last blocks are there already
+        if 2 * distance > size:  # the last blocks have already arrived
             last = rank + size - distance
             run = data[: sum(sizes[rank:last]) + sum(sizes[: max(last - size, 0)])]
         data += ch.sendrecv((rank - distance) % size, run, (rank + distance) % size)
@@ -58,7 +58,10 @@ def bruck(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
 
 
 def recursive_doubling(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
-    """Exchange all one has with rank xor 1, 2, 4, ...: k l, k p messages for p = 2**k, else `bruck`. Open MPI 3."""
+    """Exchange all blocks with rank xor 1, 2, 4, ...: k l, k p messages for p = 2**k. Open MPI 3.
+
+    For other p it runs `bruck`.
+    """
     rank, size = ch.rank, ch.size
     if size & (size - 1):
         return bruck(ch, data, sizes)
@@ -72,10 +75,10 @@ def recursive_doubling(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequen
 
 
 def neighbor(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
-    """Exchange pairs of blocks with the left and right neighbour in turn: p/2 l, p**2 / 2 messages. Open MPI 5 (v: 4).
+    """Exchange pairs of blocks with both neighbours in turn: p/2 l, p**2 / 2 messages.
 
-    Chen, Zhang, Zhang and Yuan, Performance evaluation of allgather algorithms on terascale Linux cluster with fast
-    Ethernet, HPC-Asia 2005. Odd p goes by `ring`.
+    Open MPI 5 (v: 4). Chen, Zhang, Zhang and Yuan, Performance evaluation of allgather algorithms on terascale Linux
+    cluster with fast Ethernet, HPC-Asia 2005. For odd p it runs `ring`.
     """
     rank, size = ch.rank, ch.size
     if size & 1:
@@ -85,7 +88,7 @@ def neighbor(ch: Channel, data: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
     odd = rank & 1
     peers = ((rank - 1) % size, (rank + 1) % size) if odd else ((rank + 1) % size, (rank - 1) % size)
     blocks[peers[0]] = ch.sendrecv(peers[0], data, peers[0])
-    pair = rank - odd  # the pair of blocks sent next; at first that of my own pair
+    pair = rank - odd  # the pair of blocks sent next; at first the own pair
     coming = [pair, pair]  # the pair last received from either peer
     for step in range(1, size // 2):
         side = step & 1

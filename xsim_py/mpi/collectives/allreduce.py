@@ -1,10 +1,10 @@
-"""Reductions whose result every rank gets.
+"""Allreduce algorithms: each rank gets the result.
 
-Called as ``algorithm(ch, data, fold) -> bytes``. Times are on a latency-only network for p ranks that enter together;
-P = 2**k is the largest power of two <= p and r = p - P.
+Called as ``algorithm(ch, data, fold) -> bytes``. Times are on a latency-only network for p ranks that enter together; P
+= 2**k is the largest power of two <= p and r = p - P.
 
-`linear`, `nonoverlapping` (over an ordered reduction) and `recursive_doubling` keep rank order; the others need a
-fold that commutes, which `choose` sees to.
+`linear`, `nonoverlapping` (over an ordered reduction) and `recursive_doubling` preserve rank order; the others need a
+commutative fold, which `choose` ensures.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ RING_SEGMENT_BYTES = 1 << 20
 def nonoverlapping(
     ch: Channel, data: bytes, fold: Fold, reduce: Reduce = reduces.binomial, bcast: Bcast = bcasts.binomial
 ) -> bytes:
-    """Reduce to rank 0, then broadcast: the sum of their times and messages (binomial: 2 k l, 2 (p-1)). Open MPI 2.
+    """Reduce to rank 0, then broadcast: the sum of their times and messages. Open MPI 2.
 
-    `choose` puts in the reduction and the broadcast that it would choose by themselves.
+    With binomial trees that is 2 k l and 2 (p-1) messages. `choose` passes the reduction and the broadcast that it
+    would choose for them.
     """
     return bcast(ch, reduce(ch, data, fold, 0), 0, len(data))
 
@@ -36,8 +37,8 @@ def linear(ch: Channel, data: bytes, fold: Fold) -> bytes:
 def recursive_doubling(ch: Channel, data: bytes, fold: Fold) -> bytes:
     """Exchange everything with rank xor 1, 2, 4, ...: k l for p = 2**k. Open MPI 3.
 
-    The even ranks below 2r first hand their data to the right neighbour, which answers last, so that the others stay
-    in rank order: (k+1) l if 0 < r <= P/2, (k+2) l if r > P/2. Messages: k P + 2r.
+    The even ranks below 2r first send their data to the right neighbour and get the result last, so that the others
+    remain in rank order: (k+1) l if 0 < r <= P/2, (k+2) l if r > P/2. Messages: k P + 2r.
     """
     rank, size = ch.rank, ch.size
     power = floor_power(size)
@@ -49,7 +50,7 @@ def recursive_doubling(ch: Channel, data: bytes, fold: Fold) -> bytes:
             return ch.recv(rank + 1)
         data = fold(ch.recv(rank - 1), data)
         me = rank >> 1
-    sendrecv = ch.sendrecv  # hot path: one call and one fold a round, nothing allocated
+    sendrecv = ch.sendrecv  # hot path: one call and one fold per round, without allocation
     mask = 1
     while mask < power:
         peer = me ^ mask
@@ -63,7 +64,7 @@ def recursive_doubling(ch: Channel, data: bytes, fold: Fold) -> bytes:
 
 
 def _ring_collect(ch: Channel, block: bytes) -> bytes:
-    """Pass complete blocks round the ring; the caller starts with block rank+1: (p-1) l."""
+    """Pass complete blocks around the ring; the caller starts with block rank+1: (p-1) l."""
     rank, size = ch.rank, ch.size
     left, right = (rank - 1) % size, (rank + 1) % size
     blocks = [block] * size
@@ -74,7 +75,7 @@ def _ring_collect(ch: Channel, block: bytes) -> bytes:
 
 
 def _ring(ch: Channel, data: bytes, fold: Fold, phases: int) -> bytes:
-    """Ring reduce-scatter in `phases` passes over parts of each block, then ring allgather."""
+    """Run a ring reduce-scatter in `phases` passes over parts of each block, then a ring allgather."""
     rank, size = ch.rank, ch.size
     unit = fold.unit_bytes
     blocks = cut(data, block_sizes(len(data), unit_bytes=unit, blocks=size))
@@ -86,7 +87,7 @@ def _ring(ch: Channel, data: bytes, fold: Fold, phases: int) -> bytes:
 def ring(ch: Channel, data: bytes, fold: Fold) -> bytes:
     """Ring reduce-scatter and ring allgather: 2 (p-1) l, 2 p (p-1) messages. Open MPI 4.
 
-    Patarasuk and Yuan, JPDC 69 (2009). Vectors of fewer than p elements go by `recursive_doubling`.
+    Patarasuk and Yuan, JPDC 69 (2009). Vectors of fewer than p elements use `recursive_doubling`.
     """
     if len(data) // fold.unit_bytes < ch.size:
         return recursive_doubling(ch, data, fold)
@@ -94,9 +95,9 @@ def ring(ch: Channel, data: bytes, fold: Fold) -> bytes:
 
 
 def segmented_ring(ch: Channel, data: bytes, fold: Fold, segment_bytes: int = RING_SEGMENT_BYTES) -> bytes:
-    """The ring with its first half in s passes of at most one segment a block: (s+1) (p-1) l. Open MPI 5.
+    """Ring with s passes of one segment per block in its first half: (s+1) (p-1) l. Open MPI 5.
 
-    s = ceil(largest block / segment); messages: (s+1) p (p-1). At most p segments of data go by `ring`.
+    s = ceil(largest block / segment); messages: (s+1) p (p-1). At most p segments of data use `ring`.
     """
     unit, size = fold.unit_bytes, ch.size
     segment = max(segment_bytes // unit, 1)
@@ -110,7 +111,7 @@ def segmented_ring(ch: Channel, data: bytes, fold: Fold, segment_bytes: int = RI
 def rabenseifner(ch: Channel, data: bytes, fold: Fold) -> bytes:
     """Recursive halving, then recursive doubling: 2 k l, or (2k + 3) l if r > 0. Open MPI 6.
 
-    Messages: 2 k P + 4 r. Vectors of fewer than P elements go `linear`.
+    Messages: 2 k P + 4 r. Vectors of fewer than P elements use `linear`.
     """
     rank, size = ch.rank, ch.size
     power = floor_power(size)

@@ -1,9 +1,8 @@
-"""Complete exchanges: rank i's part j becomes rank j's result i.
+"""Alltoall algorithms: rank i's part j becomes rank j's result i.
 
-Called as ``algorithm(ch, parts, sizes=None) -> list[bytes]``. `sizes`, if given, are the sizes in bytes that the
-caller expects from each rank (Alltoallv and Alltoallw know them); then `linear` sends no empty messages, as Open MPI
-does. Parts may differ in size except for `bruck`. Times are on a latency-only network for p ranks that enter
-together.
+Called as ``algorithm(ch, parts, sizes=None) -> list[bytes]``. `sizes`, if given, are the sizes in bytes that the caller
+expects from each rank (known for Alltoallv and Alltoallw); then `linear` sends no empty messages, as in Open MPI. Parts
+may differ in size except for `bruck`. Times are on a latency-only network for p ranks that enter together.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ BATCH_RANKS = 32
 def _exchange(
     ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None, steps: range, blocks: list[bytes]
 ) -> None:
-    """Receive from rank+step and send to rank-step for all `steps` at once, into `blocks`."""
+    """Exchange with rank+step (receive) and rank-step (send) for all `steps` concurrently, into `blocks`."""
     rank, size = ch.rank, ch.size
     sources = [(rank + step) % size for step in steps]
     dests = [(rank - step) % size for step in steps]
@@ -33,9 +32,10 @@ def _exchange(
 
 
 def linear(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = None) -> list[bytes]:
-    """Post everything at once and wait: l (p > 1), p (p-1) messages. Open MPI 1.
+    """Post all receives and sends at once and wait: l (p > 1), p (p-1) messages. Open MPI 1.
 
-    Open MPI's ``linear_sync`` (4) is the same thing as its rules call it, without a limit on outstanding requests.
+    Open MPI's ``linear_sync`` (4) is the same algorithm as called by its rules, without a limit on outstanding
+    requests.
     """
     blocks = [b""] * ch.size
     blocks[ch.rank] = parts[ch.rank]
@@ -48,7 +48,7 @@ def linear_sync(
 ) -> list[bytes]:
     """Exchange with `batch_ranks` ranks at a time: ceil((p-1) / batch) l, p (p-1) messages.
 
-    MPICH's ``scattered`` alltoall, which bounds the requests outstanding.
+    This is MPICH's ``scattered`` alltoall, which bounds the number of outstanding requests.
     """
     size = ch.size
     blocks = [b""] * size
@@ -72,12 +72,12 @@ def pairwise(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = 
 
 
 def bruck(ch: Channel, parts: Sequence[bytes], sizes: Sequence[int] | None = None) -> list[bytes]:
-    """Send on all blocks whose distance has bit i set, by 2**i ranks: ceil(log2 p) l, p ceil(log2 p) messages.
+    """Forward all blocks whose distance has bit i set by 2**i ranks: ceil(log2 p) l.
 
-    Open MPI 3, ``modified_bruck``; Bruck et al., IEEE TPDS 8 (1997). Equal parts only.
+    p ceil(log2 p) messages. Open MPI 3, ``modified_bruck``; Bruck et al., IEEE TPDS 8 (1997). Equal parts only.
     """
     rank, size = ch.rank, ch.size
-    blocks = [*parts[rank:], *parts[:rank]]  # by distance still to go
+    blocks = [*parts[rank:], *parts[:rank]]  # by remaining distance
     block_bytes = len(parts[rank])
     distance = 1
     while distance < size:

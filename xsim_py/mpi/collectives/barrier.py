@@ -1,4 +1,4 @@
-"""Barriers: no rank leaves before the last one has entered.
+"""Barrier algorithms: no rank leaves before the last one has entered.
 
 Times are on a latency-only network (every message takes exactly `l`, nothing else costs) for p ranks that enter
 together; k = floor(log2 p).
@@ -11,7 +11,7 @@ from xsim_py.mpi.collectives.channel import Channel, floor_power, receive_all, s
 
 
 def linear(ch: Channel) -> None:
-    """Rank 0 hears from everyone, then answers everyone: 2 l (p > 1), 2 (p-1) messages. Open MPI 1."""
+    """Rank 0 receives from all ranks, then replies to all: 2 l (p > 1), 2 (p-1) messages. Open MPI 1."""
     if ch.rank:
         ch.send(0, b"")
         ch.recv(0)
@@ -22,7 +22,7 @@ def linear(ch: Channel) -> None:
 
 
 def double_ring(ch: Channel) -> None:
-    """A token goes round twice: 2 p l (p > 1), 2 p messages. Open MPI 2."""
+    """Pass a token around the ring twice: 2 p l (p > 1), 2 p messages. Open MPI 2."""
     rank, size = ch.rank, ch.size
     if size == 1:
         return
@@ -38,8 +38,8 @@ def double_ring(ch: Channel) -> None:
 def recursive_doubling(ch: Channel) -> None:
     """Exchange with rank xor 1, 2, 4, ...: k l for p = 2**k. Open MPI 3.
 
-    The r = p - 2**k ranks beyond the power of two report to a partner first and are released by it last: (k+1) l if
-    0 < r <= 2**k / 2, (k+2) l if r is more. Messages: k 2**k + 2 r.
+    The r = p - 2**k ranks beyond the power of two first notify a partner, which releases them last: (k+1) l if 0 < r <=
+    2**k / 2, (k+2) l if r is larger. Messages: k 2**k + 2 r.
     """
     rank, size = ch.rank, ch.size
     power = floor_power(size)
@@ -58,9 +58,10 @@ def recursive_doubling(ch: Channel) -> None:
 
 
 def bruck(ch: Channel) -> None:
-    """Dissemination: tell rank+2**i, hear from rank-2**i: ceil(log2 p) l, p ceil(log2 p) messages. Open MPI 4.
+    """Dissemination: notify rank+2**i, receive from rank-2**i: ceil(log2 p) l. Open MPI 4.
 
-    Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, IJPP 17 (1988); Bruck et al. 1997.
+    p ceil(log2 p) messages. Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, IJPP 17 (1988);
+    Bruck et al. 1997.
     """
     rank, size = ch.rank, ch.size
     distance = 1
@@ -70,7 +71,7 @@ def bruck(ch: Channel) -> None:
 
 
 def tree(ch: Channel) -> None:
-    """Up and down the in-order binomial tree of rank 0: 2 k l, 2 (p-1) messages. Open MPI 6."""
+    """Go up and down the in-order binomial tree of rank 0: 2 k l, 2 (p-1) messages. Open MPI 6."""
     parent, children = trees.in_order_binomial(ch.rank, ch.size, 0)
     receive_all(ch, children)
     if parent >= 0:

@@ -1,10 +1,10 @@
-"""Broadcasts: the root's bytes reach every rank.
+"""Broadcast algorithms: the root's bytes reach every rank.
 
 Called as ``algorithm(ch, data, root, size_bytes) -> bytes``; `data` is None except at the root, `size_bytes` is known
-to all. Times are on a latency-only network for p ranks that enter together; k = floor(log2 p). A broadcast along a
-tree sends p-1 messages and takes the tree's height, which is k (not ceil(log2 p)) for the binary and binomial trees,
-since there a parent serves all its children at once. Where a sender pays an overhead `o` per message, the binomial
-tree reaches rank v after bits(v) o + ones(v) l, hence k (o + l) for p = 2**k.
+to all. Times are on a latency-only network for p ranks that enter together; k = floor(log2 p). A broadcast along a tree
+sends p-1 messages and takes the tree's height, which is k (not ceil(log2 p)) for the binary and binomial trees, since
+there a parent serves all its children at once. If a sender pays an overhead `o` per message, the binomial tree reaches
+rank v after bits(v) o + ones(v) l, hence k (o + l) for p = 2**k.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PIPELINE_SEGMENT_BYTES = 1 << 16
 
 
 def _down(ch: Channel, data: Bytes, tree: trees.Tree) -> bytes:
-    """Take the data from the parent and hand it to the children."""
+    """Receive the data from the parent and send them to the children."""
     parent, children = tree
     if parent >= 0:
         data = ch.recv(parent)
@@ -26,7 +26,7 @@ def _down(ch: Channel, data: Bytes, tree: trees.Tree) -> bytes:
 
 
 def linear(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
-    """The root sends to everyone: l (p > 1), p-1 messages. Open MPI 1."""
+    """Send from the root to all ranks: l (p > 1), p-1 messages. Open MPI 1."""
     if ch.rank != root:
         return ch.recv(root)
     assert data is not None
@@ -35,14 +35,14 @@ def linear(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
 
 
 def chain(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
-    """Each rank passes the whole message to the next: (p-1) l, p-1 messages. Open MPI 2 (one chain)."""
+    """Pass the whole message from rank to rank: (p-1) l, p-1 messages. Open MPI 2 (one chain)."""
     return _down(ch, data, trees.chain(ch.rank, ch.size, root))
 
 
 def pipeline(
     ch: Channel, data: Bytes, root: int, size_bytes: int, segment_bytes: int = PIPELINE_SEGMENT_BYTES
 ) -> bytes:
-    """The chain in s segments, sent on while the next arrives: (p-1) l, s (p-1) messages. Open MPI 3.
+    """Pass s segments along the chain, pipelined: (p-1) l, s (p-1) messages. Open MPI 3.
 
     s = max(1, ceil(size_bytes / segment_bytes)). With bandwidth it takes (p-1+s-1) steps of one segment each.
     """
@@ -85,10 +85,10 @@ def knomial(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
 
 
 def split_binary_tree(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
-    """One half down each side of a binary tree, then pairs exchange: (k+1) l, k l if p = 2**k > 1. Open MPI 4.
+    """Send one half down each side of a binary tree, then exchange in pairs. Open MPI 4.
 
-    The pair of an odd (virtual) rank is the next one. With even p the last rank has no pair and gets its second half
-    from the root. Messages: 2 (p-1). Fewer than 2 bytes cannot be split and go down the chain.
+    (k+1) l, k l if p = 2**k > 1. The pair of an odd (virtual) rank is the next one. With even p the last rank has no
+    pair and gets its second half from the root. Messages: 2 (p-1). Fewer than 2 bytes cannot be split and use `chain`.
     """
     rank, size = ch.rank, ch.size
     if size_bytes < 2:
@@ -115,7 +115,7 @@ def split_binary_tree(ch: Channel, data: Bytes, root: int, size_bytes: int) -> b
 
 
 def _scatter_runs(ch: Channel, data: Bytes, root: int, size_bytes: int, block_bytes: int) -> bytes:
-    """Scatter blocks of `block_bytes` down the in-order binomial tree; the caller's own block is returned.
+    """Scatter blocks of `block_bytes` down the in-order binomial tree; return the caller's own block.
 
     The last blocks may be short or empty; an empty run of blocks is not sent.
     """
@@ -126,7 +126,7 @@ def _scatter_runs(ch: Channel, data: Bytes, root: int, size_bytes: int, block_by
     if parent >= 0:
         data = ch.recv(parent) if start < size_bytes else b""
     assert data is not None
-    for child in reversed(children):  # far child, long run first
+    for child in reversed(children):  # the farthest child and longest run first
         offset = ((child - root) % size) * block_bytes - start
         if offset < len(data):
             ch.send(child, data[offset:])
@@ -135,10 +135,10 @@ def _scatter_runs(ch: Channel, data: Bytes, root: int, size_bytes: int, block_by
 
 
 def stranded_peers(me: int, mask: int, size: int) -> list[tuple[bool, int]]:
-    """Who passes on the last exchange when a subtree of `mask` ranks met one cut short by `size`.
+    """Return the extra messages of an exchange with a subtree of `mask` ranks truncated by `size`.
 
     In recursive doubling over ``size`` ranks that is not a power of two, some ranks of the lower subtree have no
-    partner; those that had one pass the partner's data on by recursive halving (Open MPI, MPICH).
+    partner; those with a partner forward its data to them by recursive halving (Open MPI, MPICH).
 
     Returns
     -------
@@ -148,7 +148,7 @@ def stranded_peers(me: int, mask: int, size: int) -> list[tuple[bool, int]]:
     mine, theirs = me & -mask, (me ^ mask) & -mask
     if theirs + mask <= size:
         return []
-    served = size - mine - mask  # ranks of my subtree that had a partner
+    served = size - mine - mask  # ranks of this subtree that had a partner
     steps = []
     half = mask >> 1
     while half:
@@ -164,10 +164,10 @@ def stranded_peers(me: int, mask: int, size: int) -> list[tuple[bool, int]]:
 def scatter_allgather(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
     """Scatter down a binomial tree, then allgather by recursive doubling: 2 k l for p = 2**k. Open MPI 8.
 
-    van de Geijn; Thakur, Rabenseifner and Gropp, IJHPCA 19 (2005). For other p, where blocks are handed on to ranks
+    van de Geijn; Thakur, Rabenseifner and Gropp, IJHPCA 19 (2005). For other p, where blocks are forwarded to ranks
     without a partner (`stranded_peers`), from (k + ceil(log2 p)) l (p = 3 * 2**j) to 3 k l (p = 2**k + 1). Messages:
-    p-1, and one for each rank and round in which the subtree beside the rank's own has a rank at all (k p for
-    p = 2**k). Fewer than p bytes go `linear`.
+    p-1, and one per rank and round in which the sibling subtree is not empty (k p for p = 2**k). Fewer than p bytes use
+    `linear`.
     """
     size = ch.size
     if size_bytes < size or size == 1:
@@ -194,9 +194,9 @@ def scatter_allgather(ch: Channel, data: Bytes, root: int, size_bytes: int) -> b
 
 
 def scatter_allgather_ring(ch: Channel, data: Bytes, root: int, size_bytes: int) -> bytes:
-    """Scatter down a binomial tree, then allgather round the ring: (k + p-1) l. Open MPI 9.
+    """Scatter down a binomial tree, then allgather around the ring: (k + p-1) l. Open MPI 9.
 
-    Messages: p-1 + p (p-1), when no block is empty. Fewer than p bytes go `linear`.
+    Messages: p-1 + p (p-1) if no block is empty. Fewer than p bytes use `linear`.
     """
     rank, size = ch.rank, ch.size
     if size_bytes < size or size == 1:

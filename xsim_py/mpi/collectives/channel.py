@@ -1,11 +1,11 @@
-"""The world as a collective algorithm sees it, and the few steps that many algorithms share.
+"""The interface of collective algorithms to the communicator, and steps that many algorithms share.
 
-An algorithm is a plain function that every rank of a communicator runs. It knows its rank, the number of ranks and
-how to pass immutable ``bytes`` to another rank; it knows neither time nor cost, so the same function serves blocking
-and non-blocking collectives, any network, and the tests' toy network.
+An algorithm is a plain function that every rank of a communicator runs. It knows its rank, the number of ranks and how
+to send immutable ``bytes`` to another rank; it knows neither time nor cost, so the same function serves blocking and
+non-blocking collectives, any network, and the tests' toy network.
 
-Nothing here receives from "any source": which message a rank takes next is fixed by the algorithm, hence the result
-(also the rounding of floating-point sums) cannot depend on timing.
+No algorithm receives from "any source": the algorithm determines the next message of each rank, hence the result
+(including the rounding of floating-point sums) cannot depend on timing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Protocol, TypeAlias, cast
 
 Bytes: TypeAlias = "bytes | None"
-Handle: TypeAlias = Any  # whatever the channel's isend/irecv return; only the channel looks inside
+Handle: TypeAlias = Any  # whatever isend and irecv of the channel return; opaque to algorithms
 
 
 class Channel(Protocol):
@@ -37,7 +37,7 @@ class Channel(Protocol):
         """Wait for the next message of `source` (messages of one pair never overtake)."""
 
     def sendrecv(self, dest: int, data: bytes, source: int) -> bytes:
-        """Send and receive at once, without risk of deadlock."""
+        """Send and receive at the same time, without risk of deadlock."""
 
     def isend(self, dest: int, data: bytes) -> Handle:
         """Start to send `data`."""
@@ -46,7 +46,7 @@ class Channel(Protocol):
         """Post the receive of the next message of `source`."""
 
     def wait(self, handles: Sequence[Handle]) -> list[bytes | None]:
-        """Complete all `handles`; the answers stand in their order, None for sends."""
+        """Complete all `handles`; return the received data in their order, None for sends."""
 
 
 class Fold(Protocol):
@@ -54,24 +54,24 @@ class Fold(Protocol):
 
     @property
     def commutative(self) -> bool:
-        """True where the operands may be swapped."""
+        """True if the operands may be swapped."""
 
     @property
     def unit_bytes(self) -> int:
-        """Packed size of one element; vectors are cut at multiples of it only."""
+        """The packed size of one element; vectors are only cut at multiples of it."""
 
     def __call__(self, left: bytes, right: bytes) -> bytes:
         """Combine element by element; `left` comes from the lower ranks."""
 
 
 class _Blocks(Sequence[bytes]):
-    """Blocks as one run of bytes: most often nobody looks at them one by one."""
+    """Blocks stored as one run of bytes; they are rarely accessed individually."""
 
     __slots__ = ("whole",)
     whole: bytes
 
     def listed(self) -> list[bytes]:
-        """Each by itself."""
+        """Return the blocks as a list."""
         raise NotImplementedError
 
     def __getitem__(self, index: Any) -> Any:
@@ -82,14 +82,14 @@ class _Blocks(Sequence[bytes]):
 
 
 class EqualBlocks(_Blocks):
-    """Blocks of one size, as one run of bytes.
+    """Blocks of equal size, stored as one run of bytes.
 
     Parameters
     ----------
     whole : bytes
-        All of them.
+        All blocks.
     block_bytes, blocks : int
-        The size of each, and how many there are.
+        The size of each, and their number.
     """
 
     __slots__ = ("block_bytes", "blocks")
@@ -103,18 +103,18 @@ class EqualBlocks(_Blocks):
         return self.blocks
 
     def listed(self) -> list[bytes]:
-        """Each by itself."""
+        """Return the blocks as a list."""
         whole, n = self.whole, self.block_bytes
         return [whole[i * n : (i + 1) * n] for i in range(self.blocks)]
 
 
 class VariedBlocks(_Blocks):
-    """Blocks of any sizes, as one run of bytes.
+    """Blocks of different sizes, stored as one run of bytes.
 
     Parameters
     ----------
     whole : bytes
-        All of them.
+        All blocks.
     sizes : list of int
         The size of each in bytes.
     """
@@ -129,17 +129,17 @@ class VariedBlocks(_Blocks):
         return len(self.sizes)
 
     def listed(self) -> list[bytes]:
-        """Each by itself."""
+        """Return the blocks as a list."""
         return cut(self.whole, self.sizes)
 
 
 class SharedBlocks(tuple[bytes, ...]):
-    """Blocks that several ranks get, one object for all of them.
+    """Blocks for several ranks, in one object that they share.
 
     Attributes
     ----------
     found : object
-        What one of these ranks has found in them, for the others; None: nobody has looked.
+        The cached result of examining them, for all ranks; None: not examined yet.
     """
 
     found: Any = None
@@ -147,7 +147,7 @@ class SharedBlocks(tuple[bytes, ...]):
 
 @lru_cache(maxsize=64)
 def equal_sizes(size_bytes: int, blocks: int) -> Sequence[int]:
-    """Sizes that are all equal; one tuple for all ranks."""
+    """Return equal sizes, as one tuple shared by all ranks."""
     return (size_bytes,) * blocks
 
 
@@ -158,7 +158,7 @@ Scatter: TypeAlias = Callable[[Channel, "Sequence[bytes] | None", int], bytes]
 
 
 def send_all(ch: Channel, dests: Sequence[int], data: bytes) -> None:
-    """Send the same `data` to each of `dests`, all at once."""
+    """Send the same `data` to each of `dests`, concurrently."""
     if len(dests) == 1:  # hot path: half of a tree's inner nodes have one child, and a handle costs more than a send
         ch.send(dests[0], data)
     elif dests:
@@ -166,7 +166,7 @@ def send_all(ch: Channel, dests: Sequence[int], data: bytes) -> None:
 
 
 def receive_all(ch: Channel, sources: Sequence[int]) -> list[bytes]:
-    """Take one message from each of `sources`, posting all receives first."""
+    """Receive one message from each of `sources`, posting all receives first."""
     if len(sources) == 1:
         return [ch.recv(sources[0])]
     if not sources:
@@ -181,18 +181,18 @@ def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
 
 
 def blocks_of(whole: bytes, sizes: Sequence[int]) -> Sequence[bytes]:
-    """Return the pieces of some bytes, cut when somebody looks at them; `sizes` may come from `equal_sizes`."""
+    """Return a run of bytes as blocks, cut on first access; `sizes` may come from `equal_sizes`."""
     if type(whole) is bytes and sizes is equal_sizes(sizes[0], len(sizes)):
         return EqualBlocks(whole, sizes[0], len(sizes))
     return cut(whole, sizes)
 
 
 def block_sizes(size_bytes: int, *, unit_bytes: int, blocks: int) -> list[int]:
-    """Sizes in bytes of `blocks` nearly equal runs of whole elements, the longer ones first (as Open MPI's rings)."""
+    """Return the sizes in bytes of `blocks` nearly equal runs of elements, longer ones first (as Open MPI's rings)."""
     each, longer = divmod(size_bytes // unit_bytes, blocks)
     return [(each + (block < longer)) * unit_bytes for block in range(blocks)]
 
 
 def floor_power(number: int) -> int:
-    """Give the largest power of two <= number (number >= 1)."""
+    """Return the largest power of two <= number (number >= 1)."""
     return 1 << (number.bit_length() - 1)

@@ -1,12 +1,12 @@
-"""Which algorithm serves a collective call: by name, or as Open MPI's tuned module decides.
+"""The choice of the algorithm for a collective call: by name, or as by Open MPI's tuned module.
 
-The decision rules are data (``ompi_tuned.json``, which names its source): for each operation rows of
-``[ranks below, [[bytes below, algorithm], ...]]``. Open MPI wrote them for equal contributions; what it does without
-rules (Gatherv, Scatterv, Alltoallw, Scan, Exscan) is linear.
+The decision rules are data (``ompi_tuned.json``, which names its source): for each operation, rows of ``[ranks below,
+[[bytes below, algorithm], ...]]``. Open MPI's rules assume equal contributions; operations without rules (Gatherv,
+Scatterv, Alltoallw, Scan, Exscan) are linear.
 
-Some algorithms decide further by themselves, as in Open MPI: Rabenseifner's with fewer elements than ranks goes
-linear, a ring with fewer elements goes by recursive doubling, recursive doubling of Allgather on other than 2**k
-ranks goes by Bruck, neighbour exchange on an odd number of ranks by the ring.
+As in Open MPI, some algorithms switch to another: Rabenseifner's with fewer elements than ranks to linear, a ring with
+fewer elements to recursive doubling, recursive doubling of Allgather on other than 2**k ranks to Bruck, neighbour
+exchange on an odd number of ranks to the ring.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _ALLGATHER: Mapping[str, Algorithm] = {
     "recursive_doubling": allgather.recursive_doubling,
     "ring": allgather.ring,
     "neighbor": allgather.neighbor,
-    "two_proc": allgather.ring,  # which is one exchange on two ranks
+    "two_proc": allgather.ring,  # one exchange on two ranks
 }
 _ALLTOALLV: Mapping[str, Algorithm] = {
     "linear": alltoall.linear,
     "linear_sync": alltoall.linear_sync,
     "pairwise": alltoall.pairwise,
-    "two_proc": alltoall.pairwise,  # which is one exchange on two ranks
+    "two_proc": alltoall.pairwise,  # one exchange on two ranks
 }
 _REDUCE_SCATTER: Mapping[str, Algorithm] = {
     "nonoverlapping": reduce_scatter.nonoverlapping,
@@ -110,7 +110,7 @@ REGISTRY: Mapping[str, Mapping[str, Algorithm]] = {
     "exscan": {"linear": scan.exscan_linear, "recursive_doubling": scan.exscan_recursive_doubling},
 }
 
-# What stands in when the named algorithm would change the order of operands of an operation that does not commute.
+# Substitutes for algorithms that would change the order of operands of a non-commutative operation.
 _IN_ORDER: Mapping[str, tuple[str, frozenset[str]]] = {
     "reduce": ("in_order_binary", frozenset({"linear", "in_order_binary"})),
     "allreduce": ("recursive_doubling", frozenset({"linear", "nonoverlapping", "recursive_doubling"})),
@@ -128,7 +128,7 @@ def _rules() -> dict[str, dict[str, Any]]:
 
 
 def _first_row(rows: list[Any], value: int) -> Any:
-    """Take the second item of the first row whose bound is above `value` (None: no bound)."""
+    """Return the second item of the first row whose bound is above `value` (None: no bound)."""
     return next(row[1] for row in rows if row[0] is None or value < row[0])
 
 
@@ -136,7 +136,7 @@ def _first_row(rows: list[Any], value: int) -> Any:
 def choose_name(
     operation: str, comm_size: int, size_bytes: int = 0, commutative: bool = True, preference: str = TUNED
 ) -> str:
-    """Name the algorithm for one collective call; parameters and errors as for `choose`."""
+    """Return the name of the algorithm for one collective call; parameters and errors as for `choose`."""
     names = REGISTRY[operation]
     if preference == TUNED:
         rules = _rules().get(operation)
@@ -159,7 +159,7 @@ def choose_name(
 def choose(
     operation: str, comm_size: int, size_bytes: int = 0, commutative: bool = True, preference: str = TUNED
 ) -> Algorithm:
-    """Choose the function that runs one collective call.
+    """Return the function that runs one collective call.
 
     All ranks of a call must pass the same arguments, else they run different algorithms.
 
@@ -170,11 +170,11 @@ def choose(
     comm_size
         Number of ranks.
     size_bytes
-        What Open MPI's rules go by: the whole vector for bcast, reduce and allreduce; one rank's block for gather,
-        scatter, allgather, alltoall and reduce_scatter_block; the mean block (total // ranks) for allgatherv; all
-        blocks together for reduce_scatter. Not used by the others.
+        The size that Open MPI's rules use: the whole vector for bcast, reduce and allreduce; one rank's block for
+        gather, scatter, allgather, alltoall and reduce_scatter_block; the mean block (total // ranks) for allgatherv;
+        all blocks together for reduce_scatter. Not used by the others.
     commutative
-        Whether the operands may be swapped; if not, an algorithm that keeps rank order is taken in any case.
+        Whether the operands may be swapped; if not, the algorithm preserves rank order in any case.
     preference
         ``"tuned"``, or the name of an algorithm.
 
@@ -208,13 +208,13 @@ def choose(
 
 @lru_cache(maxsize=256)
 def _made_of(algorithm: Algorithm, **parts: Algorithm) -> Algorithm:
-    """The one object that runs an algorithm with these parts, for all sizes."""
+    """Return an algorithm bound to its parts, as one object for all sizes."""
     return partial(algorithm, **parts)
 
 
 @lru_cache(maxsize=256)
 def reduce_then_bcast(reduction: Algorithm, broadcast: Algorithm) -> Algorithm:
-    """`allreduce.nonoverlapping` with its two parts put in: hot path.
+    """Return `allreduce.nonoverlapping` with its two parts bound: hot path.
 
     A `partial` would do, but is called through C, and every C frame is part of the stack that a switch of ranks copies.
     """
@@ -223,7 +223,7 @@ def reduce_then_bcast(reduction: Algorithm, broadcast: Algorithm) -> Algorithm:
         result: bytes = broadcast(ch, reduction(ch, data, fold, 0), 0, len(data))
         return result
 
-    # What it is made of, as a `partial` shows it.
+    # The attributes of an equivalent `partial`.
     vars(nonoverlapping).update(func=allreduce.nonoverlapping, keywords={"reduce": reduction, "bcast": broadcast})
     return nonoverlapping
 
@@ -232,9 +232,9 @@ _NAMES = {algorithm: name for known in REGISTRY.values() for name, algorithm in 
 
 
 def title(algorithm: Algorithm | str | None) -> str:
-    """Return what tables call an algorithm: its name in `REGISTRY`, with those of its parts; any other one is FTCO's.
+    """Return the name of an algorithm in tables: its name in `REGISTRY`, with those of its parts.
 
-    What has no name there comes with one (a str), or has none at all (None).
+    Algorithms that are not in `REGISTRY` belong to FTCO. A str is returned as it is, and None as an empty name.
     """
     if algorithm is None or isinstance(algorithm, str):
         return algorithm or ""

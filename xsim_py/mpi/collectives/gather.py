@@ -1,7 +1,7 @@
-"""Gathers: the root gets every rank's block, in rank order.
+"""Gather algorithms: the root gets every rank's block, in rank order.
 
 Called as ``algorithm(ch, data, root) -> list[bytes]`` (None except at the root). Times are on a latency-only network
-for p ranks that enter together; k = floor(log2 p). `linear` takes blocks of any sizes (Gatherv), `linear_sync` too;
+for p ranks that enter together; k = floor(log2 p). `linear` and `linear_sync` accept blocks of any sizes (Gatherv);
 `binomial` needs equal ones.
 """
 
@@ -12,7 +12,7 @@ from xsim_py.mpi.collectives.channel import Channel, cut, receive_all
 
 
 def linear(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
-    """Everyone sends to the root, which takes them in rank order: l (p > 1), p-1 messages. Open MPI 1."""
+    """Receive at the root from all ranks, in rank order: l (p > 1), p-1 messages. Open MPI 1."""
     if ch.rank != root:
         ch.send(root, data)
         return None
@@ -20,7 +20,7 @@ def linear(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
 
 
 def binomial(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
-    """Up the in-order binomial tree, runs of blocks growing: k l, p-1 messages. Open MPI 2."""
+    """Combine growing runs of blocks up the in-order binomial tree: k l, p-1 messages. Open MPI 2."""
     size = ch.size
     parent, children = trees.in_order_binomial(ch.rank, size, root)
     run = b"".join([data, *receive_all(ch, children)])
@@ -32,9 +32,10 @@ def binomial(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
 
 
 def linear_sync(ch: Channel, data: bytes, root: int) -> list[bytes] | None:
-    """The root asks one rank after the other: 2 (p-1) l, 2 (p-1) messages. Open MPI 3.
+    """Request the block of one rank after the other: 2 (p-1) l, 2 (p-1) messages. Open MPI 3.
 
-    Open MPI sends the block in two messages of which its own rules leave the second empty; it is left out here.
+    Open MPI splits the block into two messages, the second of which is always empty under its own rules; it is omitted
+    here.
     """
     if ch.rank != root:
         ch.recv(root)

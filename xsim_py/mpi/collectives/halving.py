@@ -1,9 +1,9 @@
 """Recursive vector halving, the first half of Rabenseifner's reductions.
 
 Thakur, Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, IJHPCA 19 (2005); the
-exchange pattern, also for p that is not a power of two, is Open MPI's ``redscat_allgather``. With P = 2**k <= p the
-p - P = r odd ranks below 2r lend their vector to their left neighbour and drop out; the others get virtual ranks
-0..P-1, in order.
+exchange pattern, also for p that is not a power of two, is Open MPI's ``redscat_allgather``. With P = 2**k <= p the p -
+P = r odd ranks below 2r send their vector to their left neighbour and drop out; the others get virtual ranks 0..P-1, in
+order.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from xsim_py.mpi.collectives.channel import Channel, Fold
 
 
 def real_rank(virtual: int, extra: int) -> int:
-    """Rank that plays virtual rank `virtual` when `extra` odd ranks have dropped out."""
+    """Return the rank of virtual rank `virtual` when `extra` odd ranks have dropped out."""
     return virtual * 2 if virtual < extra else virtual + extra
 
 
 def virtual_rank(rank: int, extra: int) -> int:
-    """Virtual rank of `rank`, or -1 if it drops out."""
+    """Return the virtual rank of `rank`, or -1 if it drops out."""
     if rank >= 2 * extra:
         return rank - extra
     return -1 if rank & 1 else rank >> 1
 
 
 def fold_in(ch: Channel, data: bytes, fold: Fold, extra: int) -> bytes:
-    """Combine each pair (2i, 2i+1) with i < `extra` in its even rank: 2 l, 3 messages a pair.
+    """Combine each pair (2i, 2i+1) with i < `extra` in its even rank: 2 l, 3 messages per pair.
 
-    Both work on one half. The odd rank's return value is of no further use.
+    Both work on one half. The return value of the odd rank is unused.
     """
     rank = ch.rank
     if rank >= 2 * extra:
@@ -40,7 +40,7 @@ def fold_in(ch: Channel, data: bytes, fold: Fold, extra: int) -> bytes:
 
 
 def halve(ch: Channel, data: bytes, fold: Fold, *, me: int, power: int, extra: int) -> bytes:
-    """Exchange ever smaller halves at distances 1, 2, 4, ...; the caller keeps 1/`power` of the result: k l.
+    """Exchange ever smaller halves at distances 1, 2, 4, ...; return 1/`power` of the result: k l.
 
     After the exchange with virtual rank ``me ^ mask`` a rank keeps the lower half if its bit `mask` is 0.
     """

@@ -1,10 +1,10 @@
-"""Reductions to one rank.
+"""Reduction algorithms: one rank gets the result.
 
 Called as ``algorithm(ch, data, fold, root) -> bytes`` (None except at the root). Times are on a latency-only network
 for p ranks that enter together; k = floor(log2 p). A tree sends p-1 messages and takes its height.
 
-Only `linear` and `in_order_binary` keep the operands in rank order for every root, so only they may be used with a
-fold that does not commute; `choose` sees to that.
+Only `linear` and `in_order_binary` keep the operands in rank order for every root, so only they support a
+non-commutative fold; `choose` ensures this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xsim_py.mpi.collectives.halving import fold_in, halve, real_rank, virtual_r
 
 
 def _up(ch: Channel, data: bytes, fold: Fold, tree: trees.Tree) -> Bytes:
-    """Fold the children's results after one's own value and pass the result on to the parent."""
+    """Fold the children's results after the rank's own value and send the result to the parent."""
     parent, children = tree
     for theirs in receive_all(ch, children):
         data = fold(data, theirs)
@@ -26,7 +26,7 @@ def _up(ch: Channel, data: bytes, fold: Fold, tree: trees.Tree) -> Bytes:
 
 
 def linear(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
-    """The root folds everyone's data, last rank first: l (p > 1), p-1 messages, rank order. Open MPI 1."""
+    """Fold all ranks' data at the root, last rank first: l (p > 1), p-1 messages, rank order. Open MPI 1."""
     if ch.rank != root:
         ch.send(root, data)
         return None
@@ -38,27 +38,27 @@ def linear(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
 
 
 def chain(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
-    """From the far end of a chain to the root: (p-1) l, p-1 messages. Open MPI 2 and 3 (one chain, one segment)."""
+    """Reduce along a chain to the root: (p-1) l, p-1 messages. Open MPI 2 and 3 (one chain, one segment)."""
     return _up(ch, data, fold, trees.chain(ch.rank, ch.size, root))
 
 
 def binary(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
-    """Up the binary tree: k l, p-1 messages. Open MPI 4.
+    """Reduce up the binary tree: k l, p-1 messages. Open MPI 4.
 
-    This is what Open MPI takes for few bytes on 4 to 31 ranks: with rank 7 of 8 dead exactly 0, 1 and 3 fail.
+    Open MPI uses this for few bytes on 4 to 31 ranks: if rank 7 of 8 has failed, exactly 0, 1 and 3 raise an error.
     """
     return _up(ch, data, fold, trees.binary(ch.rank, ch.size, root))
 
 
 def binomial(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
-    """Up the in-order binomial tree, parent = lowest bit cleared: k l, p-1 messages. Open MPI 5."""
+    """Reduce up the in-order binomial tree, parent = lowest bit cleared: k l, p-1 messages. Open MPI 5."""
     return _up(ch, data, fold, trees.in_order_binomial(ch.rank, ch.size, root))
 
 
 def in_order_binary(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
-    """Up an in-order binary tree to the last rank and on to the root: k l or (k+1) l, rank order. Open MPI 6.
+    """Reduce up an in-order binary tree to the last rank, which sends to the root. Open MPI 6.
 
-    The second time and one more message than p-1 hold if the root is not the last rank.
+    k l, in rank order; (k+1) l and one more message than p-1 if the root is not the last rank.
     """
     rank, last = ch.rank, ch.size - 1
     parent, children = trees.in_order_binary(rank, ch.size)
@@ -76,10 +76,10 @@ def in_order_binary(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
 def rabenseifner(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
     """Reduce-scatter by recursive halving, then gather up a binomial tree: 2 k l for p = 2**k. Open MPI 7.
 
-    Messages: k p + p - 1 for p = 2**k. Otherwise, with P = 2**k and r = p - P, it takes
-    (2k + max(0, 2 - d)) l, where d is the least number of bits in which the root's virtual rank differs from one
-    below r (virtual rank 0 stands in for a root that dropped out), and sends 3r + k P + P - 1 messages, one more if
-    the root dropped out. Vectors of fewer than P elements, and p = 1, go `linear`.
+    Messages: k p + p - 1 for p = 2**k. Otherwise, with P = 2**k and r = p - P, it takes (2k + max(0, 2 - d)) l, where d
+    is the smallest number of bits in which the root's virtual rank differs from one below r (virtual rank 0 replaces a
+    root that dropped out), and sends 3r + k P + P - 1 messages, one more if the root dropped out. Vectors of fewer than
+    P elements, and p = 1, use `linear`.
     """
     rank, size = ch.rank, ch.size
     power = floor_power(size)
@@ -91,7 +91,7 @@ def rabenseifner(ch: Channel, data: bytes, fold: Fold, root: int) -> Bytes:
     if me >= 0:
         data = halve(ch, data, fold, me=me, power=power, extra=extra)
     stand_in = top < 0
-    if stand_in:  # the root dropped out: it takes the place of virtual rank 0, and what that one has
+    if stand_in:  # the root dropped out: it takes over virtual rank 0 and its data
         top = 0
         if rank == root:
             me, data = 0, ch.recv(0)

@@ -1,11 +1,11 @@
-"""Reductions of p blocks of which rank i gets block i.
+"""Reduce-scatter algorithms: rank i gets block i of the result.
 
-Called as ``algorithm(ch, parts, fold) -> bytes``; `parts` are the p blocks of one's own vector, their sizes the same
-on all ranks, so every algorithm serves Reduce_scatter and Reduce_scatter_block. Times are on a latency-only network
-for p ranks that enter together; P = 2**k is the largest power of two <= p and r = p - P.
+Called as ``algorithm(ch, parts, fold) -> bytes``; `parts` are the p blocks of the rank's vector, with equal sizes on
+all ranks, so every algorithm serves Reduce_scatter and Reduce_scatter_block. Times are on a latency-only network for p
+ranks that enter together; P = 2**k is the largest power of two <= p and r = p - P.
 
-`nonoverlapping` (over an ordered reduction), `recursive_doubling` and `butterfly` keep rank order; `recursive_halving`
-and `ring` need a fold that commutes, which `choose` sees to.
+`nonoverlapping` (over an ordered reduction), `recursive_doubling` and `butterfly` preserve rank order;
+`recursive_halving` and `ring` need a commutative fold, which `choose` ensures.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ def nonoverlapping(
     reduce: Reduce = reduces.binomial,
     scatter: Scatter = scatters.linear,
 ) -> bytes:
-    """Reduce to rank 0, then scatter: the sum of their times and messages (as given: (k+1) l, 2 (p-1)). Open MPI 1.
+    """Reduce to rank 0, then scatter: the sum of their times and messages. Open MPI 1.
 
-    `choose` puts in the reduction and the scatter that it would choose by themselves.
+    With the default parts that is (k+1) l and 2 (p-1) messages. `choose` passes the reduction and the scatter that it
+    would choose for them.
     """
     whole = reduce(ch, b"".join(parts), fold, 0)
     return scatter(ch, None if whole is None else cut(whole, map(len, parts)), 0)
 
 
 def ring_from(ch: Channel, blocks: Sequence[bytes], fold: Fold, first: int) -> bytes:
-    """Send block `first` right, add what comes from the left to the block before, and so on: (p-1) l, p-1 messages.
+    """Pass a block around the ring from `first`, folding in each rank's block: (p-1) l, p-1 messages.
 
     Returns
     -------
@@ -50,15 +51,15 @@ def ring_from(ch: Channel, blocks: Sequence[bytes], fold: Fold, first: int) -> b
 
 
 def ring(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
-    """Each block travels round the ring to its rank and gathers on the way: (p-1) l, p (p-1) messages. Open MPI 3."""
+    """Pass each block around the ring to its rank, folding on the way: (p-1) l, p (p-1) messages. Open MPI 3."""
     return ring_from(ch, parts, fold, ch.rank - 1)
 
 
 def _fold_in(ch: Channel, parts: Sequence[bytes], fold: Fold, extra: int) -> list[bytes]:
-    """Fold the vectors of the `extra` first even ranks into their right neighbours'; the result is cut into P groups.
+    """Fold the first `extra` even ranks' vectors into their right neighbours'; return P groups of blocks.
 
-    l and `extra` messages. Each of the first `extra` groups holds the blocks of such a pair. For the even ranks, which
-    drop out, the result is of no use.
+    l and `extra` messages. Each of the first `extra` groups holds the blocks of such a pair. The result on the even
+    ranks, which drop out, is unused.
     """
     rank = ch.rank
     if rank < 2 * extra:
@@ -71,12 +72,12 @@ def _fold_in(ch: Channel, parts: Sequence[bytes], fold: Fold, extra: int) -> lis
 
 
 def _real(virtual: int, extra: int) -> int:
-    """Rank that plays virtual rank `virtual` when the `extra` first even ranks have dropped out."""
+    """Return the rank of virtual rank `virtual` when the first `extra` even ranks have dropped out."""
     return 2 * virtual + 1 if virtual < extra else virtual + extra
 
 
 def _halve(ch: Channel, groups: Sequence[bytes], fold: Fold, peer: int, upper: bool) -> list[bytes]:
-    """Exchange halves of the groups with `peer`; the upper of the two ranks keeps the upper half: l."""
+    """Exchange halves of the groups with `peer`; the upper rank keeps the upper half: l."""
     half = len(groups) // 2
     kept, given = (groups[half:], groups[:half]) if upper else (groups[:half], groups[half:])
     theirs = ch.sendrecv(peer, b"".join(given), peer)
@@ -85,7 +86,7 @@ def _halve(ch: Channel, groups: Sequence[bytes], fold: Fold, peer: int, upper: b
 
 
 def recursive_halving(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
-    """Exchange half of what is left at distances P/2, P/4, ..., 1: k l for p = 2**k. Open MPI 2 (block: 3).
+    """Exchange half of the remaining blocks at distances P/2, P/4, ..., 1: k l for p = 2**k. Open MPI 2 (block: 3).
 
     (k+1) l if 0 < r <= P/2, (k+2) l if r > P/2. Messages: k P + 2 r.
     """
@@ -113,7 +114,7 @@ def _mirror(number: int, bits: int) -> int:
 
 
 def butterfly(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
-    """Exchange halves at distances 1, 2, ..., P/2, which keeps rank order, then swap with the mirrored rank.
+    """Exchange halves at distances 1, 2, ..., P/2, in rank order, then swap with the mirrored rank.
 
     (k+1) l for p = 2**k > 2 (k l for p <= 2), (k+1) l if r = 1, (k+2) l if r > 1. Open MPI 4; Traeff, EuroPVM/MPI
     2005. Messages: k P + 2 r + P - 2**ceil(k/2), as that many k-bit numbers are their own mirror image.
@@ -124,7 +125,7 @@ def butterfly(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
     bits = power.bit_length() - 1
     groups = _fold_in(ch, parts, fold, extra)
     me = rank >> 1 if rank < 2 * extra else rank - extra
-    owner = _mirror(me, bits)  # whose group I end up with; and who ends up with mine
+    owner = _mirror(me, bits)  # the owner of this rank's final group, which holds this rank's
     peer = _real(owner, extra)
     if rank < 2 * extra and not rank & 1:
         return ch.recv(peer)
@@ -141,11 +142,11 @@ def butterfly(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
 
 
 def recursive_doubling(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
-    """Exchange with rank xor 1, 2, 4, ... all blocks but those of one's own subtree: k l for p = 2**k.
+    """Exchange the blocks outside the rank's own subtree with rank xor 1, 2, 4, ...: k l for p = 2**k.
 
-    Open MPI's Reduce_scatter_block 2. For other p, where what a rank has received is handed on to ranks without a
-    partner (`stranded_peers`), from ceil(log2 p) l (p = 3 * 2**j) to 2 k l (p = 2**k + 1). Messages: one for each
-    rank and round in which the subtree beside the rank's own has a rank at all (k p for p = 2**k).
+    Open MPI's Reduce_scatter_block 2. For other p, where received blocks are forwarded to ranks without a partner
+    (`stranded_peers`), from ceil(log2 p) l (p = 3 * 2**j) to 2 k l (p = 2**k + 1). Messages: one per rank and round in
+    which the sibling subtree is not empty (k p for p = 2**k).
     """
     rank, size = ch.rank, ch.size
     parts = list(parts)

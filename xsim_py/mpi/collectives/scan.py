@@ -1,6 +1,6 @@
 """Prefix reductions: rank i gets the fold of ranks 0..i (scan) or 0..i-1 (exscan, None on rank 0).
 
-Called as ``algorithm(ch, data, fold)``. All keep rank order. Times are on a latency-only network for p ranks that
+Called as ``algorithm(ch, data, fold)``. All preserve rank order. Times are on a latency-only network for p ranks that
 enter together.
 """
 
@@ -10,7 +10,7 @@ from xsim_py.mpi.collectives.channel import Bytes, Channel, Fold
 
 
 def exscan_linear(ch: Channel, data: bytes, fold: Fold) -> Bytes:
-    """From rank to rank: (p-1) l, p-1 messages. Open MPI's basic module."""
+    """Pass partial results from rank to rank: (p-1) l, p-1 messages. Open MPI's basic module."""
     rank = ch.rank
     before = ch.recv(rank - 1) if rank else None
     if rank + 1 < ch.size:
@@ -19,7 +19,7 @@ def exscan_linear(ch: Channel, data: bytes, fold: Fold) -> Bytes:
 
 
 def scan_linear(ch: Channel, data: bytes, fold: Fold) -> bytes:
-    """From rank to rank: (p-1) l, p-1 messages. Open MPI's basic module."""
+    """Pass partial results from rank to rank: (p-1) l, p-1 messages. Open MPI's basic module."""
     rank = ch.rank
     if rank:
         data = fold(ch.recv(rank - 1), data)
@@ -29,7 +29,7 @@ def scan_linear(ch: Channel, data: bytes, fold: Fold) -> bytes:
 
 
 def _doubling(ch: Channel, data: bytes, fold: Fold, result: Bytes) -> Bytes:
-    """Exchange subtree sums (`data`) with rank xor 1, 2, 4, ...; put those from below in front of `result`."""
+    """Exchange subtree sums (`data`) with rank xor 1, 2, 4, ...; prepend lower ones to `result`."""
     rank, size = ch.rank, ch.size
     mask = 1
     while mask < size:
@@ -46,15 +46,15 @@ def _doubling(ch: Channel, data: bytes, fold: Fold, result: Bytes) -> Bytes:
 
 
 def exscan_recursive_doubling(ch: Channel, data: bytes, fold: Fold) -> Bytes:
-    """By recursive doubling: ceil(log2 p) l. Open MPI's ``exscan_intra_recursivedoubling``.
+    """Use recursive doubling: ceil(log2 p) l. Open MPI's ``exscan_intra_recursivedoubling``.
 
-    Messages: one for each rank and round in which the partner exists (p log2 p for a power of two).
+    Messages: one per rank and round in which the partner exists (p log2 p for a power of two).
     """
     return _doubling(ch, data, fold, None)
 
 
 def scan_recursive_doubling(ch: Channel, data: bytes, fold: Fold) -> bytes:
-    """By recursive doubling: ceil(log2 p) l, messages as for exscan. Open MPI's ``scan_intra_recursivedoubling``."""
+    """Use recursive doubling: ceil(log2 p) l, messages as for exscan. Open MPI's ``scan_intra_recursivedoubling``."""
     result = _doubling(ch, data, fold, data)
     assert result is not None
     return result

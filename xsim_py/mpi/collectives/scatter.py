@@ -1,7 +1,7 @@
-"""Scatters: each rank gets its block of the root's.
+"""Scatter algorithms: each rank gets its block from the root.
 
 Called as ``algorithm(ch, parts, root) -> bytes``; `parts` is None except at the root. Times are on a latency-only
-network for p ranks that enter together; k = floor(log2 p). The linear ones take blocks of any sizes (Scatterv);
+network for p ranks that enter together; k = floor(log2 p). The linear ones accept blocks of any sizes (Scatterv);
 `binomial` needs equal ones.
 """
 
@@ -14,7 +14,7 @@ from xsim_py.mpi.collectives.channel import Channel
 
 
 def linear(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
-    """The root sends to one rank after the other: l (p > 1), p-1 messages. Open MPI 1."""
+    """Send from the root to one rank after the other: l (p > 1), p-1 messages. Open MPI 1."""
     if ch.rank != root:
         return ch.recv(root)
     assert parts is not None
@@ -25,7 +25,7 @@ def linear(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
 
 
 def linear_nb(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
-    """The root starts all its sends at once: l (p > 1), p-1 messages. Open MPI 3."""
+    """Start all sends of the root at once: l (p > 1), p-1 messages. Open MPI 3."""
     if ch.rank != root:
         return ch.recv(root)
     assert parts is not None
@@ -34,7 +34,7 @@ def linear_nb(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
 
 
 def binomial(ch: Channel, parts: Sequence[bytes] | None, root: int) -> bytes:
-    """Down the in-order binomial tree, the longest run of blocks first: k l, p-1 messages. Open MPI 2."""
+    """Send runs of blocks down the in-order binomial tree, the longest first: k l, p-1 messages. Open MPI 2."""
     size = ch.size
     me = (ch.rank - root) % size
     parent, children = trees.in_order_binomial(ch.rank, size, root)

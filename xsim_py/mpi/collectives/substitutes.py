@@ -1,7 +1,8 @@
-"""Some algorithms choose another one by themselves; this says which one runs then, so that a table can name it.
+"""The substitution of algorithms by others that they run instead, so that tables can name the latter.
 
-Some have no use for few elements or for odd numbers of ranks, and go by another one, as in Open MPI. They decide where
-they stand (`allreduce.ring` and so on), where a reader looks for it; here it is said once more without running them.
+As in Open MPI, some algorithms do not support few elements or odd numbers of ranks and run another one instead. The
+decisions are made in the algorithms (`allreduce.ring` and so on), where readers look for them; they are repeated here
+without running them.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ SUBSTITUTES: Mapping[Algorithm, Rule] = {
     allgather.recursive_doubling: _recursive_doubling,
     allgather.neighbor: _neighbor,
 }
-"""For each of them what runs on so many ranks, with so many bytes, in elements of so many."""
+"""For each algorithm, the one that runs for a number of ranks, bytes, and bytes per element."""
 
 
 def final(algorithm: Algorithm, size: int, size_bytes: int = 0, unit_bytes: int = 1) -> Algorithm:
-    """Return what runs in the end where this algorithm was chosen."""
+    """Return the algorithm that finally runs if this one was chosen."""
     rule = SUBSTITUTES.get(algorithm)
     return algorithm if rule is None else rule(size, size_bytes, unit_bytes)

@@ -1,11 +1,11 @@
-"""The trees along which rooted collectives move data.
+"""The trees along which rooted collectives send data.
 
-A tree's shape can be observed: when a rank dies, exactly the ranks below it (broadcast) or above it (reduction) see
+The shape of a tree is observable: when a rank fails, exactly the ranks below it (broadcast) or above it (reduction) see
 an error. So the shapes are those of Open MPI (``ompi/mca/coll/base/coll_base_topo.c``), child order included.
 
-Each function answers for one rank ``(parent, children)`` with parent -1 at the root. All shapes are built for root 0
-and turned by `root`, except the in-order binary tree, whose root is always the last rank. On a latency-only network
-a tree of `height` h takes h latencies, because sending to many children costs a parent no time there.
+Each function returns ``(parent, children)`` of one rank, with parent -1 at the root. All shapes are built for root 0
+and shifted by `root`, except the in-order binary tree, whose root is always the last rank. On a latency-only network a
+tree of height h takes h latencies, because sending to many children takes a parent no time there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TypeAlias
 
 Tree: TypeAlias = "tuple[int, tuple[int, ...]]"
 
-# A program calls the same collective over and over; an entry is about 250 bytes, so the bound is some 16 MB a shape.
+# A program repeats the same collectives; an entry is about 250 bytes, so the bound is some 16 MB per shape.
 _remember = lru_cache(maxsize=1 << 16)
 
 
 def _turned(parent: int, children: list[int], size: int, root: int) -> Tree:
-    """Move a tree built for root 0 to `root`."""
+    """Shift a tree built for root 0 to `root`."""
     if parent >= 0:
         parent = (parent + root) % size
     return parent, tuple((child + root) % size for child in children)
@@ -29,9 +29,9 @@ def _turned(parent: int, children: list[int], size: int, root: int) -> Tree:
 
 @_remember
 def binomial(rank: int, size: int, root: int) -> Tree:
-    """Binomial tree in which the parent of v is v with its highest bit cleared; height floor(log2 size).
+    """Return the binomial tree in which the parent of v is v with its highest bit cleared.
 
-    Open MPI's ``bmtree``. Children come nearest first, which is also largest subtree first.
+    Height floor(log2 size). Open MPI's ``bmtree``. The nearest child comes first, which also has the largest subtree.
     """
     me = (rank - root) % size
     step = 1 << me.bit_length()
@@ -45,10 +45,10 @@ def binomial(rank: int, size: int, root: int) -> Tree:
 
 @_remember
 def in_order_binomial(rank: int, size: int, root: int) -> Tree:
-    """Binomial tree in which the parent of v is v with its lowest bit cleared; height floor(log2 size).
+    """Return the binomial tree in which the parent of v is v with its lowest bit cleared.
 
-    Open MPI's ``in_order_bmtree``. The subtree of v is the run of ranks v, v+1, ..., so blocks stay contiguous and
-    operands in order; children come nearest first, smallest subtree first.
+    Height floor(log2 size). Open MPI's ``in_order_bmtree``. The subtree of v is the run of ranks v, v+1, ..., so blocks
+    remain contiguous and operands in order; the nearest child comes first, with the smallest subtree.
     """
     me = (rank - root) % size
     limit = me & -me if me else size
@@ -63,12 +63,12 @@ def in_order_binomial(rank: int, size: int, root: int) -> Tree:
 
 @_remember
 def binary(rank: int, size: int, root: int) -> Tree:
-    """Binary tree by levels, odd ranks on the left and even ones on the right; height floor(log2 size).
+    """Return the binary tree by levels, odd ranks on the left and even ones on the right.
 
-    Open MPI's ``build_tree`` with fan-out 2: 0 -> 1 2, 1 -> 3 5, 2 -> 4 6, 3 -> 7 11, ...
+    Height floor(log2 size). Open MPI's ``build_tree`` with fan-out 2: 0 -> 1 2, 1 -> 3 5, 2 -> 4 6, 3 -> 7 11, ...
     """
     me = (rank - root) % size
-    width = 1 << ((me + 1).bit_length() - 1)  # ranks on my level
+    width = 1 << ((me + 1).bit_length() - 1)  # ranks on this level
     parent = -1
     if me:
         half = width >> 1
@@ -79,10 +79,10 @@ def binary(rank: int, size: int, root: int) -> Tree:
 
 @_remember
 def knomial(rank: int, size: int, root: int, radix: int = 4) -> Tree:
-    """K-nomial tree: the parent of v is v with its lowest non-zero digit (base `radix`) cleared.
+    """Return the k-nomial tree: the parent of v is v with its lowest non-zero digit (base `radix`) cleared.
 
-    Open MPI's ``kmtree``; radix 4 is its default for broadcast. Height: the largest number of non-zero digits of
-    any v < size. Children come farthest first.
+    Open MPI's ``kmtree``; radix 4 is its default for broadcast. Height: the largest number of non-zero digits of any v
+    < size. The farthest child comes first.
     """
     me = (rank - root) % size
     parent, step = -1, 1
@@ -101,17 +101,17 @@ def knomial(rank: int, size: int, root: int, radix: int = 4) -> Tree:
 
 @_remember
 def chain(rank: int, size: int, root: int) -> Tree:
-    """Chain root -> root+1 -> ... ; height size-1. Open MPI's ``chain`` with fan-out 1, its ``pipeline``."""
+    """Return the chain root -> root+1 -> ... of height size-1. Open MPI's ``pipeline``, or ``chain`` with fan-out 1."""
     me = (rank - root) % size
     return _turned(me - 1, [me + 1] if me + 1 < size else [], size, root)
 
 
 @_remember
 def in_order_binary(rank: int, size: int) -> Tree:
-    """Binary tree with root size-1 that keeps the ranks in order; height floor(log2 size).
+    """Return the binary tree with root size-1 that keeps the ranks in order; height floor(log2 size).
 
-    Open MPI's ``in_order_bintree``. The children of a node come nearest first: the run of ranks just below it, then
-    the lowest run, so folding them in front of the node's own value one after the other keeps rank order.
+    Open MPI's ``in_order_bintree``. The nearest child comes first: the run of ranks just below the node, then the
+    lowest run, so folding them in front of the node's own value one after the other preserves rank order.
     """
     low, top, parent = 0, size - 1, -1  # the subtree with root `top` is low..top
     while True:
@@ -124,9 +124,9 @@ def in_order_binary(rank: int, size: int) -> Tree:
 
 
 def senders_up(size: int) -> Iterator[tuple[int, int]]:
-    """Give the rounds of a reduction of objects: how far below each sender its receiver is, and the sender.
+    """Yield the rounds of a reduction of objects: the distance to the receiver, and the sender.
 
-    As in mpi4py all ranks take part in all rounds, also those that have sent already.
+    As in mpi4py all ranks take part in all rounds, even after they have sent.
     """
     distance = 1
     while distance < size:
