@@ -1,1 +1,1 @@
-"""One-sided communication: windows, epochs, and what their messages do where they arrive (MPI 4.1, chapter 12)."""
+"""One-sided communication: windows, epochs, and the effects of their messages (MPI 4.1, chapter 12)."""

@@ -1,4 +1,4 @@
-"""Making and freeing windows (MPI 4.1, 12.2): collective calls, which tell all members what memory there is."""
+"""Creation and release of windows (MPI 4.1, 12.2): collective calls that exchange memory sizes."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _MEMORY = "/dev/shm"
 
 
 def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit: int, origin: Any = None) -> Window:
-    """MPI_Win_create, MPI_Win_allocate and MPI_Win_create_dynamic.
+    """Create a window: MPI_Win_create, MPI_Win_allocate and MPI_Win_create_dynamic.
 
     Parameters
     ----------
     memory : memoryview
-        Of bytes, that can be written.
+        Writable bytes.
     unit : int
-        Of displacements in it, in bytes.
+        The displacement unit, in bytes.
     origin : object
-        What to keep as long as the window.
+        An object to keep alive as long as the window.
     """
     window = _register(comm, flavor, memory, unit, origin)
     _tell_all(comm, name, window, len(memory))
@@ -45,14 +45,14 @@ def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit:
 
 
 def _register(comm: Communicator, flavor: int, memory: memoryview, unit: int, origin: Any) -> Window:
-    """This rank's side of a new window: operations may come before it knows that all are there."""
+    """Create this rank's side of a new window; operations may arrive before all ranks have created theirs."""
     if unit <= 0:
         comm.fail(c.ERR_DISP, f"the unit of displacements is {unit}")
     cid = derive_cid(comm.cid, "window", comm.next_child())
     own = Communicator(shared_context(comm.fabric, cid, comm.ranks), comm.box, me=comm.me)
     window = Window(service_of(comm.fabric), own, flavor=flavor, memory=memory, unit=unit, origin=origin)
     windows_of(comm.box)[cid] = window
-    comm.box.background += 1  # its interface may have to answer at any time
+    comm.box.background += 1  # its NIC may have to reply at any time
     return window
 
 
@@ -68,9 +68,9 @@ def _tell_all(comm: Communicator, name: str, window: Window, size_bytes: int) ->
 
 
 class _Segment:
-    """Memory that the ranks of a node share, one rank's part after the other's.
+    """Memory shared by the ranks of a node, one rank's part after the other's.
 
-    It is a file where ranks are in several processes (at a path), and where each rank maps as much as it has been told.
+    If ranks are in several processes, it is a file (at a path), and each rank maps the part that it knows of.
     """
 
     __slots__ = ("__weakref__", "file", "memory", "path")
@@ -88,7 +88,7 @@ class _Segment:
 
     def _mapped(self, opened: Any, size_bytes: int) -> memoryview:
         room = os.fstatvfs(opened.fileno())
-        if size_bytes > room.f_bavail * room.f_frsize:  # who touched it would be killed
+        if size_bytes > room.f_bavail * room.f_frsize:  # accessing it would be fatal
             fail(
                 c.ERR_NO_MEM, f"a shared window of {format_size(size_bytes)}: {self.path or _MEMORY} has no room for it"
             )
@@ -106,7 +106,7 @@ _NO_MEMORY: Final = (
 
 
 def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> Window:
-    """MPI_Win_allocate_shared: all ranks must be on one node."""
+    """Create a shared window: MPI_Win_allocate_shared. All ranks must be on one node."""
     node_of = comm.fabric.settings.machine.node_of
     if any(node_of[number] != node_of[comm.ranks[0]] for number in comm.ranks):
         comm.fail(c.ERR_RMA_SHARED, _NO_MEMORY)
@@ -126,13 +126,13 @@ def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> 
 
 
 def _segment_of(service: Rma, window: Window) -> _Segment:
-    """Return the memory of a shared window, made once in a process unless its ranks may know different sizes."""
+    """Return the memory of a shared window: one per process unless its ranks may have different sizes."""
     segments, fabric = service.segments, window.comm.fabric
     found: _Segment | None = segments.get(window.comm.cid)
     if found is not None and fabric.alike:
         return found
     folder, file = fabric.settings.folder, None
-    with current.outside():  # a rank's files are not the simulator's
+    with current.outside():  # files of a rank are not the simulator's
         if folder is None and not fabric.alike:
             file = _file_in_memory() if found is None else found.file
         path = None if folder is None else f"{folder}/window-{window.comm.cid}"
@@ -154,7 +154,7 @@ def _part(window: Window, place: int) -> memoryview:
 
 
 def shared_memory(window: Window, place: int) -> tuple[memoryview, int]:
-    """MPI_Win_shared_query: the memory of another rank, if this one can touch it, and its unit of displacements."""
+    """Return another rank's accessible memory and displacement unit: MPI_Win_shared_query."""
     if window.flavor == c.WIN_FLAVOR_DYNAMIC:
         fail(c.ERR_RMA_FLAVOR, "Win.Shared_query of a window to which memory is attached")
     sizes, units = window.shape.sizes, window.shape.units
@@ -170,7 +170,7 @@ def shared_memory(window: Window, place: int) -> tuple[memoryview, int]:
 
 
 def attach(window: Window, memory: memoryview) -> None:
-    """MPI_Win_attach."""
+    """Attach memory to a window: MPI_Win_attach."""
     _dynamic(window, "Win.Attach")
     address = address_of(memory)
     for other, attached in window.regions.items():
@@ -180,7 +180,7 @@ def attach(window: Window, memory: memoryview) -> None:
 
 
 def detach(window: Window, memory: memoryview) -> None:
-    """MPI_Win_detach."""
+    """Detach memory from a window: MPI_Win_detach."""
     _dynamic(window, "Win.Detach")
     if window.regions.pop(address_of(memory), None) is None:
         fail(c.ERR_RMA_ATTACH, "Win.Detach of memory that is not attached")
@@ -192,7 +192,7 @@ def _dynamic(window: Window, call: str) -> None:
 
 
 def free(window: Window) -> None:
-    """MPI_Win_free: when all ranks have called it and all operations are done."""
+    """Free a window after all ranks have called it and all operations are done: MPI_Win_free."""
     window.epochs.close()
     window.wait_until_done("Win.Free")
     barrier(window, "Win.Free")
@@ -201,6 +201,6 @@ def free(window: Window) -> None:
     window.freed = True
     window.memory = memoryview(bytearray())
     if window.segment is not None and window.segment.path is not None:
-        with current.outside(), suppress(FileNotFoundError):  # who is first does it for all
+        with current.outside(), suppress(FileNotFoundError):  # the first rank unlinks it for all
             os.unlink(window.segment.path)
     window.origin = window.segment = None

@@ -1,7 +1,7 @@
-"""Which calls a rank may make on a window now: its access and exposure epochs (MPI 4.1, 12.5).
+"""The access and exposure epochs of a rank on a window, which determine its legal calls (MPI 4.1, 12.5).
 
-The rules are those that MPICH and Open MPI agree on. Where they differ, the standard decides; where that leaves it
-open, MPICH. A fence opens an epoch that is only one when an operation is issued in it: until then another kind of epoch
+The rules are those on which MPICH and Open MPI agree. Where they differ, the standard decides; where it is silent,
+MPICH. A fence opens a tentative epoch, which becomes one with its first operation: until then an epoch of another kind
 may begin, as in MPICH.
 """
 
@@ -29,7 +29,7 @@ class Epochs:
     Attributes
     ----------
     targets : collection of int
-        Whom operations may go to: after Start its group, after Lock those that are locked.
+        The permitted targets of operations: after Start its group, after Lock the locked ranks.
     exposed_to : collection of int or None
         The group of Post; None outside of such an epoch.
     """
@@ -55,13 +55,13 @@ class Epochs:
 
     @property
     def opened(self) -> str:
-        """The epoch that has to be ended, in words; empty where there is none."""
+        """A description of the open epoch; empty if there is none."""
         if self.exposed_to is not None:
             return "exposed by Win.Post"
         return _NAMES[self._access] if self._access >= _FENCE else ""
 
     def operate(self, target: int, call: str) -> None:
-        """An operation on the memory of `target`."""
+        """Check that an operation on `target` is legal."""
         if self._access == _FENCED:
             self._access = _FENCE
         elif self._access == _NONE:
@@ -70,19 +70,19 @@ class Epochs:
             fail(c.ERR_RMA_SYNC, f"{call} on rank {target}, which this epoch is not about")
 
     def fence(self, last: bool) -> None:
-        """Win.Fence; `last` says that no epoch begins with it."""
+        """Apply Win.Fence; `last` means that no epoch begins with it."""
         if self._access > _FENCE or self.exposed_to is not None:
             self._refuse("Win.Fence")
         self._access = _NONE if last else _FENCED
 
     def start(self, targets: Collection[int]) -> None:
-        """Win.Start."""
+        """Apply Win.Start."""
         self._may_begin("Win.Start")
         self._access = _STARTED
         self.targets = targets
 
     def complete(self) -> Collection[int]:
-        """Win.Complete; returns the group of Start."""
+        """Apply Win.Complete; return the group of Start."""
         if self._access != _STARTED:
             self._refuse("Win.Complete")
         self._access = _NONE
@@ -90,7 +90,7 @@ class Epochs:
         return targets
 
     def post(self, origins: Collection[int]) -> None:
-        """Win.Post."""
+        """Apply Win.Post."""
         if self.exposed_to is not None:
             fail(c.ERR_RMA_SYNC, "Win.Post while the memory is exposed by Win.Post")
         if self._access == _FENCE:
@@ -98,17 +98,17 @@ class Epochs:
         self.exposed_to = origins
 
     def wait(self, call: str) -> Collection[int]:
-        """Win.Wait or Win.Test; returns the group of Post, whose epoch goes on until `unexpose`."""
+        """Check Win.Wait or Win.Test; return the group of Post, whose epoch lasts until `unexpose`."""
         if self.exposed_to is None:
             fail(c.ERR_RMA_SYNC, f"{call} without Win.Post")
         return self.exposed_to
 
     def unexpose(self) -> None:
-        """The epoch that Post began is over."""
+        """End the epoch that Post began."""
         self.exposed_to = None
 
     def lock(self, target: int) -> None:
-        """Win.Lock."""
+        """Apply Win.Lock."""
         if self._access == _LOCKED:
             if target in self.targets:
                 fail(c.ERR_RMA_SYNC, f"Win.Lock of rank {target}, which this rank has locked already")
@@ -119,7 +119,7 @@ class Epochs:
         self.targets = {target}
 
     def unlock(self, target: int) -> None:
-        """Win.Unlock."""
+        """Apply Win.Unlock."""
         if self._access != _LOCKED or target not in self.targets:
             self._refuse(f"Win.Unlock of rank {target}")
         self.targets = {other for other in self.targets if other != target}
@@ -127,23 +127,23 @@ class Epochs:
             self._access = _NONE
 
     def lock_all(self) -> None:
-        """Win.Lock_all."""
+        """Apply Win.Lock_all."""
         self._may_begin("Win.Lock_all")
         self._access = _LOCKED_ALL
 
     def unlock_all(self) -> None:
-        """Win.Unlock_all."""
+        """Apply Win.Unlock_all."""
         if self._access != _LOCKED_ALL:
             self._refuse("Win.Unlock_all")
         self._access = _NONE
 
     def passive(self, call: str) -> None:
-        """A call that belongs into an epoch of Lock or Lock_all."""
+        """Check that a call is inside an epoch of Lock or Lock_all."""
         if self._access not in (_LOCKED, _LOCKED_ALL):
             self._refuse(call)
 
     def close(self) -> None:
-        """Win.Free."""
+        """Apply Win.Free."""
         self._may_begin("Win.Free")
         if self.exposed_to is not None:
             fail(c.ERR_RMA_SYNC, "Win.Free while the memory is exposed by Win.Post")

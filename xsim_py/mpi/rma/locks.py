@@ -1,7 +1,7 @@
-"""The lock of one rank's memory: who has it, and who waits for it, in the order in which they asked.
+"""The lock of one rank's memory: its holders, and the waiting ranks in request order.
 
-Requests are granted first come, first served: a shared one does not overtake an exclusive one that waits, or that one
-might wait for ever.
+Requests are granted first come, first served: a shared request does not overtake a waiting exclusive one, to prevent
+starvation.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from xsim_py.mpi.constants import LOCK_SHARED
 
 
 class LockQueue:
-    """Grants shared and exclusive locks.
+    """A queue that grants shared and exclusive locks.
 
     Attributes
     ----------
     holders : dict of int to int
-        How those hold it who do.
+        The current holders, and the modes in which they hold the lock.
     """
 
     __slots__ = ("_waiting", "holders")
@@ -27,7 +27,7 @@ class LockQueue:
         self._waiting: deque[tuple[int, int]] = deque()
 
     def request(self, who: int, mode: int) -> bool:
-        """Ask for the lock; whether it is granted at once. If not, a `release` will tell."""
+        """Request the lock; return True if it is granted at once. Otherwise a `release` will grant it."""
         if not self._waiting and self._is_free(mode):
             self.holders[who] = mode
             return True
@@ -35,7 +35,7 @@ class LockQueue:
         return False
 
     def release(self, who: int) -> list[int]:
-        """Give the lock back; returns who has it now that had to wait."""
+        """Release the lock; return the waiting ranks that hold it now."""
         self.holders.pop(who, None)
         granted = []
         while self._waiting and self._is_free(self._waiting[0][1]):

@@ -1,4 +1,4 @@
-"""Operations on the memory of other ranks (MPI 4.1, 12.3), as the running fiber begins them."""
+"""Operations on the memory of other ranks (MPI 4.1, 12.3), begun by the running fiber."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from .waits import Departure
 from .window import Transfer, Window
 
 _MANY = 1000
-"""Atomic operations without their results: who begins more of them polls, and would else let no virtual time pass."""
+"""The number of pending atomic operations beyond which a rank polls, so that virtual time advances."""
 
 _SWAPPED = ("integer", "fortran integer", "logical", "byte")
 
 
 def issue(window: Window, target: int, packet: RmaPacket, size_bytes: int) -> int:
-    """Send a packet from the running fiber, which pays the overhead; returns when its last byte has left.
+    """Send a packet from the running fiber, which pays the overhead; return when its last byte has left.
 
-    A small one is copied, so that its buffer is free at once: 0 is returned for it.
+    A small packet is copied, so that its buffer can be reused at once; then the result is 0.
     """
     fiber = current.running()
     rank = fiber.rank
@@ -47,13 +47,13 @@ def issue(window: Window, target: int, packet: RmaPacket, size_bytes: int) -> in
     link = fabric.link(rank.number, to)
     cost = link.cache.get(size_bytes) or link.cost(size_bytes)
     fiber.clock_ps += cost.send_ps
-    fiber.sync()  # the interface goes to who wants it first, an answer of this rank's memory perhaps
+    fiber.sync()  # the NIC serves requests in time order, such as a reply from this rank's memory
     left_ps = window.service.inject(rank, to, packet, size_bytes)
     return 0 if cost.eager else left_ps
 
 
 def _target(window: Window, target: int, datatype: Type, displacement: int, count: int, call: str) -> TargetPlace:
-    """Check what an operation says of its target; the place that it means."""
+    """Check the arguments of an operation at its target; return the location there."""
     if not 0 <= target < len(window.comm.ranks):
         fail(c.ERR_RANK, f"{call}: rank {target} is not in 0..{len(window.comm.ranks) - 1}")
     if count < 0:
@@ -75,10 +75,10 @@ def _start(
     window: Window, kind: int, target: int, place: TargetPlace, data: bytes, size_bytes: int,
     operation: str = "", basic: int = 0, transfer: Transfer | None = None,
 ) -> int:  # fmt: skip
-    """Let an operation go; returns when its data have left, 0 where the buffer is free at once."""
+    """Start an operation; return when its data have left, 0 if the buffer can be reused at once."""
     mode = 0
     if window.epochs.all_locked and target not in window.acquired and target not in window.unchecked:
-        window.acquired.add(target)  # the first operation of the epoch asks for the lock
+        window.acquired.add(target)  # the first operation of the epoch requests the lock
         mode = c.LOCK_SHARED
     if window.comm.fabric.troubled:
         window.comm.fabric.guard.admit(window.comm, window.comm.ranks[target])
@@ -99,7 +99,7 @@ def _fits(size_bytes: int, room_bytes: int, call: str) -> None:
 
 
 def put(window: Window, data: bytes, target: int, where: tuple[Type, int, int], call: str) -> int:
-    """MPI_Put; returns when the data have left, 0 where the buffer is free at once.
+    """Start MPI_Put; return when the data have left, 0 if the buffer can be reused at once.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def get(
     window: Window, unpack: Callable[[bytes], object], room_bytes: int, target: int,
     where: tuple[Type, int, int], call: str,
 ) -> Transfer:  # fmt: skip
-    """MPI_Get."""
+    """Start MPI_Get."""
     place = _target(window, target, *where, call)
     _fits(place.total_bytes, room_bytes, call)
     transfer = Transfer(target, unpack)
@@ -126,7 +126,7 @@ def get(
 def accumulate(
     window: Window, data: bytes, target: int, where: tuple[Type, int, int], operation: ReductionOp, call: str
 ) -> int:
-    """MPI_Accumulate; returns as `put`."""
+    """Start MPI_Accumulate; the result is that of `put`."""
     if operation.name == "NO_OP":
         fail(c.ERR_OP, f"{call}: NO_OP is for operations that return something")
     basic = _combining(operation, where, call)
@@ -139,7 +139,7 @@ def fetch(
     window: Window, data: bytes, unpack: Callable[[bytes], object], room_bytes: int, target: int,
     where: tuple[Type, int, int], operation: ReductionOp, call: str,
 ) -> Transfer:  # fmt: skip
-    """MPI_Get_accumulate and MPI_Fetch_and_op."""
+    """Start MPI_Get_accumulate or MPI_Fetch_and_op."""
     basic = _combining(operation, where, call)
     place = _target(window, target, *where, call)
     _fits(place.total_bytes, room_bytes, call)
@@ -156,7 +156,7 @@ def compare_and_swap(
     window: Window, data: bytes, compare: bytes, unpack: Callable[[bytes], object], target: int,
     where: tuple[Type, int, int], call: str,
 ) -> Transfer:  # fmt: skip
-    """MPI_Compare_and_swap."""
+    """Start MPI_Compare_and_swap."""
     if not where[0].is_predefined or where[0].kind not in _SWAPPED:
         fail(c.ERR_TYPE, f"{call} needs integers, logicals or bytes, got {where[0].name or 'a derived datatype'}")
     place = _target(window, target, *where, call)
@@ -166,7 +166,7 @@ def compare_and_swap(
 
 
 def _combining(operation: ReductionOp, where: tuple[Type, int, int], call: str) -> int:
-    """The handle of the predefined type that elements are made of, which the operation must take if there are any."""
+    """Return the handle of the elements' predefined type, after checking that the operation supports it."""
     if operation.function is not None or not operation.name:
         fail(c.ERR_OP, f"{call} needs a predefined operation")
     basic = basic_type(where[0])
@@ -180,11 +180,11 @@ def _same_size(size_bytes: int, room_bytes: int, call: str) -> None:
         fail(c.ERR_TRUNCATE, f"{call}: {size_bytes} bytes at the origin, {room_bytes} at the target")
 
 
-# ------------------------------------------------------------------------------------------------- what requests name
+# ------------------------------------------------------------------------------------------ operations of requests
 
 
 def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
-    """Return an operation that completes when the data of another have left; None where they have."""
+    """Return an operation that completes when the data of another have left; None if they have."""
     if not left_ps:
         return None
     operation = Departure(name, left_ps)
@@ -195,5 +195,5 @@ def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
 
 
 def when_here(window: Window, transfer: Transfer, name: str) -> Operation:
-    """Return an operation that completes when another has returned something."""
+    """Return an operation that completes when the result of another has arrived."""
     return window.until(name, "an answer of", lambda: transfer.done, lambda: (transfer.target,))

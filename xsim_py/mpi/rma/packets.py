@@ -1,7 +1,7 @@
 """Packets: messages between the MPI libraries of the ranks of a window.
 
-A packet says where in the target's memory it works, as displacement and layout: it has to stand on its own, as the
-target may live in another process.
+A packet gives its location in the target's memory as displacement and layout: it must be self-contained, as the target
+may be in another process.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from xsim_py.mpi.op import PREDEFINED, make_fold
 from xsim_py.mpi.typemap import Layout
 
 PUT, GET, ACCUMULATE, FETCH, SWAP, DATA, LOCK, UNLOCK, POSTED, COMPLETED = range(10)
-"""What a packet is about. FETCH is the get-accumulate kind, SWAP is compare and swap, and DATA answers the three kinds
-that return something; POSTED and COMPLETED are those of general active target synchronisation."""
+"""The kinds of packets. FETCH is the get-accumulate kind, SWAP is compare and swap, and DATA is the reply to the three
+kinds that return a result; POSTED and COMPLETED belong to general active target synchronisation.
+"""
 
 
 class TargetPlace(NamedTuple):
@@ -26,13 +27,13 @@ class TargetPlace(NamedTuple):
     Attributes
     ----------
     displacement : int
-        In the target's own unit; an address where memory is attached.
+        In the target's displacement unit; an address if memory is attached.
     elements, size_bytes, extent : int
-        How many elements, the packed size of one, and the distance from one to the next in bytes.
+        The number of elements, their packed size, and the distance from one to the next in bytes.
     layout : Layout or None
-        Where the bytes of one element are; None where all of them are one run of bytes.
+        The locations of the bytes of one element; None if all of them are contiguous.
     low, high : int
-        The bytes that they touch, counted from the first one's origin.
+        The range of accessed bytes, counted from the first element's origin.
     """
 
     displacement: int
@@ -49,13 +50,13 @@ class TargetPlace(NamedTuple):
         return self.elements * self.size_bytes
 
     def read(self, memory: memoryview, offset: int) -> bytes:
-        """The packed elements; the first has its origin at ``memory[offset]``."""
+        """Return the packed elements; the first has its origin at ``memory[offset]``."""
         if self.layout is None:
             return bytes(memory[offset : offset + self.total_bytes])
         return self.layout.pack(memory, origin=offset, count=self.elements, extent=self.extent)
 
     def write(self, memory: memoryview, offset: int, data: bytes) -> None:
-        """Store packed elements: all of them, or as many whole ones as there are data for."""
+        """Store packed elements: all of them, or as many complete ones as there are data for."""
         if self.layout is None:
             memory[offset : offset + len(data)] = data
         elif data:
@@ -64,7 +65,7 @@ class TargetPlace(NamedTuple):
 
 
 def place_of(datatype: Type, displacement: int, count: int) -> TargetPlace:
-    """The place of `count` elements of a type."""
+    """Return the location of `count` elements of a type."""
     low, high = datatype.span(count)
     layout = None if datatype.is_verbatim or low == high else datatype.layout
     return TargetPlace(displacement, count, datatype.size, datatype.extent, layout, low, high)
@@ -76,20 +77,19 @@ class RmaPacket(NamedTuple):
     Attributes
     ----------
     kind : int
-        What it is about.
+        The kind of packet.
     window, source : int, int
-        The window, and the rank in it that says this.
+        The window, and the sending rank in it.
     ticket : int
-        What the origin calls an operation that returns something.
+        The origin's number of an operation that returns a result.
     place : TargetPlace or None
-        Where an operation works.
+        The location of an operation.
     data : bytes
-        Packed elements; of SWAP first what to compare with, then what to store.
+        Packed elements; of SWAP first the value to compare with, then the value to store.
     operation, basic : str, int
-        What to accumulate with: the name of a predefined operation, and the handle of the predefined type that the
-        elements are made of.
+        The name of a predefined accumulate operation, and the handle of the predefined type of the elements.
     mode : int
-        How to lock, before anything else; 0 for packets that lock nothing.
+        The mode of a lock to acquire first; 0 for packets that lock nothing.
     """
 
     kind: int
@@ -104,7 +104,7 @@ class RmaPacket(NamedTuple):
 
 
 def basic_type(datatype: Type) -> Type | None:
-    """The predefined type that all elements are made of; None where there are several."""
+    """Return the predefined type of all elements; None if there are several."""
     if datatype.is_predefined:
         return datatype
     found = {id(basic): basic for basic in map(basic_type, datatype.recipe.types)}
@@ -112,7 +112,7 @@ def basic_type(datatype: Type) -> Type | None:
 
 
 def check_operation(name: str, datatype: Type | None) -> None:
-    """Refuse an operation that elements of a type can not be accumulated with."""
+    """Raise an error if the operation does not support elements of a type."""
     if name in ("REPLACE", "NO_OP"):
         return
     if datatype is None:
@@ -121,7 +121,7 @@ def check_operation(name: str, datatype: Type | None) -> None:
 
 
 def combine(packet: RmaPacket, old: bytes) -> bytes:
-    """Return what an accumulate leaves in the place of `old`."""
+    """Return the value that an accumulate stores instead of `old`."""
     if packet.operation == "REPLACE" or not packet.data:
         return packet.data
     if packet.operation == "NO_OP":

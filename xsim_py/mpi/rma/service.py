@@ -1,9 +1,9 @@
-"""Carries the packets of windows: the part of the MPI library that acts where they arrive.
+"""Transport of the packets of windows, with their effects at the target.
 
-Times are those of remote direct memory access. The origin's processor pays the send overhead of a packet; its interface
-sends the data, whatever their size, for the target's memory is known to be there: no rendezvous. At the target the
-interface does the operation when the packet is there, atomically, and answers: data are a message of their own, an
-acknowledgement takes the latency and nothing else. No processor of the target is needed, as with a progress thread.
+Times are those of remote direct memory access. The origin's CPU pays the send overhead of a packet; its NIC sends the
+data, whatever their size, because the target's memory is known to exist: no rendezvous. At the target the NIC performs
+the operation on arrival, atomically, and replies: data are a separate message, an acknowledgement takes one latency
+only. The target's CPU is not involved, as with a progress thread.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _RMA = 5
 
 
 def windows_of(box: Mailbox) -> dict[int, Window]:
-    """The windows of a rank, by number."""
+    """Return the windows of a rank, by number."""
     windows: dict[int, Window] = box.of_process("windows", dict)
     return windows
 
 
 class Rma(LibraryPart):
-    """Takes in the packets of windows for the ranks of one shard.
+    """The receiver of window packets for the ranks of one shard.
 
     Attributes
     ----------
     shapes, segments : mapping
-        What the ranks of a window have in common here, by its number; segments also those of other shards.
+        State shared by the ranks of a window, by its number; segments also by those of other shards.
     """
 
     def __init__(self, fabric: Fabric) -> None:
@@ -51,15 +51,15 @@ class Rma(LibraryPart):
         self.segments: WeakValueDictionary[int, Any] = WeakValueDictionary() if shared is None else shared
 
     def control(self) -> dict[int, ControlHandler]:
-        """Return what takes its control messages."""
+        """Return the handlers of its control messages."""
         return {_RMA: ControlHandler("rma", self._take)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """Return what handles its events."""
+        """Return the handlers of its events."""
         return {"rma": self._answered}
 
     def _take(self, rank: Rank, message: Message) -> None:
-        """A packet has arrived."""
+        """Process a packet that has arrived."""
         packet: RmaPacket = message.note
         window = windows_of(rank.mpi).get(packet.window)
         self.fabric.digest += hash((message.arrival_ps, rank.number, packet.kind, crc32(packet.data)))
@@ -67,14 +67,14 @@ class Rma(LibraryPart):
             window.take(packet)
 
     def inject(self, rank: Rank, to: int, packet: RmaPacket, size_bytes: int) -> int:
-        """Give a packet to the interface of a rank now; returns when its last byte has left."""
+        """Pass a packet to the NIC of a rank now; return when its last byte has left."""
         fabric = self.fabric
         fabric.count(rank.number, (to,), size_bytes)
         message = Message.control(rank.number, to, _RMA, packet, size_bytes)
         return fabric.inject(rank, message, fabric.link(rank.number, to).cost(size_bytes), fabric.kernel.now_ps)
 
     def answer(self, window: Window, source: int, what: int, ticket: int = 0, code: int = 0, detail: str = "") -> None:
-        """Answer without data: it takes the latency."""
+        """Reply without data: it takes the latency."""
         rank = window.comm.box.rank
         to = window.comm.ranks[source]
         when_ps = self.fabric.kernel.now_ps + self.fabric.link(rank.number, to).latency_ps
@@ -90,5 +90,5 @@ class Rma(LibraryPart):
 
 
 def service_of(fabric: Fabric) -> Rma:
-    """The shard's; made when the first of its ranks makes a window."""
+    """Return the shard's service; it is created with the first window."""
     return fabric.part(Rma) if Rma in fabric.parts else fabric.add(Rma(fabric))

@@ -1,14 +1,14 @@
-"""The synchronisation calls of windows (MPI 4.1, 12.5), as the running fiber makes them.
+"""The synchronisation calls of windows (MPI 4.1, 12.5), as made by the running fiber.
 
-Times on a network where a packet takes o (send overhead) and L (latency), with nothing else in the way:
+Times on a network where a packet takes o (send overhead) and L (latency), without contention:
 
-* fence: the last acknowledgement of this rank's own operations, and then a barrier;
-* lock: o + 2 L, or longer if others have it; unlock: o, and the last acknowledgement;
-* lock_all: the lock of this rank's own memory, for its program may touch that; all others are asked for with the first
-  operation on them, which waits at the target: a window of a million ranks is not asked a million times;
+* fence: the last acknowledgement of this rank's operations, and then a barrier;
+* lock: o + 2 L, or longer if others hold it; unlock: o, and the last acknowledgement;
+* lock_all: the lock of this rank's own memory, because its program may access that; all others are requested with the
+  first operation on them, which waits at the target: a window of a million ranks does not send a million requests;
 * flush: the last acknowledgement: 2 L after the data have left;
-* post: o for each origin; start: L after the last post; complete: o for each target, once the origin's own buffers are
-  free; wait: L after the last complete, which nothing overtakes that was issued before.
+* post: o for each origin; start: L after the last post; complete: o for each target, once the origin's buffers can be
+  reused; wait: L after the last complete, which does not overtake earlier packets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _assert(assertion: int, allowed: int, call: str) -> None:
 
 
 def check_fence(assertion: int) -> None:
-    """Refuse what is no assertion of a fence."""
+    """Raise an error if this is not a valid assertion of a fence."""
     _assert(assertion, _FENCE, "Win.Fence")
 
 
@@ -47,7 +47,7 @@ def _send(window: Window, target: int, kind: int, mode: int = 0) -> None:
 
 
 def barrier(window: Window, name: str) -> None:
-    """Wait until all ranks of the window are here."""
+    """Wait until all ranks of the window have entered."""
     comm = window.comm
     ch = channel(comm, note(name))
     ch.algorithm = algorithm = pick(comm, "barrier")
@@ -55,7 +55,7 @@ def barrier(window: Window, name: str) -> None:
 
 
 def fence(window: Window, assertion: int) -> None:
-    """MPI_Win_fence."""
+    """Run MPI_Win_fence."""
     check_fence(assertion)
     window.epochs.fence(bool(assertion & c.MODE_NOSUCCEED))
     window.wait_until_done("Win.Fence")
@@ -66,7 +66,7 @@ def fence(window: Window, assertion: int) -> None:
 
 
 def places_of(window: Window, ranks: Sequence[int], call: str) -> tuple[int, ...]:
-    """The ranks in the window of a group's members."""
+    """Return the ranks in the window of a group's members."""
     places = tuple(window.comm.context.place(number) for number in ranks)
     if -1 in places:
         fail(c.ERR_GROUP, f"{call}: the group is not a subset of the window's")
@@ -74,7 +74,7 @@ def places_of(window: Window, ranks: Sequence[int], call: str) -> tuple[int, ...
 
 
 def post(window: Window, ranks: Sequence[int], assertion: int) -> None:
-    """MPI_Win_post."""
+    """Run MPI_Win_post."""
     _assert(assertion, _POST, "Win.Post")
     origins = places_of(window, ranks, "Win.Post")
     window.epochs.post(origins)
@@ -84,7 +84,7 @@ def post(window: Window, ranks: Sequence[int], assertion: int) -> None:
 
 
 def start(window: Window, ranks: Sequence[int], assertion: int) -> None:
-    """MPI_Win_start: it waits for the calls of Post, as MPICH and Open MPI do."""
+    """Run MPI_Win_start: it waits for the calls of Post, as in MPICH and Open MPI."""
     _assert(assertion, c.MODE_NOCHECK, "Win.Start")
     targets = places_of(window, ranks, "Win.Start")
     window.epochs.start(targets)
@@ -101,7 +101,7 @@ def start(window: Window, ranks: Sequence[int], assertion: int) -> None:
 
 
 def complete(window: Window) -> None:
-    """MPI_Win_complete."""
+    """Run MPI_Win_complete."""
     targets = window.epochs.complete()
     window.wait_until_reusable("Win.Complete", targets)
     for target in targets:
@@ -109,14 +109,14 @@ def complete(window: Window) -> None:
 
 
 def wait(window: Window) -> None:
-    """MPI_Win_wait."""
+    """Run MPI_Win_wait."""
     origins = window.epochs.wait("Win.Wait")
     window.wait_for("Win.Wait", _COMPLETE_OF, *_completion(window, origins))
     _unexpose(window, origins)
 
 
 def test(window: Window) -> bool:
-    """MPI_Win_test."""
+    """Run MPI_Win_test."""
     origins = window.epochs.wait("Win.Test")
     fiber = current.running()
     fiber.sync()
@@ -136,7 +136,7 @@ def test(window: Window) -> bool:
 
 
 def _completion(window: Window, origins: Collection[int]) -> tuple[Callable[[], bool], Callable[[], list[int]]]:
-    """Return what says whether all origins have called Complete, and what tells which have not."""
+    """Return two functions: whether all origins have called Complete, and which ranks have not."""
     done = window.completions
     return lambda: all(done[place] for place in origins), lambda: [place for place in origins if not done[place]]
 
@@ -167,7 +167,7 @@ def _acquire(window: Window, targets: Sequence[int], mode: int, call: str) -> No
 
 
 def lock(window: Window, target: int, mode: int, assertion: int) -> None:
-    """MPI_Win_lock."""
+    """Run MPI_Win_lock."""
     if mode not in (c.LOCK_SHARED, c.LOCK_EXCLUSIVE):
         fail(c.ERR_LOCKTYPE, f"Win.Lock: expected LOCK_SHARED or LOCK_EXCLUSIVE, got {mode}")
     _assert(assertion, c.MODE_NOCHECK, "Win.Lock")
@@ -186,7 +186,10 @@ def lock(window: Window, target: int, mode: int, assertion: int) -> None:
 
 
 def unlock(window: Window, target: int) -> None:
-    """MPI_Win_unlock: the release follows the operations, so others need not wait for their acknowledgements."""
+    """Run MPI_Win_unlock.
+
+    The release follows the operations, so other ranks need not wait for their acknowledgements.
+    """
     if target == c.PROC_NULL:
         return
     _check_rank(window, target, "Win.Unlock")
@@ -200,7 +203,7 @@ def unlock(window: Window, target: int) -> None:
 
 
 def lock_all(window: Window, assertion: int) -> None:
-    """MPI_Win_lock_all."""
+    """Run MPI_Win_lock_all."""
     _assert(assertion, c.MODE_NOCHECK, "Win.Lock_all")
     window.epochs.lock_all()
     everybody = range(len(window.comm.ranks))
@@ -213,7 +216,7 @@ def lock_all(window: Window, assertion: int) -> None:
 
 
 def unlock_all(window: Window) -> None:
-    """MPI_Win_unlock_all."""
+    """Run MPI_Win_unlock_all."""
     window.epochs.unlock_all()
     for target in sorted(window.acquired):
         _send(window, target, UNLOCK)
@@ -224,7 +227,7 @@ def unlock_all(window: Window) -> None:
 
 
 def flush(window: Window, target: int | None, call: str) -> None:
-    """MPI_Win_flush and, without a target, MPI_Win_flush_all."""
+    """Run MPI_Win_flush or, without a target, MPI_Win_flush_all."""
     if target == c.PROC_NULL:
         return
     if target is not None:
@@ -234,7 +237,7 @@ def flush(window: Window, target: int | None, call: str) -> None:
 
 
 def flush_local(window: Window, target: int | None, call: str) -> None:
-    """MPI_Win_flush_local and, without a target, MPI_Win_flush_local_all."""
+    """Run MPI_Win_flush_local or, without a target, MPI_Win_flush_local_all."""
     if target == c.PROC_NULL:
         return
     if target is not None:
@@ -244,7 +247,7 @@ def flush_local(window: Window, target: int | None, call: str) -> None:
 
 
 def sync(window: Window) -> None:
-    """MPI_Win_sync: what others have stored until now is seen; it costs what a look costs that finds nothing."""
+    """Run MPI_Win_sync: it sees all earlier stores of others, and costs as much as an unsuccessful poll."""
     window.epochs.passive("Win.Sync")
     fiber = current.running()
     looked_in_vain(fiber, window, None)

@@ -1,4 +1,4 @@
-"""Operations that a rank waits for on a window: operations at targets, locks, and the calls of other ranks."""
+"""Operations that a rank waits for on a window: remote operations, locks, and calls of other ranks."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ LOCK_OF = "the lock of"
 
 
 class WindowWait(Send):
-    """Waits until something is true of a window, which only what other ranks send can change.
+    """A wait for a condition on a window that only packets of other ranks can make true.
 
-    It stands among the rank's sends that wait for an answer: so it ends with an error when a rank fails that it waits
-    for, and sends of the program leave room for what the library sends meanwhile.
+    It is registered with the rank's sends that wait for a reply: so it ends with an error when an awaited rank fails,
+    and the program's sends give way to packets of the library.
 
     Attributes
     ----------
     ready : callable
-        Whether it is true now.
+        Returns True if the condition holds.
     whom : callable
-        The ranks in the window that it waits for.
+        Returns the awaited ranks in the window.
     what : str
-        What they have to do, for the deadlock report.
+        The awaited action, for the deadlock report.
     """
 
     __slots__ = ("ready", "what", "whom", "window")
@@ -41,21 +41,21 @@ class WindowWait(Send):
         self.whom = whom
 
     def describe(self) -> str:
-        """One line for the deadlock report."""
+        """Return one line for the deadlock report."""
         places = sorted(map(self.comm.named, self.whom()))
         who = f"rank{'s' * (len(places) > 1)} {', '.join(map(str, places[:8]))}{', ...' * (len(places) > 8)}"
         return f"{self.name} on {self.comm.shown.label()}: {self.what} {who}"
 
     @property
     def awaited(self) -> list[int]:
-        """The ranks of the whole run that have to do something; nobody else knows who has a lock, nor may tell it."""
+        """The awaited world ranks; empty for a lock, whose holder is unknown."""
         if self.what == LOCK_OF:
             return []
         comm = self.window.comm
         return [comm.ranks[place] for place in sorted(self.whom()) if place != comm.me]
 
     def depends_on(self, number: int) -> bool:
-        """Return whether it can not complete without a certain rank; see `Operation`."""
+        """Return True if it cannot complete without this world rank; see `Operation`."""
         return self.window.comm.context.place(number) in self.whom()
 
 
@@ -70,5 +70,5 @@ class Departure(Operation):
         self.time_ps = time_ps
 
     def describe(self) -> str:
-        """One line for the deadlock report."""
+        """Return one line for the deadlock report."""
         return f"{self.name}: the data to leave"

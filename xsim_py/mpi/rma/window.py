@@ -1,4 +1,4 @@
-"""One rank's side of a window: its memory, what others do to it, and what it has in progress itself."""
+"""One rank's side of a window: its memory, operations of others on it, and its own operations."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from .service import Rma
 
 GRANTED, DONE = range(2)
-"""What a target answers without data: a lock, or that an operation has been done."""
+"""The replies of a target without data: a granted lock, or a completed operation."""
 
 
 def address_of(memory: memoryview) -> int:
-    """Where memory is in this process; 0 for none at all."""
+    """Return the address of memory in this process; 0 if it is empty."""
     return int(np.frombuffer(memory, np.uint8).ctypes.data) if len(memory) else 0
 
 
 class Shape:
-    """How much memory each rank shows, in bytes, and its unit of displacements; one object for all ranks of a shard."""
+    """The exposed memory of each rank in bytes, and its displacement unit; one object per shard."""
 
     __slots__ = ("__weakref__", "sizes", "units")
 
@@ -57,16 +57,16 @@ class Shape:
 
 
 class Transfer:
-    """An operation that returns something.
+    """An operation that returns a result.
 
     Attributes
     ----------
     target : int
-        The rank in the window that it works at.
+        The target rank in the window.
     unpack : callable
-        Takes the packed elements when they are here.
+        Takes the packed elements when they arrive.
     done : bool
-        Whether they are, or never will be.
+        Whether they have arrived, or never will.
     """
 
     __slots__ = ("done", "target", "unpack")
@@ -83,30 +83,31 @@ class Window:
     Attributes
     ----------
     comm : Communicator
-        Its own: the members, the collectives of its synchronisation, and what a program sets (attributes, info, error
-        handler).
+        Private to the window: the members, the collectives of its synchronisation, and settings of the program
+        (attributes, info, error handler).
     flavor : int
-        How it was made.
+        How it was created.
     memory : memoryview
-        Of bytes: what this rank shows.
+        The bytes that this rank exposes.
     unit : int
-        The unit of displacements in it, in bytes.
+        Its displacement unit, in bytes.
     shape : Shape
-        The same of all ranks.
+        The sizes and units of all ranks.
     regions : dict of int to memoryview
-        What is attached, by address.
+        The attached memory, by address.
     epochs : Epochs
-        Which calls may be made.
+        The epochs, which determine the legal calls.
     locks, held : LockQueue, dict
-        Of this rank's memory; and the packets of those who do not have the lock yet.
+        The lock of this rank's memory, and the packets of ranks that wait for it.
     outstanding, arriving : Counter
-        Operations that have not been done yet, by target; and those of them that return something.
+        Incomplete operations by target, and those of them that return a result.
     left_ps : dict of int to int
         When the last large data for a target leave.
     granted, unchecked, acquired : set of int
-        Whose locks this rank has; whom it said no lock is needed of; whose it has asked for in an epoch of Lock_all.
+        The ranks whose locks this rank holds, those declared to need no lock, and those requested in an epoch of
+        Lock_all.
     posts, completions : Counter
-        Calls of Post and Complete that this rank has heard of and not used yet, by rank.
+        Received and unused calls of Post and Complete, by rank.
     """
 
     __slots__ = (
@@ -146,7 +147,7 @@ class Window:
         self.flavor = flavor
         self.memory = memory
         self.unit = unit
-        self.origin = origin  # the program's object, so that its memory stays
+        self.origin = origin  # the program's object, to keep its memory alive
         self.segment: Any = None
         self.shape: Shape
         self.name = ""
@@ -176,10 +177,11 @@ class Window:
         fiber = current.running()
         return fiber.clock_ps
 
-    # ----------------------------------------------------------------------------- what others do to this rank's memory
+    # ------------------------------------------------------------------------ operations of others on this rank's
+    # memory
 
     def take(self, packet: RmaPacket) -> None:
-        """A packet of another rank is here: do what it says, or keep it until its sender has the lock."""
+        """Process a packet of another rank, or hold it until its sender has the lock."""
         if packet.source in self.held:
             self.held[packet.source].append(packet)
         elif packet.mode and not self.locks.request(packet.source, packet.mode):
@@ -235,7 +237,7 @@ class Window:
             self.service.answer(self, packet.source, DONE)
 
     def _locate(self, place: TargetPlace) -> tuple[memoryview, int] | None:
-        """The memory that elements are in, and where the first one's origin is in it; None where there is none."""
+        """Return the memory of elements, and the offset of the first one's origin in it; None if out of range."""
         if self.flavor != c.WIN_FLAVOR_DYNAMIC:
             offset = place.displacement * self.unit
             within = offset + place.low >= 0 and offset + place.high <= len(self.memory)
@@ -246,10 +248,10 @@ class Window:
                 return memory, offset
         return (self.memory, 0) if place.low == place.high else None
 
-    # ---------------------------------------------------------------------------- what this rank has in progress itself
+    # --------------------------------------------------------------------------------------- this rank's own operations
 
     def issued(self, target: int, transfer: Transfer | None) -> None:
-        """An operation begins; one that returns something gets its ticket."""
+        """Record the start of an operation; one that returns a result gets its ticket."""
         self.outstanding[target] += 1
         if transfer is not None:
             self.ticket += 1
@@ -258,12 +260,12 @@ class Window:
 
     def _arrived(self, packet: RmaPacket) -> None:
         transfer = self.transfers.pop(packet.ticket, None)
-        if transfer is not None:  # or its target has failed meanwhile
+        if transfer is not None:  # otherwise its target has failed meanwhile
             transfer.unpack(packet.data)
             self._over(packet.source, transfer)
 
     def answered(self, what: int, target: int, ticket: int, error: tuple[int, str]) -> None:
-        """A target has granted its lock, or has done an operation."""
+        """Process a target's reply: it has granted its lock, or completed an operation."""
         if what == GRANTED:
             self.granted.add(target)
             self.changed()
@@ -281,7 +283,7 @@ class Window:
         self.changed()
 
     def changed(self) -> None:
-        """Let those go on who have waited for what is true now. In an event handler."""
+        """Complete the waits whose conditions hold now. Runs in an event handler."""
         now_ps = self.comm.fabric.kernel.now_ps
         for until in [until for until in self.waiting if not until.done and until.ready()]:
             self.waiting.remove(until)
@@ -290,7 +292,7 @@ class Window:
             until.complete()
 
     def until(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> WindowWait:
-        """Begin to wait for something that is not true yet."""
+        """Begin to wait for a condition that does not hold yet."""
         fabric = self.comm.fabric
         if fabric.troubled:
             for place in sorted(whom()):
@@ -303,7 +305,7 @@ class Window:
         return until
 
     def wait_for(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> None:
-        """Let the running fiber wait until something is true, and raise what targets have refused."""
+        """Block the running fiber until a condition holds, and raise errors reported by targets."""
         if not ready():
             try:
                 wait(self.until(name, what, ready, whom))
@@ -318,7 +320,7 @@ class Window:
             raise problem
 
     def _forget_the_dead(self) -> None:
-        """Do not wait again for ranks that are known to have failed."""
+        """Stop waiting for ranks that are known to have failed."""
         self.waiting = [until for until in self.waiting if not until.done]
         state = self.comm.box.knowledge
         if state is None:
@@ -329,11 +331,11 @@ class Window:
             self.transfers = {key: other for key, other in self.transfers.items() if other.target != place}
 
     def wait_until_done(self, name: str, targets: Iterable[int] | None = None) -> None:
-        """Wait until all operations at `targets` have been done; None: at all."""
+        """Wait until all operations at `targets` are complete; None: at all targets."""
         self._until_none(name, self.outstanding, targets)
 
     def wait_until_reusable(self, name: str, targets: Iterable[int] | None = None) -> None:
-        """Wait until the buffers of operations at `targets` may be used again."""
+        """Wait until the buffers of operations at `targets` can be reused."""
         self._until_none(name, self.arriving, targets)
         wanted = self.left_ps if targets is None else [place for place in targets if place in self.left_ps]
         fiber = current.running()
