@@ -1,1 +1,1 @@
-"""Messages between ranks: matching, the eager and rendezvous protocols, and the links on the way."""
+"""Messages between ranks: matching, the eager and rendezvous protocols, and the links that they use."""

@@ -1,8 +1,8 @@
-"""Which collective calls ranks have begun on each communicator, as far as they differ: for the deadlock report.
+"""The collective calls that ranks have begun on each communicator, as far as they differ: for the deadlock report.
 
-A call that one rank omits, or that is refused there, is over for the others by the time that the run hangs: all of them
-may be in the same barrier. So each shard keeps the first note of each call until all its ranks have begun it, and what
-differs from that. Of a communicator with members in several shards the last calls are kept, too, for the report
+A call that one rank omits, or that raises an error there, may have completed on the others when the run deadlocks: all
+of them may be in the same barrier. So each shard keeps the first note of each call until all its ranks have begun it,
+and any deviations. For a communicator with members in several shards the last calls are kept, too, because the report
 compares those of all shards.
 """
 
@@ -19,8 +19,8 @@ from .call_sites import line_of
 if TYPE_CHECKING:
     from .fabric import Fabric
 
-_MOST_OPEN = 1024  # calls that a dead rank will never begin
-_MOST_KEPT = 64  # of any other kind
+_MOST_OPEN = 1024  # calls that a failed rank will never begin
+_MOST_KEPT = 64  # entries of each other kind
 
 
 class Begun(NamedTuple):
@@ -33,11 +33,11 @@ class Begun(NamedTuple):
     cid, number : int
         Its number, and that of the call on it.
     note : str
-        What they have called, and with what.
+        The call and its arguments.
     ranks : list of int or None
-        Which of them; None: all that have come so far and are not named otherwise.
+        The calling ranks; None: all that have called so far and are not listed elsewhere.
     place : str
-        Where the first of them has called it.
+        The source location of the first call.
     """
 
     label: str
@@ -49,7 +49,7 @@ class Begun(NamedTuple):
 
 
 class RefusedCall(NamedTuple):
-    """A collective call that has raised an error before it took part."""
+    """A collective call that raised an error before it took part."""
 
     rank: int
     label: str
@@ -59,7 +59,7 @@ class RefusedCall(NamedTuple):
 
 
 class Opened:
-    """The beginning of a call: the note of the first rank of a shard, and how many ranks have still to begin it."""
+    """A call begun by a rank of the shard: its note, and the number of ranks still missing."""
 
     __slots__ = ("label", "missing", "note", "place")
 
@@ -76,7 +76,7 @@ class CallOrder:
     Attributes
     ----------
     counted : set
-        The communicators on which a rank begins something that it has begun before: it starts a persistent collective.
+        The communicators on which a rank repeats a recorded call: it starts a persistent collective.
     """
 
     def __init__(self, fabric: Fabric) -> None:
@@ -88,7 +88,7 @@ class CallOrder:
         self._refused: list[tuple[int, str, str, str, Any]] = []
 
     def begin(self, comm: Any, number: int, note: Any) -> None:
-        """Note that the running rank begins a call."""
+        """Record that the running rank begins a call."""
         if comm in self.counted:
             return
         where = comm.cid, number
@@ -102,7 +102,7 @@ class CallOrder:
             self.all_begun(where, comm)
 
     def opened(self, where: tuple[int, int], comm: Any, note: Any) -> Opened:
-        """Take down what the first rank of this shard says of a call."""
+        """Record the note of the first rank of this shard to begin a call."""
         context = comm.context
         if not context.here:
             context.here = sum(map(self._fabric.shard.local, context.ranks))
@@ -112,31 +112,31 @@ class CallOrder:
         return first
 
     def all_begun(self, where: tuple[int, int], comm: Any) -> None:
-        """Let go of a call that all ranks of this shard have begun."""
+        """Drop a call that all ranks of this shard have begun."""
         first = self._open.pop(where, None)
         if first is not None and comm.context.here < comm.context.size:
             self._last.append((where, first))
 
     def differs(self, where: tuple[int, int], first: Opened, note: Any, rank: int) -> None:
-        """Note that a rank has begun something else."""
+        """Record that a rank has begun a different call."""
         if where in self._differing or len(self._differing) < _MOST_KEPT:
             _, others = self._differing.setdefault(where, (first, {}))
             others.setdefault(note, ([], _here()))[0].append(rank)
 
     def refuse(self, comm: Any, name: str, error: str) -> None:
-        """Note that a call of the running rank has raised an error before it took part."""
+        """Record that a call of the running rank raised an error before it took part."""
         if len(self._refused) < _MOST_KEPT:
             self._refused.append((comm.box.rank.number, comm.shown.label(), name, error, _here()))
 
     def refused(self, start: str) -> list[RefusedCall]:
-        """Return the calls that were refused; `start` is the folder from which to name files."""
+        """Return the refused calls; file names are relative to the directory `start`."""
         return [
             RefusedCall(rank, label, name, said, _named(place, start))
             for rank, label, name, said, place in self._refused
         ]
 
     def begun(self, start: str) -> list[Begun]:
-        """Return what ranks have begun, as far as it is kept; `start` is the folder from which to name files."""
+        """Return the recorded calls; file names are relative to the directory `start`."""
         found = []
         for (cid, number), (first, others) in self._differing.items():
             found.append(Begun(first.label, cid, number, str(first.note), None, _named(first.place, start)))
@@ -154,6 +154,6 @@ def _named(place: Any, start: str) -> str:
 
 
 def _here() -> Any:
-    """Return where the program has called what runs now: its code, and the instruction."""
+    """Return the source location of the program's current call: its code, and the instruction."""
     frame = program_frame(sys._getframe(1))
     return frame.f_code, frame.f_lasti

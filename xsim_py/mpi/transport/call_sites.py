@@ -1,9 +1,8 @@
-"""Lines of the program: where a message was sent, and in which MPI call a rank waits.
+"""Source locations in the program: of the send of a message, and of the MPI call in which a rank waits.
 
-A send notes where in the program it was made, for who is told later that nobody received the message, or that it was
-too long for the receiver. To note it has to cost little, for each message pays it, and few are ever asked: a code
-object and an offset into it, which is a line once somebody wants to know. Code objects stay in their process; what goes
-to another shard is plain.
+A send records its source location, for reports that the message was never received, or was too long for the receiver.
+Recording must be cheap, because each message pays for it and few locations are ever used: a code object and an offset
+into it, which becomes a line on demand. Code objects stay in their process; other shards get plain values.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from xsim_py.mpi import errors
 from xsim_py.mpi.constants import ERR_TRUNCATE
 
 Place = tuple[CodeType, int] | tuple[str, int]
-"""A code object and the offset of an instruction, or what has crossed to another shard: a file and a line."""
+"""A code object and the offset of an instruction or, after crossing to another shard, a file and a line."""
 
 ORDINAL = 1 << 31
-"""Tags are smaller. Those of the messages of partitioned operations also say which of several operations it is."""
+"""Tags are smaller. Tags of partitioned messages also encode which of several operations they belong to."""
 
 _MOST_KEPT = 4096
 
 
 def here() -> Place:
-    """Return where the program stands that has called us."""
+    """Return the source location of the program's current call."""
     frame = program_frame(sys._getframe(1))
-    # Not the line: to find it takes a walk through a table, and few places are ever asked for theirs.
+    # Not the line: finding it takes a walk through a table, and few locations are ever used.
     return frame.f_code, frame.f_lasti
 
 
@@ -38,12 +37,12 @@ _HANDLES = ("File", "Grequest", "Message", "Prequest", "Request", "Session", "Wi
 
 
 def call_of(greenlet: Any) -> str:
-    """Return the MPI call in which a parked fiber waits, as the program has written it, or nothing."""
+    """Return the MPI call in which a parked fiber waits, as the program wrote it, or an empty string."""
     frame = greenlet.gr_frame if greenlet is not None else None
     found = ""
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         code = frame.f_code
-        if code.co_filename.startswith(_FACE) and "<" not in code.co_qualname:  # not what is around all calls
+        if code.co_filename.startswith(_FACE) and "<" not in code.co_qualname:  # not the wrappers around all calls
             found = code.co_qualname
         frame = frame.f_back
     if frame is None or not found:
@@ -56,7 +55,7 @@ _lines: dict[tuple[int, int], tuple[CodeType, tuple[str, int]]] = {}
 
 
 def line_of(place: Place) -> tuple[str, int]:
-    """Return the file and line of a place; the line is 0 where the compiler has left none."""
+    """Return the file and line of a location; the line is 0 if the compiler has recorded none."""
     code, at = place
     if isinstance(code, str):
         return code, at
@@ -66,12 +65,12 @@ def line_of(place: Place) -> tuple[str, int]:
         if len(_lines) >= _MOST_KEPT:
             _lines.clear()
         line = next((line for start, end, line in code.co_lines() if start <= at < end), None)
-        known = _lines[key] = (code, (code.co_filename, line or 0))  # the code too, so that its address stays its own
+        known = _lines[key] = (code, (code.co_filename, line or 0))  # the code too, so that its address is not reused
     return known[1]
 
 
 def place_of(message: Any) -> Place | None:
-    """Return where a message of the program was sent, which keeps no tuple: that would be work for the collector."""
+    """Return the send location of a program's message. It is not stored as a tuple, to spare the collector."""
     note: Any = message.note
     if type(note) is CodeType:
         return note, message.ticket
@@ -79,7 +78,7 @@ def place_of(message: Any) -> Place | None:
 
 
 def portable(message: Any) -> Any:
-    """Return what a message says of itself, as it may leave this process: the same tuple for all messages of a line."""
+    """Return the note of a message in a form for other processes: one tuple per source line."""
     note = message.note
     if type(note) is CodeType:
         return line_of((note, message.ticket))
@@ -89,9 +88,9 @@ def portable(message: Any) -> Any:
 
 
 def sent_at(message: Any, start: str | None = None) -> str:
-    """Return ``sent at file:line`` for a message that says so; `start` is the folder from which to name files.
+    """Return ``sent at file:line`` for a message with a known location; file names are relative to `start`.
 
-    Without one a file has no folder: a program may print what it is told, and that is the same wherever it lies.
+    Without `start` files have no directory: a program may print this, and the text must not depend on where it is.
     """
     place = place_of(message)
     if place is None:
@@ -103,12 +102,12 @@ def sent_at(message: Any, start: str | None = None) -> str:
 
 
 def tag_of_program(tag: int) -> int:
-    """Return what a program has given as the tag of a message."""
+    """Return the tag of a message as the program sees it."""
     return tag % ORDINAL if tag > 0 else tag
 
 
 def blame_sender(error: errors.Exception, message: Any) -> None:
-    """Say of a message that was longer than the buffer it came into who has sent it, and where."""
+    """Add the sender of a truncated message, and the location of its send, to an error."""
     if error.Get_error_class() == ERR_TRUNCATE:
         where = sent_at(message)
         error._add_detail(f"from rank {message.source}, tag {tag_of_program(message.tag)}{where and ', '}{where}")

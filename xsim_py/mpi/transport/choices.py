@@ -1,15 +1,15 @@
-"""Choices that MPI leaves open, as one rank makes them; and what they depend on, in runs that are watched.
+"""Nondeterministic choices of one rank, and their causal dependencies in watched runs.
 
-Which choices depend on each other is found as by vector clocks, but for choices in place of events: each fiber knows
-the set of all choices that what it does depends on, as the bits of one number, and each message carries that of its
-sender.
-A choice enters when the program sees what came of it (a receive returns, a request is waited for), and not when the
-message has met its receive: until then another message might have met it. Three more ways lead from one choice to
-another: the answer to a synchronous send or a rendezvous tells its sender what was received; a message that fits two
-receives has been left over by the one that was posted first; and control messages depend on who has sent them.
+Dependencies between choices are found as by vector clocks, but for choices instead of events: each fiber knows the set
+of all choices that its actions depend on, as the bits of one number, and each message carries that of its sender.
+
+A choice takes effect when the program sees its result (a receive returns, a request is waited for), not when the
+message matches its receive: until then another message might have matched it. Choices also depend on each other in
+three more ways: the reply to a synchronous send or a rendezvous informs its sender of the receipt; a message that fits
+two receives was not taken by the one posted first; and control messages depend on their senders.
 
 Prior art: POE of ISP (Vakkalanka, Gopalakrishnan, Kirby 2008) and DAMPI (Vo et al. 2010), whose Lamport clocks miss
-some alternatives; here none is missed, at the price of a bit for each choice.
+some alternatives; here none is missed, at the cost of one bit per choice.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 
 class OpenChoice:
-    """A choice that has been begun, and perhaps made.
+    """A choice that has begun, and may have been made.
 
     Attributes
     ----------
     forced, taken : int
-        What the schedule wants, and what was chosen; `FREE` where there is nothing.
+        The scheduled and the actual choice; `FREE` if there is none.
     cid, tag : int
-        What a receive or a probe wanted.
+        The arguments of a receive or a probe.
     serial : int
-        Which of the rank's receives, probes and waits it is.
+        Its number among the rank's receives, probes and waits.
     bit : int
-        Stands for it in a set of choices.
+        Its bit in a set of choices.
     past : int
         The choices that it depends on.
     count : int
-        How many ranks or requests it is among, as far as that is known.
+        The number of alternative ranks or requests, as far as known.
     operations : sequence
-        Of a wait: its active requests, as their place in the list and the operation.
+        For a wait: its active requests, as index in the list and operation.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class OpenChoice:
 
 
 class Chooser:
-    """The choices of one rank, in the order in which it begins them."""
+    """The choices of one rank, in the order in which they begin."""
 
     __slots__ = ("causes", "made", "rank", "serial", "wanted")
 
@@ -92,13 +92,13 @@ class Chooser:
         self.serial = 0
 
     def next_forced(self) -> int:
-        """Return what the schedule wants for the next choice."""
+        """Return the scheduled value of the next choice."""
         return self.wanted[len(self.made)] if len(self.made) < len(self.wanted) else FREE
 
     def begin(self, kind: str, cid: int = 0, tag: int = 0, count: int = 0, *, takes: bool = False) -> OpenChoice:
-        """Begin the next choice, in the running fiber, among so many ranks or requests; 0 where that is not known.
+        """Begin the next choice, in the running fiber, among `count` ranks or requests; 0 if unknown.
 
-        `takes` is True of a receive, and of a probe that takes its message away from other receives.
+        `takes` is True for a receive, and for a probe that takes its message away from other receives.
         """
         fiber: Any = current.fiber
         choice = OpenChoice(self.rank, len(self.made), kind, self.next_forced(), fiber.clock_ps, here())
@@ -111,20 +111,20 @@ class Chooser:
         return choice
 
     def among(self, places: Sequence[int], wanted: int, *, several: bool) -> list[int]:
-        """Return those of the places in a list of requests that the schedule wants; all where it wants none of them."""
+        """Return the scheduled indices in a list of requests; all indices if none of them is scheduled."""
         if wanted == FREE:
             return list(places)
         return [place for place in places if (wanted >> place & 1 if several else wanted == place)] or list(places)
 
     def probed(self, choice: OpenChoice, message: Message, *, taken: bool) -> None:
-        """Note what a probe of the running fiber has found, and perhaps taken."""
+        """Record the message that a probe of the running fiber has found, and possibly taken."""
         choice.taken = message.source
         if self.causes is not None:
             self.causes.met(self.rank, message, choice, choice.serial, choice.past, stays=not taken)
             self.causes.settled(choice)
 
     def waited(self, choice: OpenChoice, taken: int, operations: Sequence[tuple[int, Any]]) -> None:
-        """Note what a wait of the running fiber has chosen, of which active requests."""
+        """Record the requests that a wait of the running fiber has chosen among the active ones."""
         choice.taken, choice.operations = taken, operations
         if self.causes is not None:
             for place, operation in operations:
@@ -134,7 +134,7 @@ class Chooser:
 
 
 class Sent:
-    """A message of the program on its way to a rank: what its sender depended on, and which receive it has met."""
+    """A program's message in flight to a rank: the past of its sender, and the matching receive."""
 
     __slots__ = ("message", "past", "seen_past", "taker")
 
@@ -142,11 +142,11 @@ class Sent:
         self.message = message
         self.past = past
         self.taker = 0  # the serial of the receive
-        self.seen_past = past  # what depends on its receive
+        self.seen_past = past  # the past of an action after its receive
 
 
 class Causes:
-    """The choices that everything depends on, in one shard that has all ranks."""
+    """The dependencies on choices, in one shard that has all ranks."""
 
     def __init__(self) -> None:
         self.pasts: dict[Fiber, int] = {}
@@ -158,7 +158,7 @@ class Causes:
         self.messages = 0
 
     def past(self, fiber: Fiber | None, rank: Any = None) -> int:
-        """Return what the next thing that a fiber does depends on; without a fiber, that of the rank's program."""
+        """Return the choices that a fiber's next action depends on; without a fiber, the rank's program."""
         if fiber is None or (rank is not None and fiber.rank is not rank):
             fiber = rank.fiber
             assert fiber is not None
@@ -166,11 +166,11 @@ class Causes:
         return self.pasts.get(fiber.rank.fiber, 0) if found is None else found
 
     def add(self, fiber: Fiber, past: int) -> None:
-        """Have what a fiber does from now on depend on these choices, too."""
+        """Make later actions of a fiber depend on these choices, too."""
         self.pasts[fiber] = self.past(fiber) | past
 
     def begun(self, choice: OpenChoice, fiber: Fiber, *, takes: bool) -> None:
-        """Note a choice that begins."""
+        """Record the begin of a choice."""
         choice.bit = 1 << len(self.choices)
         choice.past = self.past(fiber)
         self.choices.append(choice)
@@ -178,7 +178,7 @@ class Causes:
             self.pending.setdefault(choice.rank, []).append(choice)
 
     def leaves(self, message: Message, rank: Any, *, of_program: bool) -> None:
-        """Note a message that is sent."""
+        """Record the send of a message."""
         sent = self.known[message] = Sent(message, self.past(current.fiber, rank))
         self.messages += 1
         if of_program:
@@ -187,11 +187,11 @@ class Causes:
     def met(
         self, rank: int, message: Message, choice: OpenChoice | None, serial: int, past: int, *, stays: bool = False
     ) -> None:
-        """Note that a message has met a receive, which has a choice if it is a wildcard; or that it `stays`."""
+        """Record the match of a message with a receive or its wildcard choice; or a probe, if it `stays`."""
         sent = self.known.get(message)
         if sent is None:
             return
-        # What the receive depends on already, the next one does, too: it need not be looked at any more.
+        # The next receive depends on the past of this one, too: these choices need no further comparison.
         pending = self.pending[rank] = [each for each in self.pending.get(rank, ()) if not past & each.bit]
         past |= sent.past
         for earlier in pending:
@@ -206,13 +206,13 @@ class Causes:
             sent.seen_past = past
 
     def answered(self, message: Message) -> None:
-        """Note that the sender of a message is told that it was received."""
+        """Record that the sender of a message learns of its receipt."""
         sent = self.known.get(message)
         if sent is not None:
             self.answers[message.origin, message.ticket] = sent.seen_past
 
     def of(self, what: Any) -> int:
-        """Return what somebody depends on who sees that a message has come, or an operation is complete."""
+        """Return the choices that observing a message or a completed operation makes an action depend on."""
         message = getattr(what, "message", what)
         if message in self.known:
             return self.known[message].seen_past
@@ -222,19 +222,19 @@ class Causes:
         return 0 if fiber is None else self.past(fiber)
 
     def seen(self, what: Any) -> None:
-        """Note that the running fiber has seen a message, or that an operation is complete."""
+        """Record that the running fiber has observed a message or a completed operation."""
         fiber: Any = current.fiber
         self.add(fiber, self.of(what))
 
     def settled(self, choice: OpenChoice) -> None:
-        """Note what a wait or a probe of the running fiber has chosen."""
+        """Record the result of a wait or a probe of the running fiber."""
         fiber: Any = current.fiber
         self.add(fiber, choice.past | choice.bit)
 
     # ------------------------------------------------------------------------------------------ after the run
 
     def alternatives(self, choice: OpenChoice) -> tuple[int, ...]:
-        """Return what else a choice could have been."""
+        """Return the possible alternatives of a choice."""
         if choice.taken == FREE:
             return ()
         if choice.kind in ("receive", "probe"):
@@ -248,7 +248,7 @@ class Causes:
         return tuple(sorted({*sums} - {0, choice.taken}))
 
     def _other_sources(self, choice: OpenChoice) -> set[int]:
-        """Return the senders of whose messages the first one left by earlier receives does not depend on the choice."""
+        """Return the other senders whose first message left by earlier receives is independent of the choice."""
         first: dict[int, Sent] = {}
         for sent in self.sent.get(choice.rank, ()):
             message = sent.message

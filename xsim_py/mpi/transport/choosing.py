@@ -1,7 +1,7 @@
-"""A fabric whose ranks choose as a schedule says, and write down what they choose.
+"""A fabric whose ranks follow a schedule of nondeterministic choices, and record their choices.
 
-It does what `Fabric` does, through the same methods. A wildcard receive that is to choose a sender stays a wildcard,
-for reports and for failures; it only passes by the messages of all others, as if those had come later.
+It behaves like `Fabric`, through the same methods. A wildcard receive with a scheduled sender remains a wildcard, for
+reports and for failures; it only skips the messages of all others, as if those had arrived later.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 
 def _of_program(cid: int) -> bool:
-    """Return whether the messages of a context are those of calls that send, and not of collectives or the library."""
+    """Return True if a context is that of sends of the program, not of collectives or the library."""
     return cid != 0 and cid & 1 == 0
 
 
 class ChoosingMailbox(Mailbox):
-    """A mailbox whose wildcard receives choose as the schedule says.
+    """A mailbox whose wildcard receives follow the schedule.
 
     Attributes
     ----------
     chooser : Chooser
         The choices of the rank.
     begun : OpenChoice or None
-        That of a receive that has looked for a message, found none, and is to be posted.
+        The choice of a receive that has found no message, and is about to be posted.
     open : dict of Receive to (OpenChoice or None, int, int)
-        The choice, the serial and the past of each receive that is posted.
+        The choice, the serial and the past of each posted receive.
     """
 
     __slots__ = ("begun", "chooser", "open")
@@ -53,7 +53,7 @@ class ChoosingMailbox(Mailbox):
         self.open: dict[Receive, tuple[OpenChoice | None, int, int]] = {}
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
-        """Take the earliest kept message that fits, and that the schedule wants."""
+        """Take the earliest kept message that fits, from the scheduled sender if there is one."""
         if not _of_program(cid):
             return super().take(cid, source, tag)
         choice, serial, past = self._begin(cid, source, tag)
@@ -82,7 +82,7 @@ class ChoosingMailbox(Mailbox):
             causes.met(self.rank.number, message, choice, serial, past)
 
     def post(self, operation: Receive) -> None:
-        """Let a receive wait for its message, where `match` finds it."""
+        """Post a receive, so that `match` finds it."""
         if _of_program(operation.cid):
             choice, self.begun = self.begun, None
             if choice is None:
@@ -93,10 +93,10 @@ class ChoosingMailbox(Mailbox):
                 choice.count = len(operation.comm.remote)
             self.open[operation] = choice, serial, past
         super().post(operation)
-        self._not_alone()  # the shortcut of `Fabric._deliver` for a lone receive would pass by `match`
+        self._not_alone()  # the shortcut of `Fabric._deliver` for a lone receive would bypass `match`
 
     def match(self, message: Message) -> Receive | None:
-        """Return the receive that takes an arriving message: of those that fit and want it, the one posted first."""
+        """Return the receive for an arriving message: the first posted one that fits and is not scheduled otherwise."""
         operation = super().match(message)
         if operation is not None and _of_program(message.cid):
             self._met(message, *self.open.pop(operation))
@@ -120,14 +120,14 @@ class ChoosingMailbox(Mailbox):
 
 
 class ChoosingFabric(Fabric):
-    """A fabric whose ranks choose as a schedule says; see `Fabric`.
+    """A fabric whose ranks follow a schedule of choices; see `Fabric`.
 
     Attributes
     ----------
     schedule : MatchSchedule
-        What they choose.
+        The scheduled choices.
     causes : Causes or None
-        What depends on what, in a run that is watched.
+        The dependencies between choices, in a watched run.
     """
 
     mailbox_class: type[Mailbox] = ChoosingMailbox
@@ -139,12 +139,12 @@ class ChoosingFabric(Fabric):
         self.choosers: dict[int, Chooser] = {}
         self.inline_end = -1
         self.shortcuts = False
-        self._due: dict[tuple[int, int], int] = {}  # when the last message of a pair comes, where messages are delayed
-        self._behind: dict[int, int] = {}  # how far each rank is behind
+        self._due: dict[tuple[int, int], int] = {}  # the last arrival of each pair, if messages are delayed
+        self._behind: dict[int, int] = {}  # the delay of each rank
         self._launched = 0
 
     def connect(self) -> None:
-        """Have the shard give to this transport what comes for its ranks, and be told of what programs see."""
+        """Register with the shard, and observe which messages and operations programs see."""
         super().connect()
         if self.causes is not None:
             envelopes.observed = self.causes.seen
@@ -156,7 +156,7 @@ class ChoosingFabric(Fabric):
         return self.choosers[number]
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        """Let an envelope leave, and note what its sender depends on."""
+        """Send an envelope, and record the past of its sender."""
         whole = message.cid != 0 or message.kind == CONTROL
         if self.causes is not None and whole:
             self.causes.leaves(message, rank, of_program=_of_program(message.cid))
@@ -165,7 +165,7 @@ class ChoosingFabric(Fabric):
         super().launch(rank, message, start_ps, wire_ps, latency_ps)
 
     def _delay_ps(self, origin: int, to: int, arrival_ps: int) -> int:
-        """Return how much later a message comes; those of one rank to another one stay in order."""
+        """Return the delay of a message; messages between two ranks stay in order."""
         shake = self.schedule.shake
         assert shake is not None
         self._launched += 1
@@ -177,7 +177,7 @@ class ChoosingFabric(Fabric):
         return due_ps - arrival_ps
 
     def _place_of(self, origin: int) -> int:
-        """Return how far behind a rank is: at first by chance, and last of all from each change on."""
+        """Return how far behind a rank is: randomly at first, and last from each change on."""
         shake = self.schedule.shake
         assert shake is not None
         if not self._behind:
@@ -191,18 +191,18 @@ class ChoosingFabric(Fabric):
         return self._behind.get(origin, 0)
 
     def choices(self) -> list[MadeChoice]:
-        """Return what the ranks have chosen, in the order of ranks and of their choices."""
+        """Return the choices of the ranks, ordered by rank and begin."""
         choosers = [self.choosers[number] for number in sorted(self.choosers)]
         return results(choosers, self.causes)
 
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
-        """Send an answer without data back to the sender of a message, which depends on its receive from then on."""
+        """Send a reply without data to the sender of a message, which depends on its receive from then on."""
         if self.causes is not None:
             self.causes.answered(message)
         super().answer(rank, message, handler, when_ps)
 
     def take_control(self, message: Message) -> None:
-        """Give a control message to its handler; what the rank does from now on depends on its sender."""
+        """Pass a control message to its handler; later actions of the rank depend on its sender."""
         if self.causes is not None:
             rank = self.ranks[message.to - self.first]
             self.causes.add(rank.fiber, self.causes.of(message))
@@ -210,7 +210,7 @@ class ChoosingFabric(Fabric):
 
 
 class _Both(ChoosingMailbox, TracingMailbox):
-    """A mailbox that chooses, and says when a message and a receive have met."""
+    """A mailbox that follows a schedule, and records matches."""
 
     __slots__ = ()
 
@@ -218,6 +218,6 @@ class _Both(ChoosingMailbox, TracingMailbox):
 
 
 class TracedChoosingFabric(ChoosingFabric, TracingFabric):
-    """A fabric whose ranks choose as a schedule says, and that records what it carries."""
+    """A fabric whose ranks follow a schedule of choices, and that records its messages."""
 
     mailbox_class = _Both

@@ -3,10 +3,10 @@
 The rules are those of MPI 4.1, chapter 3 (3.5: messages between two ranks on one communicator do not overtake). The
 times are those of `network`:
 
-* eager: the sender pays its overhead o and goes on; the message leaves when its interface is free, takes the time its
-  bytes take on the wire, and the latency L; the receiver pays its overhead when it takes the message.
-* rendezvous, above the threshold: an envelope (RTS) takes o + L; when it is matched an answer (CTS) takes L; then the
-  data leaves. The interfaces do this by themselves, as with a progress thread: neither CPU is needed for it.
+* eager: the sender pays its overhead o and continues; the message leaves when its NIC is free, takes the time of its
+  bytes on the wire, and the latency L; the receiver pays its overhead when it takes the message.
+* rendezvous, above the threshold: an envelope (RTS) takes o + L; when it is matched, a reply (CTS) takes L; then the
+  data leave. The NICs do this by themselves, as with a progress thread: no CPU is involved.
 * synchronous sends below the threshold carry their data with the envelope, and complete when the match has been
   acknowledged, which takes L.
 
@@ -57,7 +57,7 @@ APart = TypeVar("APart", bound="LibraryPart")
 
 
 class HotFabric:
-    """The slots that every message needs of a `Fabric`: Python finds them in half the time."""
+    """The slots of a `Fabric` that every message uses: Python finds them in half the time."""
 
     __slots__ = (
         "deliver",
@@ -76,54 +76,54 @@ class HotFabric:
 
 
 class Fabric(HotFabric):
-    """Carries messages between the ranks of a shard and to other shards.
+    """The transport of messages between the ranks of a shard and to other shards.
 
     Parameters
     ----------
     shard : Shard
-        Whose ranks it serves.
+        The shard of its ranks.
     network : Network
-        Answers what a message costs: ``link(source, dest).cost(size_bytes)``.
+        The message costs: ``link(source, dest).cost(size_bytes)``.
     links : SharedLinks or None
-        Where messages that meet on a link wait for each other.
+        The links on which messages contend.
     settings : Settings
-        What the run and the machine say about the MPI library.
+        The settings of the run and of the machine for the MPI library.
 
     Attributes
     ----------
     troubled : bool
-        Whether there has been a failure or a revocation: calls ask the guard then.
+        Whether there has been a failure or a revocation: from then on calls consult the guard.
     kept : Kept or None
-        What calls have left as it was in receive buffers.
+        The blocks that calls have left unchanged in receive buffers.
     guard : Guard
-        Knows which operations can not be completed.
+        Knows which operations cannot complete.
     bounce : callable
-        Called with a dead rank and a control message that came to it, and whose sender has to know.
+        Called with a failed rank and a control message that reached it, and whose sender must be notified.
     on_silence : callable
-        Told of a rank that stands still from now on, until when, and of the cause of its death if that is one: whether
-        it is.
+        Called with a rank that hangs from now on, until when, and the cause of its failure if it is declared failed;
+        returns whether it is.
     parts : dict of type to object
-        What is built upon this transport, by class; see `part`.
+        The parts of the library built on this transport, by class; see `part`.
     control : dict of int to ControlHandler
-        What takes control messages, by their tag.
+        The handlers of control messages, by tag.
     inline_end : int
-        One more than the last rank that a message may be put into the queue for without `launch`; -1: none.
+        One more than the last rank for which messages may be queued without `launch`; -1: none.
     shortcuts : bool
-        Whether receives may be posted without `Mailbox.post`, and messages used again.
+        Whether receives may bypass `Mailbox.post`, and messages be reused.
     equally_far : bool
-        Whether any two ranks are.
+        Whether any two ranks are equally far apart.
     alike : bool
-        Whether all members of a collective get the same out of it: what follows is made once for all of a shard.
+        Whether all members of a collective get the same result: then it is made once for all of a shard.
     in_order : bool
-        Whether the network itself keeps the messages of one rank to another one in order.
+        Whether the network itself keeps the messages between two ranks in order.
     uniform : dict
-        What a message of so many bytes costs, where that is the same between any two ranks; else empty.
+        The costs by message size, if equal between any two ranks; else empty.
     trace : Recorder or None
-        Takes down what happens, where the run is traced.
+        The recorder of a traced run.
     meetings : Meetings or None
-        A `Deferral`: where collectives are computed for all their ranks at once; None: all go message by message.
+        A `Deferral`: the vectorised collectives; None: all messages are simulated individually.
     order : CallOrder
-        Which collectives ranks have begun, as far as they differ.
+        The collectives that ranks have begun, as far as they differ.
     """
 
     mailbox_class: type[Mailbox] = Mailbox
@@ -151,7 +151,7 @@ class Fabric(HotFabric):
         self.log, self.waited_ps = self.tally.log, self.tally.waited_ps
         self.contexts: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
         self.digest = 0
-        self.serial = 0  # counts what is posted and kept by all ranks; only the order within a rank matters
+        self.serial = 0  # counts what all ranks post and keep; only the order within a rank matters
         self.calls: dict[tuple[str, str, Any], list[int]] = {}
         self.troubled = False
         self.kept: Kept | None = None
@@ -163,7 +163,7 @@ class Fabric(HotFabric):
         self.deliver = self._deliver  # one bound method for all messages
 
     def connect(self) -> None:
-        """Have the shard give to this transport what other shards send to its ranks, and say when threads begin."""
+        """Register with the shard for messages of other shards and for begins and ends of threads."""
         shard = self.shard
         shard.fabric = self
         shard.take_row = self.arrive
@@ -173,42 +173,42 @@ class Fabric(HotFabric):
             self.links.connect(shard, self.deliver)
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """Return what handles the events of messages that may come from other shards, by their names."""
+        """Return the handlers of events that other shards may send, by name."""
         return {"cts": self._clear_to_send, "ack": self._acknowledged, "shared": self._enter}
 
     def add(self, part: APart) -> APart:
-        """Have a part of the MPI library take its control messages and events; return it."""
+        """Register the handlers of control messages and events of a part of the MPI library; return it."""
         self.parts[type(part)] = part
         self.control.update(part.control())
         self.shard.handlers.update(part.events())
         return part
 
     def part(self, kind: type[T]) -> T:
-        """Return the part of the MPI library that is of this class."""
+        """Return the part of the MPI library with this class."""
         found: T = self.parts[kind]
         return found
 
     def open(self, rank: Rank) -> Mailbox:
-        """Make the MPI state of a rank, when it first calls MPI or is first sent something."""
+        """Create the MPI state of a rank, on its first MPI call or first incoming message."""
         rank.mpi = box = self.mailbox_class(rank, self)
         box.background = len((rank.extra or {}).get("fibers", ()))  # it may have threads already
         return box
 
     def close(self, rank: Rank) -> None:
-        """Have what comes for a rank from now on vanish: it has died."""
-        # What its receives and buffers hold are objects of a dead program, whose ``__del__`` must not run.
+        """Discard later messages to a rank: it has failed."""
+        # Its receives and buffers hold objects of a killed program, whose ``__del__`` must not run.
         keep(rank.mpi)
         rank.mpi = ClosedMailbox(rank.mpi or self.open(rank))
 
-    # ------------------------------------------------------------------------------------------ the way out
+    # ------------------------------------------------------------------------------------------ outgoing
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        """Let an envelope leave at `start_ps`; it arrives after its time on the wire and the latency."""
+        """Send an envelope at `start_ps`; it arrives after its time on the wire and the latency."""
         rank.key = key = rank.key + 1
         if self.links is not None and self.links.between(rank.number, message.to):
             size = message.size_bytes if message.kind == CONTROL else len(message.data)
             if message.kind == RENDEZVOUS and message.cid:
-                size = -1  # it asks: no bytes, and no header
+                size = -1  # a request: no bytes, and no header
             way = (rank.number, message.to, size)
             self.shard.share(start_ps, key, way, message.to, message)
             return
@@ -220,23 +220,23 @@ class Fabric(HotFabric):
             shard.post_row(message.to, arrival, key, *message.row())
 
     def arrive(self, row: tuple[Any, ...]) -> None:
-        """Deliver a message that another shard has sent, as `launch` does it: its time, its event key, and its row."""
+        """Deliver a message of another shard from the arguments of `launch`: time, event key, and row."""
         self.deliver(Message(row[0], *row[2:]))
 
     def inject(self, rank: Rank, message: Message, cost: Cost, at_ps: int) -> int:
-        """Give a message to the network interface of a rank at `at_ps`; return when its last byte has left."""
+        """Pass a message to the NIC of a rank at `at_ps`; return when its last byte has left."""
         start_ps = occupy_nic(rank, at_ps, cost.busy_ps)
         self.launch(rank, message, start_ps, cost.wire_ps, cost.latency_ps)
         return start_ps + cost.wire_ps
 
     def _enter(self, entry: tuple[int, int, tuple[int, int, int], Message | None]) -> None:
-        """Let a message enter a network whose links are shared; every shard follows every message."""
+        """Inject a message into a network with shared links; every shard follows every message."""
         self.links.enter(*entry)
 
     def send_data(self, rank: Rank, send: Send, start_ps: int) -> None:
-        """Let the data of a rendezvous leave: the receiver has answered."""
+        """Send the data of a rendezvous: the receiver has replied."""
         size = len(send.data)
-        # By position: to name the arguments of a call costs a few hundred instructions.
+        # By position: keyword arguments cost a few hundred instructions.
         data = Message(0, 0, 0, 0, send.data, size, RENDEZVOUS, 0, send.to, rank.number, send.ticket, 0, None)
         send.time_ps = self.inject(rank, data, self.link(rank.number, send.to).cost(size), start_ps)
         if self.links is not None and self.links.hold(rank, send):
@@ -245,14 +245,14 @@ class Fabric(HotFabric):
         self.kernel.post(send.time_ps, rank.key, Operation.complete, send)
 
     def send_control(self, rank: Rank, to: int, tag: int, what: Any, size_bytes: int, at_ps: int) -> int:
-        """Send a control message from the MPI library of `rank` to that of rank `to`; when the processor is free again.
+        """Send a control message to the MPI library of rank `to`; return when the CPU is free again.
 
-        It takes the processor some time, and a rank that dies meanwhile has not sent it.
+        It takes the CPU some time, and a rank that fails meanwhile has not sent it.
         """
         cost = self.link(rank.number, to).cost(size_bytes)
         at_ps += cost.send_ps
         message = Message.control(rank.number, to, tag, what, size_bytes, overhead_ps=cost.receive_ps)
-        # Until it has left, the rank's own sends look at the interface only when the queue has come to their time.
+        # Until it has left, the rank's own sends check the NIC only when the queue has reached their time.
         rank.mpi.background += 1
         if at_ps > self.kernel.now_ps:
             rank.key += 1
@@ -262,7 +262,7 @@ class Fabric(HotFabric):
         return at_ps
 
     def _control_ready(self, entry: tuple[Rank, Message, int, Cost]) -> None:
-        """Give a control message to the interface: the processor is done with it."""
+        """Pass a control message to the NIC: the CPU has finished with it."""
         rank, message, at_ps, cost = entry
         if type(rank.mpi) is ClosedMailbox:
             return
@@ -271,7 +271,7 @@ class Fabric(HotFabric):
         self.inject(rank, message, cost, at_ps)
 
     def count(self, origin: int, dests: Iterable[int], size_bytes: int) -> None:
-        """Note control messages that a rank sends, for the statistics."""
+        """Count control messages of a rank, for the statistics."""
         log = self.log
         for dest in dests:
             log += (origin, dest, size_bytes)
@@ -279,12 +279,12 @@ class Fabric(HotFabric):
             self.tally.add_up()
 
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
-        """Send an answer without data (CTS, ACK) back to the sender of `message`."""
+        """Send a reply without data (CTS, ACK) to the sender of `message`."""
         latency_ps = self.link(rank.number, message.origin).latency_ps
         rank.key += 1
         self.shard.post_to(message.origin, when_ps + latency_ps, rank.key, handler, (message.origin, message.ticket))
 
-    # ------------------------------------------------------------------------------------------- the way in
+    # ------------------------------------------------------------------------------------------ incoming
 
     def _deliver(self, message: Message) -> None:
         """Match an envelope that has arrived, or keep it."""
@@ -293,8 +293,8 @@ class Fabric(HotFabric):
         tag = message.tag
         arrival = message.arrival_ps
         rank = self.ranks[to - self.first]
-        # CPython's hash of a tuple of whole numbers is the same in every process, and BLAKE2b would cost more than the
-        # message. A sum does not depend on the order in which shards come to their messages.
+        # CPython's hash of a tuple of integers is the same in every process, and BLAKE2b would cost more than the
+        # message. A sum does not depend on the order in which shards process their messages.
         self.digest += hash((arrival, to, source, tag, message.size_bytes, message.check))
         box: Mailbox = rank.mpi or self.open(rank)
         cid = message.cid
@@ -305,10 +305,10 @@ class Fabric(HotFabric):
             and operation.source == source
             and (operation.tag == tag or operation.tag == ANY_TAG)
         ):
-            # Hot path: what `match` does where this is the only receive that is posted.
+            # Hot path: what `match` does if this is the only posted receive.
             box.lone = None
-        # Context 0 is of no communicator: a control message, or the data of a rendezvous whose envelope was matched
-        # before.
+        # Context 0 belongs to no communicator: a control message, or the data of a rendezvous whose envelope was
+        # matched before.
         elif cid == 0:
             if message.kind != CONTROL:
                 self._rendezvous_data(box, message)
@@ -335,38 +335,38 @@ class Fabric(HotFabric):
             self.matched(rank, operation, message, max(arrival, operation.post_ps))
 
     def waited(self, what: Any, start_ps: int, end_ps: int) -> None:
-        """Note that the running fiber has waited; only a traced run is told."""
+        """Record that the running fiber has waited, in a traced run."""
 
     def entered(self, comm: Any, number: int, note: Any) -> None:
-        """Note that the running fiber enters a collective; only a traced run is told."""
+        """Record that the running fiber enters a collective, in a traced run."""
 
     def choices(self) -> list[MadeChoice]:
-        """Return what the ranks have chosen where MPI leaves that open; none where the run has no schedule."""
+        """Return the nondeterministic choices of the ranks; empty without a schedule."""
         return []
 
     def await_flips(self, flips: Iterable[Flip]) -> None:
-        """Have bits of messages and arrays change; only `flipping` fabrics are told of any."""
+        """Schedule bit flips of messages and arrays; only `flipping` fabrics have any."""
 
     def await_hangs(self, hangs: Iterable[Hang]) -> None:
-        """Have processes stand still; only `hanging` fabrics are told of any."""
+        """Schedule hangs of processes; only `hanging` fabrics have any."""
 
     def hung(self) -> list[HungProcess]:
-        """Return the processes that have stood still; none where the run has no transient failures."""
+        """Return the processes that have hung; empty without transient failures."""
         return []
 
     def flipped(self) -> list[FlippedData]:
-        """Return the bits of messages and arrays that have changed; none where the run has no soft errors."""
+        """Return the flipped bits of messages and arrays; empty without soft errors."""
         return []
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Return whether the library's work on a rank is put off until that waits in no call; see `Deferral`.
+        """Return True if library work on a rank is deferred, until no call of it waits; see `Deferral`.
 
-        An event handler asks before it does anything to a rank's interface, keys or operations.
+        An event handler asks before it changes a rank's NIC, keys or operations.
         """
         return self.meetings is not None and self.meetings.put_off_for(rank, handler, argument)
 
     def take_control(self, message: Message) -> None:
-        """Give a control message that has arrived to the handler of its kind; to a dead rank it bounces."""
+        """Pass a control message that has arrived to its handler; on a failed rank it bounces."""
         rank = self.ranks[message.to - self.first]
         handler = self.control[message.tag]
         if type(rank.mpi) is not ClosedMailbox:
@@ -375,7 +375,7 @@ class Fabric(HotFabric):
             self.bounce(rank, message)
 
     def matched(self, rank: Rank, operation: Receive, message: Message, when_ps: int) -> None:
-        """Go on with the protocol of an envelope that has met its receive at `when_ps`."""
+        """Continue the protocol of an envelope that has matched its receive at `when_ps`."""
         operation.message = message
         operation.overhead_ps = message.overhead_ps
         if message.kind == RENDEZVOUS:
@@ -400,7 +400,7 @@ class Fabric(HotFabric):
         number, ticket = argument
         rank = self.shard.rank(number)
         send = rank.mpi.sends.pop(ticket, None)
-        if send is not None:  # the sender may have died, or given up
+        if send is not None:  # the sender may have failed, or given up
             self.send_data(rank, send, self.kernel.now_ps)
 
     def _acknowledged(self, argument: tuple[int, int]) -> None:
@@ -412,7 +412,7 @@ class Fabric(HotFabric):
 
     def _rendezvous_data(self, box: Mailbox, message: Message) -> None:
         operation = box.tickets.pop((message.origin, message.ticket), None)
-        if operation is None:  # the receiver has died, or given up
+        if operation is None:  # the receiver has failed, or given up
             return
         assert operation.message is not None
         operation.message.data = message.data
@@ -423,14 +423,14 @@ class Fabric(HotFabric):
 
 
 def occupy_nic(rank: Rank, at_ps: int, busy_ps: int) -> int:
-    """Have a rank's network interface send for a time, from `at_ps` or from when it is free; return when it begins."""
+    """Occupy a rank's NIC for a time, from `at_ps` or when it is free; return the begin."""
     start_ps = max(at_ps, rank.nic_free_ps)
     rank.nic_free_ps = start_ps + busy_ps
     return start_ps
 
 
 def _thread_changed(rank: Rank, change: int) -> None:
-    """Count a thread of the program that has begun or ended: more than one fiber sends, or no more."""
+    """Count a thread of the program that has begun or ended, i.e. a further sending fiber."""
     if rank.mpi is not None:
         rank.mpi.background += change
 
@@ -440,4 +440,4 @@ def _nobody_notices(*_: object) -> bool:
 
 
 def _nobody_minds(rank: Rank, message: Message) -> None:
-    """Control messages to a dead rank vanish."""
+    """Drop a control message to a failed rank."""

@@ -1,7 +1,7 @@
-"""Fabrics on which a bit of a message may change on its way: soft errors, of which nobody is told.
+"""Fabrics on which a bit of a message may flip in transit: unreported soft errors.
 
-The sender's own copy stays what it was. What is hit is the data of a message: what a program sends, and what its
-collectives send; not what the library tells its other half, nor the envelope of a rendezvous, nor one-sided data.
+The sender's copy stays intact. Flips affect the data of a message: those sent by a program or its collectives; not
+control messages of the library, the envelope of a rendezvous, or one-sided data.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class FlippingFabric(Fabric):
-    """A fabric that changes bits of what it carries, and of the arrays of its ranks.
+    """A fabric that flips bits of its messages, and of the arrays of its ranks.
 
     Attributes
     ----------
     seed : int
-        Of the run; each flip has a stream of its own.
+        The seed of the run; each flip has a separate stream.
     """
 
     def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
@@ -41,9 +41,9 @@ class FlippingFabric(Fabric):
         self._flipped: list[FlippedData] = []
 
     def await_flips(self, flips: Iterable[Flip]) -> None:
-        """Have bits change, from their times on; called before any rank runs, with those of all shards.
+        """Schedule the flips of all shards; called before any rank runs.
 
-        The ranks are stopped at those times, and their collectives go message by message (see `batched.meetings`).
+        The ranks are stopped at those times, and their collectives are simulated individually (see `batched.meetings`).
         """
         for flip in flips:
             self.alike = self.alike and flip.target == "array"
@@ -60,7 +60,7 @@ class FlippingFabric(Fabric):
                 self._awaited.setdefault(flip.rank, []).append(flip)
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        """Let an envelope leave, with a bit of its data changed for each flip that waits for it."""
+        """Send an envelope, with a bit flipped for each pending flip."""
         awaited = self._awaited.get(rank.number)
         if awaited and message.data:
             for flip in [flip for flip in awaited if flip.time_ps <= start_ps]:
@@ -75,7 +75,7 @@ class FlippingFabric(Fabric):
         super().launch(rank, message, start_ps, wire_ps, latency_ps)
 
     def _flip_array(self, rank: Rank, flip: Flip) -> None:
-        """Change a bit of an array when the rank's clock has come there, whatever the rank is doing."""
+        """Flip a bit of an array when the rank's clock has reached that time, in any state of the rank."""
         go_past_stop(rank)
         if rank.exit_status is None:
             found = flip_exposed(rank, flip.array, flip.bit, stream(self.seed, "flip", flip.number))
@@ -89,11 +89,11 @@ class FlippingFabric(Fabric):
             self.trace.mark(flipped.rank, flipped.time_ps, "flipped", f"{flipped.cause}: bit {flipped.bit}")
 
     def flipped(self) -> list[FlippedData]:
-        """Return the bits that have changed."""
+        """Return the flipped bits."""
         return self._flipped
 
 
 @cache
 def flipping(kind: type[Fabric]) -> type[FlippingFabric]:
-    """Return a fabric that does what another one does, and changes bits."""
+    """Return a subclass of a fabric class that flips bits."""
     return type(f"Flipping{kind.__name__}", (FlippingFabric, kind), {})

@@ -1,8 +1,8 @@
-"""Fabrics some of whose ranks stand still for a while: transient failures.
+"""Fabrics some of whose ranks hang for a while: transient failures.
 
-While a process hangs, its interface still takes what comes and sends what it was given, but its library does nothing:
-it matches no message, answers no rendezvous, passes on no news. It does all that when it comes back, in the order in
-which it has come. A process that is taken for dead meanwhile never comes back: it is killed then.
+While a process hangs, its NIC still receives messages and sends those passed to it, but its library does nothing: it
+matches no message, replies to no rendezvous, and forwards no notices. It does all that when it resumes, in the order of
+arrival. A process that is declared failed meanwhile never resumes: it is killed at that time.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _NEVER_PS = 1 << 200
 
 
 class HangingFabric(Fabric):
-    """A fabric that puts off what comes for ranks that hang."""
+    """A fabric that defers messages to ranks that hang."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.equally_far = False  # else one event may stand for messages to many
+        self.equally_far = False  # otherwise one event may represent messages to many ranks
         self._until_ps: dict[int, int] = {}
         self._for_ps: dict[int, int] = {}
         self._given_up: set[int] = set()
         self._hung: list[HungProcess] = []
 
     def await_hangs(self, hangs: Iterable[Hang]) -> None:
-        """Have ranks hang; called before any rank runs, with those of all shards.
+        """Schedule the hangs of all shards; called before any rank runs.
 
-        Their collectives go message by message (see `batched.meetings`).
+        Collectives of these ranks are simulated individually (see `batched.meetings`).
         """
         for each in hangs:
             if self.meetings is not None:
@@ -52,7 +52,7 @@ class HangingFabric(Fabric):
                 self.kernel.post(each.time_ps, each.rank, partial(self._hang, rank), each)
 
     def _hang(self, rank: Rank, what: Hang) -> None:
-        """Let a rank stand still; an event handler."""
+        """Begin the hang of a rank; an event handler."""
         if rank.exit_status is not None or self.shard.put_off_for_all(partial(self._hang, rank), what):
             return
         go_past_stop(rank)
@@ -73,20 +73,20 @@ class HangingFabric(Fabric):
         self._hung.append(HungProcess(what.time_ps, rank.number, until_ps, dead, str(what)))
 
     def hung(self) -> list[HungProcess]:
-        """Return the processes that have stood still."""
+        """Return the processes that have hung."""
         return self._hung
 
     def _put_off(self, number: int, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Return whether a rank hangs; then ``handler(argument)`` is called when it comes back."""
+        """Return True if a rank hangs; then ``handler(argument)`` is called when it resumes."""
         until_ps = self._until_ps.get(number, 0)
         if until_ps <= self.kernel._now:
             return False
-        # The event's own key: what one rank has sent stays in order, also with what comes at that very time.
+        # The event's own key: messages of one rank stay in order, also with those of that very time.
         self.kernel.post(until_ps, self.kernel.key, handler, argument)
         return True
 
     def _deliver(self, message: Message) -> None:
-        """Match an envelope that has arrived, or keep it, as soon as the library does anything."""
+        """Match an envelope that has arrived, or keep it, as soon as the library is active."""
         until_ps = self._until_ps.get(message.to, 0)
         if self._put_off(message.to, self.deliver, message):
             message.arrival_ps = until_ps
@@ -94,7 +94,7 @@ class HangingFabric(Fabric):
             super()._deliver(message)
 
     def _control_ready(self, entry: tuple[Rank, Message, int, Cost]) -> None:
-        """Give a control message to the interface; one that the processor was at work on is later by as much as it."""
+        """Pass a control message to the NIC; the duration of a hang during its overhead is added."""
         rank, message, at_ps, cost = entry
         if self._until_ps.get(rank.number, 0) <= self.kernel._now:
             super()._control_ready(entry)
@@ -111,13 +111,13 @@ class HangingFabric(Fabric):
             super()._acknowledged(argument)
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Return whether the library's work on a rank is put off, or lost with a rank that never comes back."""
-        if rank.number in self._given_up and handler != self.take_control:  # what is for the dead bounces
+        """Return True if library work on a rank is deferred, or lost with a rank that never resumes."""
+        if rank.number in self._given_up and handler != self.take_control:  # messages to a failed rank bounce
             return True
         return self._put_off(rank.number, handler, argument) or super().put_off_for(rank, handler, argument)
 
 
 @cache
 def hanging(kind: type[Fabric]) -> type[HangingFabric]:
-    """Return a fabric that does what another one does, with ranks that may hang."""
+    """Return a subclass of a fabric class whose ranks may hang."""
     return type(f"Hanging{kind.__name__}", (HangingFabric, kind), {})

@@ -1,4 +1,4 @@
-"""Receive buffers in which a call that succeeded has left blocks of failed ranks as they were, for a warning."""
+"""Blocks of failed ranks that successful calls left unchanged in receive buffers, for a warning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .call_sites import here, line_of
 
 
 class Kept(NamedTuple):
-    """The first such block of a shard, and how many there are."""
+    """The first such block of a shard, and their number."""
 
     time_ps: int
     rank: int
@@ -23,7 +23,7 @@ class Kept(NamedTuple):
     blocks: int = 1
 
     def __str__(self) -> str:
-        """Return which block that is."""
+        """Return the warning about the block."""
         place = f" ({self.file}:{self.line})" if self.line else ""
         more = f" (and {self.blocks - 1:,} more)" if self.blocks > 1 else ""
         what = f"rank {self.rank}: {self.call}{place} kept old bytes in block {self.block} of its buffer{more}"
@@ -31,15 +31,15 @@ class Kept(NamedTuple):
 
 
 def keep(comm: Any, call: str, block: int, option: str) -> None:
-    """Note that a call of the running rank leaves a block of its buffer as it is, as an option wants it."""
+    """Record that a call of the running rank leaves a block of its buffer unchanged, because of an option."""
     fabric = comm.fabric
     file, line = line_of(here())
     if file.startswith(PACKAGE):
-        line = 0  # in the background, where no frame is the program's
+        line = 0  # in the background, without a frame of the program
     kept = Kept(current.running().clock_ps, comm.box.rank.number, call, file, line, block, option)
     fabric.kept = kept if fabric.kept is None else joined(fabric.kept, kept)
 
 
 def joined(one: Kept, other: Kept) -> Kept:
-    """Return the first block of two, with the number of all."""
+    """Return the first block of two, with the total number."""
     return min(one, other)._replace(blocks=one.blocks + other.blocks)

@@ -1,4 +1,4 @@
-"""The mailbox of a rank: posted receives, messages that nobody has asked for yet, and how they find each other."""
+"""The mailbox of a rank: posted receives, unexpected messages, and their matching."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _NoTable(dict[Any, Any]):
-    """Stands in all mailboxes for tables that they have not needed yet: one object instead of thousands."""
+    """A shared placeholder for unused tables of all mailboxes: one object instead of thousands."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ _NO_TABLE = _NoTable()
 
 
 class Probe:
-    """A fiber that waits for a message to arrive; who has parked it takes it out of the mailbox, or leaves it there."""
+    """A fiber that waits for a message to arrive; the code that parked it removes it from the mailbox."""
 
     __slots__ = ("cid", "comm", "done", "error", "message", "name", "post_ps", "source", "tag", "time_ps", "waiter")
 
@@ -59,7 +59,7 @@ class Probe:
         return f"{self.name} on {self.comm.label()}: a message from {source}, {tag}"
 
     def wants(self, message: Message) -> bool:
-        """Return whether this message is one to report."""
+        """Return True if the probe accepts this message."""
         return (
             message.cid == self.cid
             and self.source in (ANY_SOURCE, message.source)
@@ -68,7 +68,7 @@ class Probe:
 
 
 class _HotSlots:
-    """The slots that a message needs of a mailbox: those of a base class lie together, in two lines of the cache."""
+    """The slots that a message needs of a mailbox: those of a base class are adjacent, in two cache lines."""
 
     __slots__ = (
         "background",
@@ -85,39 +85,38 @@ class _HotSlots:
 
 
 class Mailbox(_HotSlots):
-    """Posted receives and unexpected messages of one rank, and everything else that MPI keeps for a process.
+    """Posted receives and unexpected messages of one rank, and all other MPI state of a process.
 
     `chooser` is None unless the run has a schedule (see `choosing`).
 
-    The most common case has a place of its own: one receive posted, from a named source, and no other (`lone`).
-    Otherwise both are kept by (context, source). The value is one entry, or a deque of several: most often there is
-    one. Receives from any source have lists of their own; messages get a list in order of arrival once the rank has
-    used a wildcard.
+    The most common case is stored separately: a single posted receive, from a named source (`lone`). Otherwise both are
+    kept by (context, source). The value is one entry, or a deque of several: most often there is one. Receives from any
+    source have separate lists; messages get a list in order of arrival once the rank has used a wildcard.
 
     Attributes
     ----------
     fabric : Fabric
-        Carries this rank's messages.
+        The transport of this rank's messages.
     tickets : dict
         Receives that wait for the data of a rendezvous, by (sender, the sender's ticket).
     place : int
-        Of this rank in its shard.
+        The index of this rank in its shard.
     sends : dict
-        Sends that wait for an answer, by ticket.
+        Sends that wait for a reply, by ticket.
     world, self_comm : Communicator or None
         This rank's side of COMM_WORLD and COMM_SELF.
     background : int
-        What sends beside the program's own fiber: other fibers, and control messages that are to leave soon.
+        The number of other senders: fibers besides the program's own, and control messages about to leave.
     knowledge : Knowledge or None
-        What the rank knows of failures, made when it first learns of one (`failures`).
+        The failures that the rank knows of, created when it first learns of one (`failures`).
     spare : Receive or None
-        That of the last blocking receive, to be used again.
+        The last blocking receive, for reuse.
     used : Message or None
-        What that receive took, to be sent again as another message.
+        The message of that receive, for reuse.
     looks : Looks or None
-        How often the rank has looked in vain (see `polling`).
+        The unsuccessful polls of the rank (see `polling`).
     private : dict
-        Further objects of this process (error codes, attached buffer, keyvals), made on first use.
+        Further objects of this process (error codes, attached buffer, keyvals), created on first use.
     """
 
     chooser: Chooser | None = None
@@ -138,7 +137,7 @@ class Mailbox(_HotSlots):
         self.probes: list[Probe] | None = None
         self.tickets: dict[tuple[int, int], Receive] = _NO_TABLE
         self.sends: dict[int, Send] = _NO_TABLE
-        # The subtraction would make a number of its own for each rank, 32 bytes, where all ranks are in this shard.
+        # If all ranks are in this shard, skipping the subtraction saves a new integer per rank, 32 bytes.
         self.place = rank.number - fabric.first if fabric.first else rank.number
         self.ticket = 0
         self.world: Any = None
@@ -149,7 +148,7 @@ class Mailbox(_HotSlots):
         self.private: dict[str, Any] | None = None
 
     def of_process(self, name: str, make: Any) -> Any:
-        """This process's own object called `name`, made by ``make()`` on first use."""
+        """Return this process's object with that name, made by ``make()`` on first use."""
         if self.private is None:
             self.private = {}
         if name not in self.private:
@@ -157,13 +156,13 @@ class Mailbox(_HotSlots):
         return self.private[name]
 
     def tidy(self) -> None:
-        """Let go of tables in which there is nothing; an empty one takes as much as one with five entries."""
+        """Drop empty tables; each takes as much memory as one with five entries."""
         for name in ("posted", "unexpected", "tickets", "sends"):
             if not getattr(self, name):
                 setattr(self, name, _NO_TABLE)
 
     def register(self, send: Send) -> None:
-        """Give a send that waits for an answer its ticket."""
+        """Give a send that waits for a reply its ticket."""
         if self.sends is _NO_TABLE:
             self.sends = {}
         self.ticket += 1
@@ -171,15 +170,15 @@ class Mailbox(_HotSlots):
         self.sends[self.ticket] = send
 
     def await_data(self, origin: int, ticket: int, operation: Receive) -> None:
-        """Note who takes the data of a rendezvous."""
+        """Register the receive for the data of a rendezvous."""
         if self.tickets is _NO_TABLE:
             self.tickets = {}
         self.tickets[origin, ticket] = operation
 
-    # ------------------------------------------------------------------------------ what waits for other ranks
+    # ------------------------------------------------------------------------------------- pending operations
 
     def pending(self) -> list[Any]:
-        """Return every receive, probe and send that is not complete; receives in the order of their posting."""
+        """Return every incomplete receive, probe and send; receives in the order of their posting."""
         tables = (self.posted, self.posted_any or {})
         receives = [operation for table in tables for entry in table.values() for operation in entries_of(entry)]
         found: list[Any] = [] if self.lone is None else [self.lone]
@@ -190,7 +189,7 @@ class Mailbox(_HotSlots):
         return found
 
     def give_up(self, operation: Any) -> None:
-        """Forget one of `pending`."""
+        """Remove one of the `pending` operations."""
         if isinstance(operation, Send):
             self.sends.pop(operation.ticket, None)
         elif isinstance(operation, Probe):
@@ -202,8 +201,8 @@ class Mailbox(_HotSlots):
     # ---------------------------------------------------------------------------------------- posted receives
 
     def post(self, operation: Receive) -> None:
-        """Let a receive wait for its message."""
-        # A slot in place of an entry in a table: together with the log of sends that was a quarter of the time of a
+        """Post a receive."""
+        # A slot instead of an entry in a table: together with the log of sends that was a quarter of the time per
         # message.
         if self.lone is None and not self.posted and self.posted_any is None and operation.source != ANY_SOURCE:
             self.lone = operation
@@ -222,7 +221,7 @@ class Mailbox(_HotSlots):
             self._not_alone()
 
     def _not_alone(self) -> None:
-        """Move the lone receive to the others, in front of those that were posted after it."""
+        """Move the lone receive to the others, in front of those posted after it."""
         lone = self.lone
         if lone is None:
             return
@@ -235,7 +234,7 @@ class Mailbox(_HotSlots):
         self.posted[key] = lone if later is None else deque((lone, *entries_of(later)))
 
     def match(self, message: Message) -> Receive | None:
-        """Return the receive that takes an arriving message: of those that fit, the one posted first."""
+        """Return the receive for an arriving message: the first posted one that fits."""
         if self.lone is not None:
             self._not_alone()
         key = (message.cid, message.source)
@@ -243,7 +242,7 @@ class Mailbox(_HotSlots):
             return self._match_with_wildcards(message, key)
         entry = self.posted.get(key)
         if type(entry) is Receive and (entry.tag == message.tag or entry.tag == ANY_TAG):
-            # Hot path: what is below does where there is one receive for this source.
+            # Hot path: the code below, for a single receive from this source.
             del self.posted[key]
             return entry
         for operation in entries_of(self.posted.get(key)):
@@ -267,7 +266,7 @@ class Mailbox(_HotSlots):
         return first
 
     def unpost(self, operation: Receive) -> bool:
-        """Take a receive back, if it still waits; True if it did."""
+        """Withdraw a receive; return True if it was still posted."""
         self._not_alone()
         if operation.source == ANY_SOURCE:
             queue = (self.posted_any or {}).get(operation.cid)
@@ -288,7 +287,7 @@ class Mailbox(_HotSlots):
     # ------------------------------------------------------------------------------------ unexpected messages
 
     def keep(self, message: Message) -> None:
-        """Keep an arrived message that nobody has asked for yet, or give it to a probe that waits for it."""
+        """Keep an unexpected message, or pass it to a waiting probe."""
         fabric = self.fabric
         fabric.serial = message.serial = fabric.serial + 1
         message.taken = False
@@ -298,7 +297,7 @@ class Mailbox(_HotSlots):
         if self.wild is not None and message.cid in self.wild:
             self.wild[message.cid].append(message)
         if self.probes is not None:
-            for probe in [probe for probe in self.probes if probe.wants(message)]:  # of several threads, perhaps
+            for probe in [probe for probe in self.probes if probe.wants(message)]:  # possibly of several threads
                 if message.taken:
                     return
                 if probe in self.probes:
@@ -309,7 +308,7 @@ class Mailbox(_HotSlots):
                         probe.waiter.resume()
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
-        """Return the earliest kept message that fits, taken out of the mailbox."""
+        """Remove and return the earliest kept message that fits."""
         if source == ANY_SOURCE:
             message = self._first_of_any(cid, tag)
             if message is not None:
@@ -332,7 +331,7 @@ class Mailbox(_HotSlots):
         return None
 
     def look(self, cid: int, source: int, tag: int) -> Message | None:
-        """Return the earliest kept message that fits, left where it is."""
+        """Return the earliest kept message that fits, without removing it."""
         if source == ANY_SOURCE:
             return self._first_of_any(cid, tag)
         for message in entries_of(self.unexpected.get((cid, source))):
@@ -341,16 +340,16 @@ class Mailbox(_HotSlots):
         return None
 
     def remove(self, message: Message) -> None:
-        """Take a kept message out of the mailbox."""
+        """Remove a kept message from the mailbox."""
         message.taken = True
         _remove(self.unexpected, (message.cid, message.source), message)
 
     def _first_of_any(self, cid: int, tag: int) -> Message | None:
-        """Return the message that a wildcard receive picks, which is the first that came; MPI leaves that open."""
+        """Return the message for a wildcard receive, the first to arrive; MPI leaves that open."""
         if self.wild is None:
             self.wild = {}
         queue = self.wild.get(cid)
-        # Programs that never use a wildcard pay nothing for the order of arrival.
+        # Programs that never use a wildcard do not pay for the order of arrival.
         if queue is None:
             kept = [m for (context, _), entry in self.unexpected.items() if context == cid for m in entries_of(entry)]
             queue = self.wild[cid] = deque(sorted(kept, key=lambda message: message.serial))
@@ -364,21 +363,21 @@ class Mailbox(_HotSlots):
             elif tag in (message.tag, ANY_TAG):
                 found = message
                 break
-        # Each wildcard receive looks through what others have taken from this queue, so it is cleared now and then.
+        # Each wildcard receive skips the messages of this queue that others have taken, so it is cleaned periodically.
         if skipped > 64:
             self.wild[cid] = deque(message for message in queue if not message.taken)
         return found
 
     def all_kept(self) -> list[Message]:
         """Return every message that has arrived and was never received, in order of arrival."""
-        if not self.unexpected:  # each rank is asked at its end
+        if not self.unexpected:  # called for each rank at its end
             return []
         kept = [message for entry in self.unexpected.values() for message in entries_of(entry)]
         return sorted(kept, key=lambda message: message.serial)
 
 
 class ClosedMailbox(Mailbox):
-    """The mailbox of a dead rank: what comes for it vanishes, and nobody receives."""
+    """The mailbox of a failed rank: it drops all messages."""
 
     __slots__ = ()
 
@@ -387,11 +386,11 @@ class ClosedMailbox(Mailbox):
         self.knowledge = box.knowledge
 
     def match(self, message: Message) -> Receive | None:
-        """Return None: the dead receive nothing."""
+        """Return None: a failed rank receives nothing."""
         return None
 
     def keep(self, message: Message) -> None:
-        """Keep nothing."""
+        """Drop a message."""
 
 
 def entries_of(entry: Any) -> Any:

@@ -14,51 +14,51 @@ if TYPE_CHECKING:
     from .protocols import Endpoint, Waiter
 
 observed: Callable[[Any], None] | None = None
-"""It is told of each message and operation that a program has seen to be complete, in runs that are watched only."""
+"""Called with each message and operation that a program has seen to be complete, in watched runs only."""
 
 departed: Callable[[Message], None] | None = None
-"""It is told of each message that a program sends, in runs that are watched only."""
+"""Called with each message that a program sends, in watched runs only."""
 
 EAGER, SYNCHRONOUS, RENDEZVOUS, CONTROL = 0, 1, 2, 3
-"""The kinds of a message. A control message goes from MPI library to MPI library: no program receives it."""
+"""The kinds of messages. Control messages are sent from MPI library to MPI library: no program receives them."""
 
 
 def needs_all(note: Any) -> bool:
-    """Return True if what says this of itself fails with any member: a collective of the MPI library."""
+    """Return True if an operation with this note fails with any member: a collective of the MPI library."""
     return getattr(note, "joint", False)
 
 
 class Message:
-    """An envelope, with its data unless that follows by rendezvous.
+    """An envelope, with its data unless they follow by rendezvous.
 
     Attributes
     ----------
     cid : int
-        The context: which communicator, and whether a collective.
+        The context: the communicator, and whether it is for collectives.
     source, tag : int
         As the receiver matches them; the source is a rank in the communicator.
     data : bytes
         Packed.
     size_bytes : int
-        Of the data, also before it is here.
+        The size of the data, even before they arrive.
     kind : int
         EAGER, SYNCHRONOUS, RENDEZVOUS or CONTROL.
     arrival_ps : int
-        When all of it is here.
+        When all of it has arrived.
     overhead_ps : int
-        What taking it costs the receiver.
+        The receiver's overhead.
     to, origin : int
-        Ranks in the whole run.
+        World ranks.
     ticket : int
-        What the sender calls the operation, if it wants an answer; else, of a message of the program, where in the
-        code `note` it was sent.
+        The sender's number of the operation, if it needs a reply; else, for a message of the program, the offset in
+        the code `note` that sent it.
     check : int
-        A check sum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
+        A checksum of the data, for the digest; 0 for pickled objects, whose bytes may depend on the hash seed.
     note : object
-        What a collective says about itself, to find out that ranks are in different ones; what a control
-        message says; of a message of the program, the code that has sent it, or where it was sent (see `places`).
+        For a collective, its description, to detect ranks in different ones; for a control message, its content; for
+        a message of the program, the code that sent it, or its source location (see `call_sites`).
     serial, taken : int, bool
-        Which of the rank's kept messages came first, and whether it is gone; set when it is kept.
+        The order among the rank's kept messages, and whether it has been taken; set when it is kept.
     """
 
     __slots__ = (
@@ -116,11 +116,11 @@ class Message:
     def control(
         cls, origin: int, to: int, tag: int, what: Any, size_bytes: int, *, arrival_ps: int = 0, overhead_ps: int = 0
     ) -> Message:
-        """Make a control message that says `what`."""
+        """Return a control message with the content `what`."""
         return cls(arrival_ps, 0, origin, tag, b"", size_bytes, CONTROL, overhead_ps, to, origin, 0, 0, what)
 
     def row(self) -> tuple[Any, ...]:
-        """Return what makes this message again, together with its time of arrival, in another process perhaps."""
+        """Return values that recreate this message, with its arrival time, possibly in another process."""
         return (
             self.cid,
             self.source,
@@ -141,7 +141,7 @@ class Message:
 
 
 class Operation:
-    """Something that completes at a virtual time, and that fibers may wait for.
+    """An action that completes at a virtual time, and that fibers may wait for.
 
     Attributes
     ----------
@@ -150,11 +150,11 @@ class Operation:
     time_ps : int
         That time.
     overhead_ps : int
-        What completing it costs the rank's processor.
+        The CPU time of its completion.
     waiter : Waiter or None
-        What to ``resume()``.
+        The object to ``resume()``.
     error : Exception or None
-        Why it could not be completed; raised where the program completes it.
+        Why it could not complete; raised where the program completes it.
     """
 
     __slots__ = ("done", "error", "overhead_ps", "time_ps", "waiter")
@@ -171,11 +171,11 @@ class Operation:
         raise NotImplementedError
 
     def depends_on(self, number: int) -> bool:
-        """Return whether it can not complete, or not for sure, without a certain rank of the whole run."""
+        """Return True if it cannot complete, or not for certain, without this world rank."""
         raise NotImplementedError
 
     def complete(self) -> None:
-        """Mark as done and let the waiting fiber go on. An event handler: its time is `time_ps`."""
+        """Mark as done and resume the waiting fiber. An event handler: its time is `time_ps`."""
         self.done = True
         waiter = self.waiter
         if waiter is not None:
@@ -193,13 +193,13 @@ class Receive(Operation):
     post_ps : int
         When it was posted.
     serial : int
-        Which of the rank's posted receives came first.
+        Its order among the rank's posted receives.
     message : Message or None
-        What it got.
+        The matched message.
     cancelled : bool
-        Whether it was taken back.
+        Whether it was cancelled.
     detached : callable or None
-        Takes the message, where nobody waits for it any more (MPI_Request_free).
+        Called with the message if the request was freed (MPI_Request_free).
     """
 
     __slots__ = (
@@ -243,11 +243,11 @@ class Receive(Operation):
         return f"{self.name} on {self.comm.label()}: {what} from {source}, {tag}"
 
     def depends_on(self, number: int) -> bool:
-        """Return whether it can not complete without a certain rank; see `Operation`."""
+        """Return True if it cannot complete without this world rank; see `Operation`."""
         comm = self.comm
         if needs_all(self.note):
             return comm.involves(number)
-        if self.message is not None:  # from now on it is about this message, even if any would have done
+        if self.message is not None:  # it needs this message from now on, even if any would have done
             return self.message.origin == number
         if self.source == ANY_SOURCE:
             return comm.expects(number)
@@ -255,7 +255,7 @@ class Receive(Operation):
 
 
 class Send(Operation):
-    """A send that is not complete when it starts: rendezvous, or synchronous."""
+    """A send that is incomplete when it starts: rendezvous, or synchronous."""
 
     __slots__ = ("buffered", "comm", "data", "dest", "name", "note", "post_ps", "tag", "ticket", "to")
 
@@ -279,24 +279,24 @@ class Send(Operation):
         return f"{self.name} on {self.comm.label()}: rank {self.dest} to receive {len(self.data)} bytes, tag {self.tag}"
 
     def depends_on(self, number: int) -> bool:
-        """Return whether it can not complete without a certain rank; see `Operation`."""
+        """Return True if it cannot complete without this world rank; see `Operation`."""
         return self.comm.involves(number) if needs_all(self.note) else self.to == number
 
 
 class HungProcess(NamedTuple):
-    """A process that has stood still, and was perhaps taken for dead."""
+    """A process that has hung, and may have been declared failed."""
 
     time_ps: int
     rank: int
     until_ps: int
     killed: bool
-    """It was taken for dead, and killed when it came back."""
+    """It was declared failed, and killed when it resumed."""
     cause: str
-    """The hang, as it was written."""
+    """The hang, as specified."""
 
 
 class FlippedData(NamedTuple):
-    """A bit that has changed: in a message to rank `dest`, or in an array of the rank's."""
+    """A flipped bit: in a message to rank `dest`, or in an array of the rank."""
 
     time_ps: int
     rank: int
@@ -306,4 +306,4 @@ class FlippedData(NamedTuple):
     """Bit ``bit % 8`` of byte ``bit // 8``."""
     size_bytes: int
     cause: str
-    """The flip, as it was written."""
+    """The flip, as specified."""

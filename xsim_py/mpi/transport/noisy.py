@@ -1,6 +1,6 @@
-"""Fabrics whose messages take longer by chance; see `network.noise`.
+"""Fabrics with network jitter; see `network.noise`.
 
-Messages of one rank to another one stay in order: one that would come before its elder comes with it.
+Messages between two ranks stay in order: one that would overtake its predecessor arrives with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NoisyFabric(Fabric):
-    """A fabric that adds to latencies and to times on the wire what its `noise` says."""
+    """A fabric that adds the jitter of its `noise` to latencies and to times on the wire."""
 
     def __init__(self, *args: Any, noise: NoiseModel, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -27,7 +27,7 @@ class NoisyFabric(Fabric):
         self._due: dict[tuple[int, int], int] = {}
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        """Let an envelope leave, and come later than it would without noise; the interface is busy for as long."""
+        """Send an envelope, delayed by jitter, during which the NIC is busy as well."""
         of_latency, of_wire = self.noise.parts(rank.number, message.to, rank.key + 1)
         more_ps = int(wire_ps * of_wire)
         if self.links is None or self.links.fifo:
@@ -40,11 +40,11 @@ class NoisyFabric(Fabric):
         self._due[pair] = start_ps + wire_ps + latency_ps + more_ps
         if self.links is None:
             super().launch(rank, message, start_ps, wire_ps, latency_ps + more_ps)
-        else:  # which know the time on the wire and the latency by themselves
+        else:  # shared links compute time on the wire and latency themselves
             super().launch(rank, message, start_ps + more_ps, wire_ps, latency_ps)
 
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
-        """Send an answer without data back to the sender of a message."""
+        """Send a reply without data to the sender of a message."""
         of_latency, _ = self.noise.parts(rank.number, message.origin, rank.key + 1)
         more_ps = int(self.link(rank.number, message.origin).latency_ps * of_latency)
         super().answer(rank, message, handler, when_ps + more_ps)
@@ -52,5 +52,5 @@ class NoisyFabric(Fabric):
 
 @cache
 def noisy(kind: type[Fabric]) -> type[NoisyFabric]:
-    """Return a fabric that does what another one does, with noise."""
+    """Return a subclass of a fabric class with jitter."""
     return type(f"Noisy{kind.__name__}", (NoisyFabric, kind), {})

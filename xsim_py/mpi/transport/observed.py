@@ -1,7 +1,7 @@
-"""Has an observer told which messages leave, and which are received; see `xsim_py.checks`.
+"""Observation of sent and received messages; see `xsim_py.checks`.
 
-Messages go by the same ways as without one, shortcuts too: what a program sends and receives passes `message.departed`
-and `message.observed`, where most runs have nobody to tell.
+Messages take the same paths as without an observer, including shortcuts: sends and receives of a program pass
+`message.departed` and `message.observed`, which are unset in most runs.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .message import Message
 
 
 class Observer(Protocol):
-    """Is told of the messages of a program; those within collectives and of the library are left out on their way."""
+    """An observer of a program's messages; sends within collectives and of the library are not reported."""
 
     def departed(self, message: Message) -> None:
-        """Take note of a message that the running fiber sends."""
+        """Observe a message that the running fiber sends."""
 
     def seen(self, what: Any) -> None:
-        """Take note of a message that the running fiber has received, or of an operation that is complete for it."""
+        """Observe a message that the running fiber has received, or an operation that is complete for it."""
 
 
 def tell(observer: Observer) -> None:
-    """Have an observer told of what programs send and see from now on, beside who is told already."""
+    """Register an observer of sends and receives, in addition to existing ones."""
     envelopes.departed = observer.departed
     others = envelopes.observed
     envelopes.observed = observer.seen if others is None else partial(_tell, (others, observer.seen))

@@ -1,4 +1,4 @@
-"""Fabrics of networks on which a message may be faster than an earlier one by more than the earlier one leads.
+"""Fabrics of networks on which a message could overtake an earlier one.
 
 A message that would arrive before its predecessor in a stream (see `streams`) arrives with it.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OrderedFabric(Fabric):
-    """A fabric whose messages come in the order in which they were sent."""
+    """A fabric whose messages arrive in the order in which they were sent."""
 
     in_order = False
 
@@ -28,7 +28,7 @@ class OrderedFabric(Fabric):
         self._due = LastArrivals()
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        """Let an envelope leave; it arrives no sooner than those before it."""
+        """Send an envelope; it arrives no sooner than those before it."""
         if stream := stream_of(message):
             arrival = start_ps + wire_ps + latency_ps
             due = self._due.get(stream, 0)
@@ -43,5 +43,5 @@ class OrderedFabric(Fabric):
 
 @cache
 def ordered(kind: type[Fabric]) -> type[OrderedFabric]:
-    """Return a fabric that does what another one does, in order."""
+    """Return a subclass of a fabric class that keeps messages in order."""
     return type(f"Ordered{kind.__name__}", (OrderedFabric, kind), {})

@@ -1,4 +1,4 @@
-"""The calls of point-to-point messages: what the running fiber does to send, receive and wait."""
+"""Point-to-point calls of the running fiber: send, receive and wait."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def start_send(
 ) -> Send | None:
     """Begin a send in the running fiber, which pays the overhead.
 
-    Hot path: call it without names of arguments, which take Python longer. `about` is what a collective says of itself,
-    or else how many calls inside the program's this one is; 0 where that is not known, or the program's own place.
-    Returns None where the send is complete for the sender already (eager or buffered), else what to wait for.
+    Hot path: call it without keyword arguments, which are slower. `about` is the note of a collective, or else the
+    number of calls from the program's to this one; 0 if unknown, or the program's source location. Returns None if the
+    send is complete for the sender already (eager or buffered), else the operation to wait for.
     """
     fiber: Any = current.fiber
     rank = fiber.rank
@@ -55,7 +55,7 @@ def start_send(
     box = comm.box
     if box.sends or box.background:
         _wait_for_interface(fiber, comm, to, about)
-    start = fiber.clock_ps  # only now: a process that has hung in the overhead goes on later
+    start = fiber.clock_ps  # only now: a process that has hung in the overhead continues later
     if rank.nic_free_ps > start:  # hot path: here and below, what `occupy_nic` does
         start = rank.nic_free_ps
     # Three appends: one extension of the list by three numbers took twice as long.
@@ -66,14 +66,14 @@ def start_send(
     crc = crc32(data) if check else 0
     note, at = about, 0
     if type(about) is int:
-        # To look outwards for the program's frame takes a while; who wraps calls adds to `patches.layers`.
+        # Searching outwards for the program's frame takes a while; wrappers of calls add to `patches.layers`.
         frame = _frame(about + patches.layers) if about else program_frame(_frame(1))
         note, at = frame.f_code, frame.f_lasti
     if not cost.eager or mode == SYNC_MODE:
         send = Send(comm, dest, tag, data, name, fiber.clock_ps)
         return _start_with_answer(fiber, send, cid, mode, start, crc, (note, at) if at else note, cost)
     rank.nic_free_ps = start + cost.busy_ps
-    # Hot path: what `Message(...)` and `launch` do, in half the time, and less where an old one is used again.
+    # Hot path: what `Message(...)` and `launch` do, in half the time, and less if a message is reused.
     message, box.used = box.used, None
     if message is None:
         message = _blank(Message)
@@ -86,10 +86,10 @@ def start_send(
     message.origin, message.note, message.ticket = origin, note, at
     if at and envelopes.departed is not None:
         envelopes.departed(message)
-    # The same shard, and no shared links: what `launch` would find out once more.
+    # The same shard, and no shared links: what `launch` would check again.
     if fabric.first <= to < fabric.inline_end:
         rank.key = key = rank.key + 1
-        # Ranks do the same at the same time, so most messages find a list for their time: no call of `Kernel.post`.
+        # Ranks act in step, so most messages find a list for their time: no call of `Kernel.post`.
         there = fabric.due.get(arrival)
         if there is not None:
             there.append((key, fabric.deliver, message))
@@ -97,23 +97,23 @@ def start_send(
         fabric.kernel.post(arrival, key, fabric.deliver, message)
     else:
         fabric.launch(rank, message, start, cost.wire_ps, cost.latency_ps)
-    # At least once for each time of arrival: the log is never much longer than what is under way.
+    # At least once per arrival time: the log is never much longer than the number of messages in flight.
     if len(log) >= _LOG_FULL:
         fabric.tally.add_up()
     return None
 
 
 def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any) -> None:
-    """Let who wanted the interface first have it: an answered rendezvous or another fiber, perhaps."""
+    """Let earlier requests use the NIC first: a replied rendezvous or another fiber, for example."""
     fiber.sync()
-    if comm.fabric.troubled:  # news may have come meanwhile
+    if comm.fabric.troubled:  # a failure notice may have arrived meanwhile
         comm.fabric.guard.admit(comm, to, collective=needs_all(about))
 
 
 def _start_with_answer(
     fiber: Fiber, send: Send, cid: int, mode: int, start_ps: int, crc: int, note: Any, cost: Cost
 ) -> Send | None:
-    """Let the envelope of a send leave that waits for an answer: by rendezvous, or synchronous. As `start_send`."""
+    """Send the envelope of a send that waits for a reply: rendezvous or synchronous. See `start_send`."""
     send.note = None if type(note) is tuple else note
     send.buffered = mode == BUFFERED_MODE
     comm, rank, to, data = send.comm, fiber.rank, send.to, send.data
@@ -140,8 +140,8 @@ def _start_with_answer(
 def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Receive:
     """Post a receive in the running fiber."""
     fiber: Any = current.fiber
-    # Which message it takes depends on what has arrived by now, so the queue has to come as far as this clock first; a
-    # named source is the same whenever one looks.
+    # The message that it takes depends on what has arrived by now, so the queue must first reach this clock; for a
+    # named source the time of the check does not matter.
     if source == ANY_SOURCE:
         fiber.sync()
     box = comm.box
@@ -175,9 +175,9 @@ def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, no
 
 
 def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
-    """Receive in the running fiber, which waits until the message is here and pays the overhead.
+    """Receive in the running fiber: wait for the message and pay the overhead.
 
-    Take out of the message what is wanted before the next call: that may send it on as another one.
+    Read the message's fields before the next call, which may reuse it.
     """
     fiber: Any = current.fiber
     if source == ANY_SOURCE:
@@ -198,7 +198,7 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     if operation is None:
         operation = Receive(comm, cid, source, tag, fiber.clock_ps, name, note)
     else:
-        # Hot path: the one of this rank's last blocking receive again, which nobody else knows any more.
+        # Hot path: reuse the operation of this rank's last blocking receive, which has no other references.
         box.spare = None
         operation.done = False
         operation.comm = comm
@@ -211,7 +211,7 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     if message is not None:
         fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
     elif box.lone is None and not box.posted and box.posted_any is None and source != ANY_SOURCE and fabric.shortcuts:
-        box.lone = operation  # hot path: what `post` does where this is the only one
+        box.lone = operation  # hot path: what `post` does for a single receive
     else:
         box.post(operation)
     if not operation.done:
@@ -220,9 +220,9 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
         operation.waiter = fiber
         fiber.park(operation)
     message = operation.message
-    if message is None or operation.error is not None:  # an envelope without its data is no message
+    if message is None or operation.error is not None:  # an envelope without its data is not a message
         fabric.guard.give_up(operation)
-    # The operation is used again, and must not keep the data of this message until then.
+    # The operation is reused, and must not keep the data of this message until then.
     operation.message = None
     box.spare = operation
     if message.kind == EAGER and fabric.shortcuts:
@@ -232,7 +232,7 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     arrival = message.arrival_ps
     clock = fiber.clock_ps
     if arrival > clock:
-        # A list: an array makes a number of its own for each reading and writing, which takes five times as long.
+        # A list: an array creates an integer for each access, which takes five times as long.
         fabric.waited_ps[box.place] += arrival - clock
         if fabric.trace is not None:
             fabric.waited(message, clock, arrival)
@@ -242,20 +242,20 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
 
 
 def wait(operation: Operation) -> None:
-    """Let the running fiber wait for one operation, and pay for its completion; raises what has ended it."""
+    """Block the running fiber until an operation completes, and pay its overhead; raises its error."""
     complete(operation)
     if operation.error is not None:
         raise_error(operation)
 
 
 def raise_error(operation: Any) -> NoReturn:
-    """Raise what has ended an operation of a blocking call, after the communicator's error handler has seen it."""
+    """Raise the error of an operation of a blocking call, after the communicator's error handler."""
     operation.comm.report(operation.error)
     raise operation.error
 
 
 def complete(operation: Operation) -> None:
-    """Wait as `wait` does, but leave an error in the operation for who completes the request."""
+    """Wait as `wait` does, but leave an error in the operation, for the completion of the request."""
     fiber: Any = current.fiber
     if not operation.done:
         fabric = fiber.rank.mpi.fabric
@@ -263,7 +263,7 @@ def complete(operation: Operation) -> None:
             fabric.guard.admit_wait(operation)
         operation.waiter = fiber
         fiber.park(operation)
-        # Only trouble wakes a fiber before its operation is done (`Waiter.interrupt`).
+        # Only a failure or revocation wakes a fiber before its operation is done (`Waiter.interrupt`).
         while not operation.done:
             fabric.guard.recheck(operation)
             operation.waiter = fiber

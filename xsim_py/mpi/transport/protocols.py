@@ -1,4 +1,4 @@
-"""Protocols by which the transport meets those who are built upon it; it knows nothing else of them."""
+"""Protocols between the transport and the parts built on it, about which it knows nothing else."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class ControlHandler(NamedTuple):
-    """The part of the MPI library that takes control messages of one kind.
+    """The handler of one kind of control messages in the MPI library.
 
     Attributes
     ----------
     name : str
-        How a trace calls it.
+        Its name in traces.
     take : callable
-        Called with the rank that such a message has come to, and the message.
+        Called with the receiving rank, and the message.
     bounced : callable or None
-        Called with the sender, the number of a dead rank, and the content of the message that came there; None: the
+        Called with the sender, the number of a failed rank, and the content of the message that reached it; None: the
         sender need not know.
     """
 
@@ -32,40 +32,40 @@ class ControlHandler(NamedTuple):
 
 
 class LibraryPart:
-    """A part of the MPI library of a shard that control messages or events are for."""
+    """A part of the MPI library of a shard that receives control messages or events."""
 
     def control(self) -> Mapping[int, ControlHandler]:
-        """Return what takes its control messages, by their tags."""
+        """Return the handlers of its control messages, by tag."""
         return {}
 
     def events(self) -> Mapping[str, Callable[[Any], None]]:
-        """Return what handles its events that may come from other shards, by their names."""
+        """Return the handlers of its events from other shards, by name."""
         return {}
 
 
 class Waiter(Protocol):
-    """Waits for an operation: a fiber, or several operations together."""
+    """The waiter of an operation: a fiber, or several operations together."""
 
     def resume(self) -> None:
-        """Go on: the operation is complete."""
+        """Resume: the operation is complete."""
 
     def interrupt(self) -> None:
-        """Go on though it is not, and see whether to wait any longer."""
+        """Wake up before completion, and check whether to wait any longer."""
 
 
 class Endpoint(Protocol):
-    """One rank's side of a communicator, as far as messages need it.
+    """One rank's side of a communicator, as needed for messages.
 
     Attributes
     ----------
     box : Mailbox
-        The rank's.
+        The rank's mailbox.
     fabric : Fabric
-        Carries its messages.
+        The transport of its messages.
     cid, me : int
-        The context's number, and the rank's in it.
+        The context's number, and the rank in it.
     remote, whom : sequence of int
-        Whom ranks in calls mean, as ranks of the whole run; `whom` is the quicker one.
+        The world ranks of ranks in calls; `whom` is the faster one.
     """
 
     box: Any
@@ -77,62 +77,62 @@ class Endpoint(Protocol):
 
     @property
     def shown(self) -> Endpoint:
-        """The communicator that reports name for this one."""
+        """The communicator to name in reports."""
 
     def named(self, place: int) -> int:
-        """Return how reports call one of the ranks that calls mean."""
+        """Return the name in reports of a rank in calls."""
 
     def label(self) -> str:
-        """Return how reports call it."""
+        """Return the name in reports."""
 
     def involves(self, number: int) -> bool:
-        """Return whether a collective on it needs this rank of the whole run."""
+        """Return True if a collective on it needs this world rank."""
 
     def expects(self, number: int) -> bool:
-        """Return whether a receive from any source may get a message of this rank of the whole run."""
+        """Return True if a receive from any source may get a message of this world rank."""
 
     def report(self, error: Any) -> bool:
-        """Let the error handler see an error; return whether that has dealt with it."""
+        """Call the error handler; return True if it has handled the error."""
 
 
 class Guard(Protocol):
-    """Knows which operations can not be completed; it is asked only once there has been trouble (`Fabric.troubled`)."""
+    """Knows which operations cannot complete; consulted only after a failure or revocation (`Fabric.troubled`)."""
 
     def admit(self, comm: Any, peer: int | None, *, collective: bool = False, survives: bool = False) -> None:
-        """Raise what forbids a call to begin that sends to `peer` or receives from it, a rank of the whole run."""
+        """Raise an error if a call that sends to or receives from `peer` (a world rank) must not begin."""
 
     def refusal(
         self, comm: Any, peer: int | None, *, collective: bool = False, survives: bool = False
     ) -> BaseException | None:
-        """Return what `admit` raises, if anything."""
+        """Return the error that `admit` raises, or None."""
 
     def admit_receive(self, comm: Any, source: int, note: Any) -> None:
-        """Raise what forbids a blocking receive to begin."""
+        """Raise an error if a blocking receive must not begin."""
 
     def admit_wait(self, operation: Operation) -> None:
-        """Raise what forbids to wait for an operation."""
+        """Raise an error if waiting for an operation is futile."""
 
     def watch(self, operation: Any) -> None:
-        """Take care that an operation which begins to wait does not wait for ever."""
+        """Ensure that an operation that begins to wait does not wait indefinitely."""
 
     def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
-        """Let the rank learn what an unsuccessful look tells, the latest of a series since that time."""
+        """Update the rank's knowledge after an unsuccessful poll, the latest of a series since that time."""
 
     def pending(self, operation: Operation) -> BaseException | None:
-        """Return what `admit_wait` raises, if anything."""
+        """Return the error that `admit_wait` raises, or None."""
 
     def lost(self, rank: Rank, message: Message) -> BaseException | None:
-        """Return why the data of a rendezvous will not come, if the receiver knows that."""
+        """Return why the data of a rendezvous will not arrive, if the receiver knows that."""
 
     def recheck(self, operation: Any) -> None:
-        """Raise what forbids to wait on for an operation that is not complete though its fiber was woken."""
+        """Raise an error if an incomplete operation whose fiber was woken cannot complete."""
 
     def give_up(self, operation: Any) -> NoReturn:
-        """Raise what has ended the operation of a blocking call."""
+        """Raise the error that has ended the operation of a blocking call."""
 
 
 class Deferral(Protocol):
-    """Puts off what would disturb a rank whose collective is computed for all ranks at once."""
+    """The deferral of disturbances of a rank in a vectorised collective."""
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Return whether the library's work on a rank is put off until that waits in no such call."""
+        """Return True if library work on a rank is deferred until it waits in no such call."""

@@ -1,7 +1,7 @@
-"""Messages between ranks that share links max-min fairly (`network.fair_contention`).
+"""Messages that share links max-min fairly (`network.fair_contention`).
 
-What a rank sends leaves at once, also beside what it sends already. So a small message may be through before an earlier
-large one, and comes with it then.
+The messages of a rank leave at once, even while others are leaving. So a small message may finish before an earlier
+large one, and then arrives with it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class SharedFlows(SharedLinks):
-    """The links between the nodes of a machine, which messages share max-min fairly.
+    """The links between the nodes of a machine, shared by messages max-min fairly.
 
     Parameters
     ----------
     machine : Machine
-        Where the ranks are, and the routes between nodes.
+        The placement of ranks, and the routes between nodes.
     network : Network
         The costs of messages.
     account : FairContention
-        How fast each message flows.
+        The rates of messages.
     """
 
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
@@ -37,7 +37,7 @@ class SharedFlows(SharedLinks):
         self._sends: dict[int, tuple[int, Send]] = {}
 
     def enter(self, time_ps: int, key: int, way: tuple[int, int, int], message: Message | None) -> None:
-        """Let a message enter the network, as `SharedLinks.enter`."""
+        """Inject a message into the network; see `SharedLinks.enter`."""
         origin, to, _ = way
         if message is not None:
             self._queue(message)
@@ -49,7 +49,7 @@ class SharedFlows(SharedLinks):
         return self._account.way(machine.shared_way(origin, to)[::-1], within=within)
 
     def hold(self, rank: Rank, send: Send) -> bool:
-        """Have a send be complete when its data are there, which have just left; return whether they use links."""
+        """Complete a send when its data, which have just left, arrive; return True if they use links."""
         if not self.between(rank.number, send.to):
             return False
         launched, rank.key = rank.key, rank.key + 1
@@ -57,7 +57,7 @@ class SharedFlows(SharedLinks):
         return True
 
     def _advance(self, now_ps: int) -> None:
-        """Flows begin and end. That is no event of the run: only that a message arrives is one."""
+        """Begin and end flows. Only the arrival of a message counts as an event of the run."""
         self._account.advance(now_ps)
         if self._shard.alone:
             self._shard.kernel.events -= 1  # this call has been counted

@@ -1,7 +1,8 @@
-"""Messages between ranks over links that they share; joins what `machine`, `network` and the queue of events know.
+"""Messages between ranks over shared links; combines `machine`, `network` and the event queue.
 
-MPI does not let messages overtake each other (MPI 4.1, section 3.5). Where the network may, one that is through before
-an elder comes with it; only those wait that might meet the same receive, or be taken for another in a collective.
+MPI does not let messages overtake each other (MPI 4.1, section 3.5). If the network may, a message that finishes before
+an earlier one arrives with it; this applies only to messages that might match the same receive, or be confused in a
+collective.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .message import Message, Send
 
 _KEY = first_key(0)
-ROUTES_KEPT = 1 << 16  # some 20 MB; programs use the same ways again and again, and to find one costs 1 us or more
+ROUTES_KEPT = 1 << 16  # some 20 MB; programs repeat the same routes, and finding one costs 1 us or more
 
 
 class SharedLinks:
@@ -31,16 +32,16 @@ class SharedLinks:
     Parameters
     ----------
     machine : Machine
-        Where the ranks are, and the routes between nodes.
+        The placement of ranks, and the routes between nodes.
     network : Network
         The costs of messages.
     account : LinkContention
-        Who uses which link when.
+        The occupation of links over time.
 
     Attributes
     ----------
     fifo : bool
-        Whether messages take a link one after the other, as the account does it.
+        Whether messages use a link one after the other, as in the account.
     """
 
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
@@ -53,36 +54,36 @@ class SharedLinks:
         self._overtaking = not (account.fifo and network.in_order)
         self._streams: dict[tuple[int, int, int, int], deque[Message]] = {}
         self._due_ps = LastArrivals()
-        self._early: dict[Message, int] = {}  # those that are through before their elders, and their keys
+        self._early: dict[Message, int] = {}  # messages that finished before earlier ones, and their keys
         if account.fifo and machine.topology.figures is None:
             account.number(machine.topology.many_links)
 
     def connect(self, shard: Shard, deliver: Callable[[Message], None]) -> None:
-        """Follow all messages in the queue of what happens in every shard, and deliver to the ranks of this one."""
+        """Follow all messages in the common events of every shard, and deliver to the ranks of this one."""
         self._shard = shard
         self._deliver = deliver
         self._account.wake = self._wake
         self._account.arrive = self._arrive
 
     def between(self, origin: int, to: int) -> bool:
-        """Return whether a message between these ranks uses links at all."""
+        """Return True if messages between these ranks use any links."""
         node_of = self._machine.node_of
         shares: bool = self._within if node_of[origin] == node_of[to] else self._across
         return shares
 
     def enter(self, time_ps: int, key: int, way: tuple[int, int, int], message: Message | None) -> None:
-        """Let a message enter the network.
+        """Inject a message into the network.
 
         Parameters
         ----------
         time_ps
             When its injection begins.
         key
-            Of the event of its arrival.
+            The event key of its arrival.
         way
-            The rank that it is from, the one that it is for, and its size in bytes.
+            The sending rank, the receiving rank, and the size in bytes.
         message
-            Known in the receiver's shard only; the others follow it for the links that it takes.
+            None except in the receiver's shard; other shards follow it for the links that it uses.
         """
         if self._overtaking and message is not None:
             self._queue(message)
@@ -91,16 +92,16 @@ class SharedLinks:
         self._account.enter(time_ps, key, ahead, self._unshared(origin, to), size_bytes, message)
 
     def hold(self, rank: Rank, send: Send) -> bool:
-        """Return whether a send is complete only when the data that have just left are there, and see to it then."""
+        """Return True if a send completes only when its data, which have just left, arrive."""
         return False
 
     def _wake(self, time_ps: int) -> None:
-        # One event of the queue for all hops of that time: they come after all else that happens then, and what
-        # comes after them with others that are shared does not depend on the order.
+        # One event for all hops of that time: they come after all other events then, and the order of what comes after
+        # them with other shared events does not matter.
         self._shard.post_common(time_ps, _KEY, self._advance, time_ps)
 
     def _advance(self, now_ps: int) -> None:
-        """Heads of messages have come to their next link. Each hop is an event of the run, in one shard."""
+        """Advance the messages whose heads reach their next link. Each hop is an event of the run, in one shard."""
         movers = self._account.advance(now_ps)
         if self._shard.alone:
             self._shard.kernel.events += len(movers) - 1  # this call has been counted
@@ -108,7 +109,7 @@ class SharedLinks:
             self._shard.kernel.events += len(movers) - movers.count(None)
 
     def _queue(self, message: Message) -> None:
-        """Note whose elder a message is."""
+        """Append a message to its stream."""
         if stream := stream_of(message):
             elders = self._streams.get(stream)
             if elders is None:
@@ -127,7 +128,7 @@ class SharedLinks:
             self._early[message] = key
             return
         elders.popleft()
-        # An elder that has the last link may still be on its way, by more than this one.
+        # An earlier message that has the last link may still be in flight, by more than this one.
         self._due_ps[stream] = time_ps = max(time_ps, self._due_ps.get(stream, 0))
         self._post(time_ps, key, message)
         while elders and elders[0] in self._early:

@@ -1,4 +1,4 @@
-"""Messages that must not overtake each other (MPI 4.1, section 3.5), for networks on which they could."""
+"""Streams of messages that must not overtake each other (MPI 4.1, section 3.5), for networks that allow it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FEW = 1 << 14
 
 
 def stream_of(message: Message) -> tuple[int, int, int, int] | None:
-    """Return what keeps its order among messages; None for the data of a rendezvous, whose envelope was matched.
+    """Return the stream of a message; None for the data of a rendezvous, whose envelope was matched.
 
-    Only those keep it that might meet the same receive, or be taken for another in a collective: of one communicator,
-    of one collective, or among the library's control messages.
+    A stream contains messages that might match the same receive, or be confused in a collective: those of one
+    communicator, of one collective, or the library's control messages.
     """
     cid = message.cid
     if cid or message.kind == CONTROL:
@@ -31,13 +31,13 @@ class LastArrivals(dict[tuple[int, int, int, int], int]):
     ----------
     limit : int
         The number of streams from which on a caller should `prune`. It grows with the messages in flight, so that
-        pruning costs a constant time per message, however many there are.
+        pruning costs a constant time per message, whatever their number.
     """
 
     limit = _FEW
 
     def prune(self, now_ps: int) -> None:
-        """Forget the streams with no message in flight."""
+        """Drop the streams with no message in flight."""
         ahead = {stream: due_ps for stream, due_ps in self.items() if due_ps > now_ps}
         self.clear()
         self.update(ahead)

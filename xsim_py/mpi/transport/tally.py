@@ -1,8 +1,7 @@
-"""Counts of the messages and bytes that each rank sent, and to whom.
+"""Counts of the messages and bytes that each rank sent, by destination.
 
-Counting in an attribute of each rank costs a few cache misses a message when there are many ranks, for every count is
-an object somewhere in memory. So a send is written to a log, three numbers at the end of a list, and the log is added
-up by numpy when it is long.
+A counter in an attribute of each rank costs a few cache misses per message if there are many ranks, because every count
+is an object somewhere in memory. So a send appends three numbers to a log, which NumPy adds up when it is long.
 """
 
 from __future__ import annotations
@@ -17,46 +16,46 @@ _CLASS_BITS = 6
 _MOST_PIECES = 32
 _MOST_OFTEN = 64
 _EXACT = 1 << 53
-"""Up to here all whole numbers are floats."""
+"""All integers up to here are exact as floats."""
 
 Numbers: TypeAlias = NDArray[np.int64]
 
 
 class Sends(Protocol):
-    """Many sends: three arrays, as long as each other, and what they come to."""
+    """Many sends: three arrays of equal length, and their sums."""
 
     @property
     def origin(self) -> Numbers:
-        """The sender of each of them, as a rank of the whole run."""
+        """The sender of each, as a world rank."""
 
     @property
     def dest(self) -> Numbers:
-        """The rank that each goes to."""
+        """The destination of each, as a world rank."""
 
     @property
     def size_bytes(self) -> Numbers:
         """The size of each."""
 
     def sums(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the senders, each once, and how many messages and bytes each of them sends."""
+        """Return the distinct senders, and the number of messages and bytes of each."""
 
 
 class Tally:
-    """The counts of what a block of ranks sends.
+    """The counts of the sends of a block of ranks.
 
     Parameters
     ----------
     block : range
-        The ranks that send, by their numbers in the whole run.
+        The sending world ranks.
     pairs : bool
-        Whether to count for each pair of ranks and size class too.
+        Whether to count per pair of ranks and size class, too.
 
     Attributes
     ----------
     log : list of int
         For each send its origin, its destination and its size in bytes; call `add_up` when it gets long.
     waited_ps : list of int
-        How long each rank has waited for messages. Not an array: that makes a number of its own to read or write one.
+        The time that each rank has waited for messages. Not an array, which creates an integer for each access.
     """
 
     def __init__(self, block: range, *, pairs: bool) -> None:
@@ -70,7 +69,7 @@ class Tally:
         self._often: dict[Any, int] = {}
 
     def grow(self, numbers: Sequence[int]) -> None:
-        """Count for more ranks, with greater numbers."""
+        """Count for additional ranks, with larger numbers."""
         self.add_up()
         self._later += numbers
         self.waited_ps += [0] * len(numbers)
@@ -78,7 +77,7 @@ class Tally:
         self._bytes = np.append(self._bytes, np.zeros(len(numbers), np.int64))
 
     def add_up(self) -> None:
-        """Empty the log into the totals."""
+        """Add the log to the totals and clear it."""
         del self.log[len(self.log) // 3 * 3 :]  # a signal may have ended the run in the middle of an entry
         if not self.log:
             return
@@ -91,18 +90,18 @@ class Tally:
         self._add_pairs(senders, dests, sizes, 1)
 
     def add(self, sends: Sends) -> None:
-        """Count many sends at once; the same object for the same sends, which are added up only once."""
-        if len(self._often) >= _MOST_OFTEN:  # they may be of communicators that are no more
+        """Count many sends at once; pass the same object for equal sends, which are summed only once."""
+        if len(self._often) >= _MOST_OFTEN:  # they may belong to communicators that no longer exist
             self._count_often()
-        # The sends of a collective as arrays are the same object at each call, so they are summed once and multiplied.
+        # The sends of a vectorised collective are the same object in each call, so they are summed once and multiplied.
         self._often[sends] = self._often.get(sends, 0) + 1
 
     def add_once(self, sends: Sends) -> None:
-        """Count sends that do not come again, and do not keep them."""
+        """Count sends that do not repeat, without keeping them."""
         self._count(sends, 1)
 
     def _places(self, senders: Numbers) -> Numbers:
-        """Return where ranks are counted, by their numbers."""
+        """Return the indices of ranks in the counts."""
         origins = senders - self._block.start
         if self._later:
             places = len(self._block) + np.searchsorted(self._later, senders)
@@ -120,7 +119,7 @@ class Tally:
                 self._pairs = [self._joined()]
 
     def _joined(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return each slot once, in order, its messages and their bytes."""
+        """Return each slot once, in order, with its messages and bytes."""
         if not self._pairs:
             return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         if len(self._pairs) == 1:
@@ -147,19 +146,19 @@ class Tally:
             self._add_pairs(sends.origin, sends.dest, sends.size_bytes, times)
 
     def messages(self) -> list[int]:
-        """Return how many messages each rank of the block sent."""
+        """Return the number of messages that each rank of the block sent."""
         self._total()
         return _listed(self._messages)
 
     def sent_bytes(self) -> list[int]:
-        """Return how many bytes each rank of the block sent."""
+        """Return the number of bytes that each rank of the block sent."""
         self._total()
         return _listed(self._bytes)
 
     def pairs(self) -> Numbers:
-        """Rows of source, destination, size class, messages and bytes; class k has the sizes of k bits, from 2**(k-1).
+        """Return rows of source, destination, size class, messages and bytes.
 
-        Each of the first three once, in order.
+        Class k has the sizes of k bits, from 2**(k-1). Rows are unique in the first three, and sorted by them.
         """
         self._total()
         slots, *sums = self._joined()
@@ -168,7 +167,7 @@ class Tally:
 
 
 def summed(places: Numbers, numbers: Numbers, size: int) -> Numbers:
-    """Return the sum of the numbers at each of `size` places."""
+    """Return the sum of the numbers at each of `size` indices."""
     if len(numbers) and int(numbers.max()) * len(numbers) < _EXACT:  # a tenth of the time
         return np.bincount(places, numbers, size).astype(np.int64)
     total = np.zeros(size, np.int64)

@@ -1,8 +1,8 @@
-"""A fabric that writes down every message: when it left, when it was there, and when a receive took it.
+"""A fabric that records the departure, arrival and match of every message.
 
-It does what `Fabric` does, through the same methods, and adds a note on the way; the fabric of a run without a trace
-knows nothing of it. Every message goes the long way here (through `launch`, and through `Mailbox.match` at its end), as
-the shortcuts for the most common message pass by no door where it could be noted.
+It behaves like `Fabric`, through the same methods, and adds records; the fabric of an untraced run is unaffected. Every
+message takes the slow path here (through `launch`, and finally through `Mailbox.match`), as the shortcuts for the most
+common message have no hook for recording.
 
 A message's number is the event key of its departure: its sender's own count, the same for every number of shards.
 """
@@ -43,39 +43,39 @@ _KINDS = ("eager", "synchronous", "rendezvous", "notice")
 
 
 def _is_whole(message: Message) -> bool:
-    """Return whether this is a message of its own, and not the data of a rendezvous that an envelope has begun."""
+    """Return True if this is a separate message, not the data of a rendezvous begun by an envelope."""
     return message.cid != 0 or message.kind == CONTROL
 
 
 class TracingMailbox(Mailbox):
-    """A mailbox that says when a message and a receive have met."""
+    """A mailbox that records matches of messages and receives."""
 
     __slots__ = ()
 
     fabric: TracingFabric
 
     def post(self, operation: Receive) -> None:
-        """Let a receive wait for its message, where `match` finds it."""
+        """Post a receive, so that `match` finds it."""
         super().post(operation)
-        # The shortcut of `Fabric._deliver` for a lone receive would pass by `match`, where it is noted.
+        # The shortcut of `Fabric._deliver` for a lone receive would bypass `match`, which records it.
         self._not_alone()
 
     def match(self, message: Message) -> Receive | None:
-        """Return the receive that takes an arriving message, and note that they have met."""
+        """Return the receive for an arriving message, and record the match."""
         operation = super().match(message)
         if operation is not None:
             self.fabric.met(message, max(message.arrival_ps, operation.post_ps), operation.post_ps)
         return operation
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
-        """Take the earliest kept message that fits, and note that."""
+        """Take the earliest kept message that fits, and record that."""
         message = super().take(cid, source, tag)
         if message is not None:
             self._taken(message)
         return message
 
     def remove(self, message: Message) -> None:
-        """Take a kept message out of the mailbox, and note that."""
+        """Remove a kept message from the mailbox, and record that."""
         super().remove(message)
         self._taken(message)
 
@@ -86,27 +86,27 @@ class TracingMailbox(Mailbox):
 
 
 class TracingFabric(Fabric):
-    """A fabric that records what it carries in `trace`; see `Fabric`."""
+    """A fabric that records its messages in `trace`; see `Fabric`."""
 
     trace: Recorder
     mailbox_class: type[Mailbox] = TracingMailbox
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.had: dict[tuple[int, int, int], Callable[[Message], int]] = {}  # when; see `batched.undo`
+        self.had: dict[tuple[int, int, int], Callable[[Message], int]] = {}  # match times; see `batched.undo`
         self.trace = Recorder()
         self.inline_end = -1
         self.shortcuts = False
-        self._numbers: dict[Message, int] = {}  # of messages on their way
-        self._arrivals: dict[Message, int] = {}  # of messages that have come and were not taken
-        self._awaited: dict[tuple[int, int], int] = {}  # of envelopes whose data is to come, by sender and ticket
+        self._numbers: dict[Message, int] = {}  # of messages in flight
+        self._arrivals: dict[Message, int] = {}  # of messages that have arrived and were not taken
+        self._awaited: dict[tuple[int, int], int] = {}  # of envelopes whose data are pending, by sender and ticket
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """Return what handles the events of messages, and those of messages with their numbers."""
+        """Return the handlers of message events, including messages with their numbers."""
         return {**super().events(), "traced": self._from_elsewhere}
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
-        """Let an envelope leave, and note that."""
+        """Send an envelope, and record that."""
         if not _is_whole(message):
             super().launch(rank, message, start_ps, wire_ps, latency_ps)
             return
@@ -134,7 +134,7 @@ class TracingFabric(Fabric):
         )
 
     def _part_of(self, message: Message) -> str:
-        """Return what a message is a part of: a collective, or the part of the library that takes a control message."""
+        """Return the origin of a message: a collective, or the part of the library for a control message."""
         if message.kind == CONTROL:
             return self.control[message.tag].name
         name: str = getattr(message.note, "name", "")
@@ -165,7 +165,7 @@ class TracingFabric(Fabric):
         super()._deliver(message)
 
     def met(self, message: Message, time_ps: int, posted_ps: int | None = None) -> None:
-        """Note that a message and a receive for it have met; that was posted just now, or at the time that is given."""
+        """Record the match of a message with a receive posted at `posted_ps`; None: just now."""
         arrival = self._arrivals.pop(message, None)
         if arrival is not None:
             self._met(message, arrival, time_ps, posted_ps)
@@ -184,9 +184,9 @@ class TracingFabric(Fabric):
     # ------------------------------------------------------------------------------------------------------- waits
 
     def waited(self, what: Any, start_ps: int, end_ps: int) -> None:
-        """Note that the running fiber has waited for an operation or a message; None: for a collective as arrays."""
+        """Record a wait of the running fiber for an operation or a message; None: a vectorised collective."""
         fiber = current.fiber
-        if fiber is None or not is_program(fiber):  # what goes on in the background makes nobody wait by itself
+        if fiber is None or not is_program(fiber):  # background work does not make the program wait by itself
             return
         number = fiber.rank.number
         message = what.message if isinstance(what, Receive) else what
@@ -200,7 +200,7 @@ class TracingFabric(Fabric):
             self.trace.waited(number, start_ps, end_ps, FOR_OTHERS)
 
     def entered(self, comm: Any, number: int, note: Any) -> None:
-        """Note that the running fiber enters a collective; each wait in one among neighbours is for its own message."""
+        """Record that the running fiber enters a collective; waits in neighbourhood ones are for single messages."""
         fiber = current.fiber
         name = note.name.rpartition(".")[2].lower()
         if fiber is None or not is_program(fiber) or "neighbor" in name:
