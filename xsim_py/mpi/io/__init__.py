@@ -1,1 +1,1 @@
-"""Files of MPI: views, data access, shared file pointers (MPI 4.1, chapter 14)."""
+"""MPI-IO: views, data access, shared file pointers (MPI 4.1, chapter 14)."""

@@ -1,9 +1,8 @@
-"""Reading and writing (MPI 4.1, 14.4): what each of the many calls has in common.
+"""Reading and writing (MPI 4.1, 14.4): the common part of the many calls.
 
-A call names a place (an explicit offset, the individual pointer, the shared pointer, or one after the other in the
-order of ranks), goes for one rank or for all, and is done now or in the background. What depends on the time of the
-call (pointer, data, the numbers of its messages) is settled by `prepare`; what it returns does the rest, in any
-fiber.
+A call has a position (an explicit offset, the individual pointer, the shared pointer, or the order of ranks), is for
+one rank or collective, and is blocking or in the background. `prepare` evaluates what depends on the time of the call
+(pointer, data, the numbers of its messages); the function that it returns does the rest, in any fiber.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .representation import from_file, in_file, to_file
 from .view import View
 
 AT, INDIVIDUAL, SHARED, ORDERED = range(4)
-"""Where a call goes: to an explicit offset, or to a pointer. ORDERED is the shared one, in the order of ranks."""
+"""The position of a call: an explicit offset, or a pointer. ORDERED is the shared one, in the order of ranks."""
 
 
 class FileCall(NamedTuple):
@@ -32,9 +31,9 @@ class FileCall(NamedTuple):
     Attributes
     ----------
     name : str
-        As mpi4py calls it, with its class; without ``_begin`` or ``_end``.
+        Its name in mpi4py, with the class; without ``_begin`` or ``_end``.
     writing, collective : bool
-        What it does, and whether all ranks have to call it.
+        Whether it writes, and whether all ranks must call it.
     where : int
         AT, INDIVIDUAL, SHARED or ORDERED.
     """
@@ -46,7 +45,7 @@ class FileCall(NamedTuple):
 
 
 def prepare(file: OpenFile, call: FileCall, offset: int, elements: Any) -> Callable[[], int]:
-    """Check a call and take its arguments.
+    """Check a call and evaluate its arguments.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ def prepare(file: OpenFile, call: FileCall, offset: int, elements: Any) -> Calla
     Returns
     -------
     callable
-        Does it, and returns how many bytes of the memory that were.
+        Executes the call, and returns the number of bytes of memory.
     """
     (file.check_writable if call.writing else file.check_readable)(call.name)
     if call.where in (AT, INDIVIDUAL):
@@ -94,7 +93,7 @@ def _count_of(call: FileCall) -> int:
 
 
 def _start(file: OpenFile, call: FileCall, offset: int, etypes: int, chs: list[CollectiveChannel]) -> int:
-    """Where a call begins, in etypes; one with the shared pointer finds out now."""
+    """Return the offset at which a call begins, in etypes; the shared pointer is evaluated now."""
     if call.where == SHARED:
         return pointers.fetch_and_add(file.pointer, etypes, call.name)
     if call.where == ORDERED:
@@ -122,7 +121,7 @@ def _read(file: OpenFile, view: View, start: int, size: int, chs: list[Collectiv
 
 
 def begin_split(file: OpenFile, call: FileCall, offset: int, elements: Any) -> None:
-    """The first half of a split collective call: it goes on by itself. A file has one of them at most at a time."""
+    """Begin a split collective call, which continues by itself. A file has at most one of them at a time."""
     if file.split is not None:
         fail(c.ERR_IO, f"{call.name}_begin: {file.split.name} has begun but not ended")
     body = prepare(file, call, offset, elements)
@@ -130,7 +129,7 @@ def begin_split(file: OpenFile, call: FileCall, offset: int, elements: Any) -> N
 
 
 def end_split(file: OpenFile, name: str) -> int:
-    """The second half; returns how many bytes of the memory were moved."""
+    """End a split collective call; return the number of bytes of memory that were transferred."""
     split = file.split
     if split is None or split.name != name:
         begun = "nothing" if split is None else split.name

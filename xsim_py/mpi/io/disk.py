@@ -1,8 +1,8 @@
-"""Where the bytes of an MPI file are: on the simulated storage, or in a file of this computer.
+"""The storage of an MPI file: the simulated storage, or a file of the host.
 
-These are the files that the program's own `open` finds under the same names. On the simulated storage each request
-takes what a request of `open` takes there; a file of this computer takes no virtual time, but for `mpi.poll_time` a
-request, so that a loop that looks at a file does not stop the clock.
+The program's own `open` accesses these files under the same names. On the simulated storage each request takes as long
+as one of `open`. A file of the host takes no virtual time, except `mpi.poll_time` per request, so that a loop that
+polls a file advances the clock.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _CLASSES = {
     errno.ENOSPC: c.ERR_NO_SPACE,
     errno.EDQUOT: c.ERR_QUOTA,
 }
-"""The class of error that MPICH gives for what the operating system says; `ERR_IO` for all else."""
+"""The error class that MPICH returns for an error of the operating system; `ERR_IO` for all others."""
 
 _MODE = 0o644
 
 
 class Disk(Protocol):
-    """An open file, as one rank has it."""
+    """An open file of one rank."""
 
     def read(self, start: int, size: int) -> bytes:
-        """At most `size` bytes from `start` on; fewer where the file ends."""
+        """Return at most `size` bytes from `start` on; fewer if the file ends."""
         ...
 
     def write(self, start: int, data: bytes) -> None:
@@ -48,28 +48,28 @@ class Disk(Protocol):
         ...
 
     def scatter(self, pieces: Pieces, data: bytes) -> None:
-        """Write pieces, in rising order and apart from each other; their bytes follow each other in `data`."""
+        """Write disjoint pieces in ascending order; their bytes are consecutive in `data`."""
         ...
 
     def size(self) -> int:
-        """How many bytes the file has."""
+        """Return the size of the file in bytes."""
         ...
 
     def resize(self, size: int) -> None:
-        """Cut it off, or lengthen it by zeros."""
+        """Truncate the file, or extend it by zeros."""
         ...
 
     def sync(self) -> None:
-        """Wait until what was written is safe."""
+        """Wait until all written data are safe."""
         ...
 
     def close(self) -> None:
-        """Close it; nobody waits for that."""
+        """Close the file, without waiting."""
         ...
 
 
 def place_of(path: str) -> str:
-    """The absolute path of a file of the running rank."""
+    """Return the absolute path of a file of the running rank."""
     return path if path.startswith("/") else os.path.join(os.getcwd(), path)
 
 
@@ -131,7 +131,7 @@ class _Stored:
         self._ask("write", self._number, start, data)
 
     def scatter(self, pieces: Pieces, data: bytes) -> None:
-        """Data sieving: the storage reads what is between the pieces, and writes it back with them."""
+        """Data sieving: the storage reads the range of the pieces, and writes it back with them."""
         self.read(pieces.low, pieces.high - pieces.low)
         self._ask("scatter", self._number, pieces.starts, pieces.sizes, data, pieces.high)
 
@@ -150,14 +150,14 @@ class _Stored:
 
 
 def _wait_for_others() -> None:
-    """Wait until what others have begun has been done, and for the time that the look takes."""
+    """Wait until earlier operations of others are done, and for the duration of a poll."""
     fiber = current.running()
     fiber.clock_ps += fiber.rank.shard.fabric.settings.poll_ps
     fiber.sync()
 
 
 class _Real:
-    """A file of this computer."""
+    """A file of the host."""
 
     __slots__ = ("_descriptor", "_place")
 
@@ -172,7 +172,7 @@ class _Real:
         try:
             data = os.pread(self._descriptor, size, start)
             while 0 < len(data) < size and (more := os.pread(self._descriptor, size - len(data), start + len(data))):
-                data += more  # one call of the system moves 2 GiB at most
+                data += more  # one system call transfers 2 GiB at most
             return data
         except OSError as error:
             _refuse(error, self._place)
@@ -182,7 +182,7 @@ class _Real:
         self._put(start, memoryview(data))
 
     def scatter(self, pieces: Pieces, data: bytes) -> None:
-        """Only the pieces are touched: another process of the simulation may write between them."""
+        """Write only the pieces: another process of the simulation may write between them."""
         _wait_for_others()
         left = memoryview(data)
         for start, size in zip(pieces.starts.tolist(), pieces.sizes.tolist(), strict=True):
@@ -192,7 +192,7 @@ class _Real:
     def _put(self, start: int, data: memoryview) -> None:
         done = 0
         try:
-            while done < len(data):  # one call of the system moves 2 GiB at most
+            while done < len(data):  # one system call transfers 2 GiB at most
                 done += os.pwrite(self._descriptor, data[done:], start + done)
         except OSError as error:
             _refuse(error, self._place)

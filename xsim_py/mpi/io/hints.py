@@ -1,4 +1,4 @@
-"""Hints: how a file is to be accessed. The names, values and defaults are those of ROMIO, the MPI-IO of MPICH."""
+"""Hints for file access. The names, values and defaults are those of ROMIO, the MPI-IO of MPICH."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _DEFAULTS = {
 
 
 class Hints:
-    """The hints of a file: those that the program has set, if they make sense, and the others.
+    """The hints of a file: the valid ones set by the program, and the defaults of others.
 
     Attributes
     ----------
     values : dict of str to str
-        As MPI_File_get_info shows them.
+        As MPI_File_get_info returns them.
     aggregators : list of int
-        The ranks of the file that access it for all in collective calls: one a node, and at most ``cb_nodes``.
+        The ranks that access the file for all in collective calls: one per node, and at most ``cb_nodes``.
     """
 
     __slots__ = ("_leaders", "values")
@@ -43,7 +43,7 @@ class Hints:
         self.values = {**_DEFAULTS, "cb_nodes": str(len(self._leaders))}
 
     def update(self, items: Iterable[tuple[str, str]]) -> None:
-        """Take hints of a program; those that nobody knows, or that make no sense, are ignored (MPI 4.1, 14.2.8)."""
+        """Set hints of a program; unknown or invalid ones are ignored (MPI 4.1, 14.2.8)."""
         for key, value in items:
             if key.startswith("romio_") and key in _DEFAULTS and value.lower() in _SWITCHES:
                 self.values[key] = value.lower()
@@ -54,22 +54,22 @@ class Hints:
 
     @property
     def aggregators(self) -> list[int]:
-        """The number of aggregators; see the class."""
+        """The aggregators; see the class."""
         return self._leaders[: int(self.values["cb_nodes"])]
 
     @property
     def collective_buffer_bytes(self) -> int:
-        """The bytes that an aggregator reads or writes at once."""
+        """The number of bytes that an aggregator reads or writes at once."""
         return int(self.values["cb_buffer_size"])
 
     def sieve_bytes(self, *, writing: bool) -> int:
-        """The buffer of data sieving; 0 for none."""
+        """Return the buffer size of data sieving; 0 for none."""
         if self.values["romio_ds_write" if writing else "romio_ds_read"] == "disable":
             return 0
         return int(self.values["ind_wr_buffer_size" if writing else "ind_rd_buffer_size"])
 
     def two_phase(self, *, writing: bool) -> str:
-        """When collective calls exchange data: ``"enable"``, ``"disable"`` or ``"automatic"``."""
+        """Return when collective calls exchange data: ``"enable"``, ``"disable"`` or ``"automatic"``."""
         return self.values["romio_cb_write" if writing else "romio_cb_read"]
 
 

@@ -1,12 +1,12 @@
-"""Access to pieces of a file by one rank, as ROMIO does it: by data sieving.
+"""Access to pieces of a file by one rank, by data sieving as in ROMIO.
 
-One run of bytes is one request. Pieces with holes between them are read in chunks of a buffer (hints
-``ind_rd_buffer_size`` and ``ind_wr_buffer_size``): what is from the first piece to the last one that the buffer has
-room for, holes and all. To write, such a chunk is read, changed and written back, unless it has no holes. The hints
-``romio_ds_read`` and ``romio_ds_write`` can say ``disable``: then each piece is a request of its own.
+One run of bytes is one request. Pieces with holes are read in chunks of a buffer (hints ``ind_rd_buffer_size`` and
+``ind_wr_buffer_size``): from the first piece to the last one that fits, holes included. To write, such a chunk is read,
+modified and written back, unless it has no holes. The hints ``romio_ds_read`` and ``romio_ds_write`` can be
+``disable``: then each piece is a separate request.
 
 Prior art: Thakur, Gropp and Lusk, "Data sieving and collective I/O in ROMIO" (1999). Other ranks may write into the
-holes meanwhile; ROMIO locks the chunk against that, and here only the pieces are changed.
+holes meanwhile; ROMIO locks the chunk against that, and here only the pieces are modified.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _WHOLE = 1 << 62
 
 
 def read_alone(file: OpenFile, pieces: Pieces) -> bytes:
-    """Read for one rank by itself, as the file's hints and its atomic mode say."""
+    """Read for one rank, by the file's hints and its atomic mode."""
     if not len(pieces):
         return b""
     return read(file.disk, pieces, buffer_bytes=_WHOLE if file.atomic else file.hints.sieve_bytes(writing=False))
 
 
 def write_alone(file: OpenFile, pieces: Pieces, data: bytes) -> None:
-    """Write for one rank by itself; see `read_alone`."""
+    """Write for one rank; see `read_alone`."""
     if len(pieces):
         buffer_bytes = _WHOLE if file.atomic else file.hints.sieve_bytes(writing=True)
         write(file.disk, pieces, data, buffer_bytes=buffer_bytes)
 
 
 def read(disk: Disk, pieces: Pieces, *, buffer_bytes: int, direct: bool = True) -> bytes:
-    """The bytes of the pieces, as far as the file has them; a buffer of 0 bytes is none.
+    """Return the bytes of the pieces, up to the end of the file; `buffer_bytes` 0 means no buffer.
 
-    What is one run is read at once; not so if it is not `direct`, as for others, into the buffer.
+    A single run is read by one request if `direct`; otherwise it is read through the buffer, like others.
     """
     if len(pieces) == 1 and direct:
         return disk.read(pieces.low, pieces.total)
@@ -71,7 +71,7 @@ def _one_by_one(disk: Disk, pieces: Pieces) -> bytes:
 
 
 def write(disk: Disk, pieces: Pieces, data: bytes, *, buffer_bytes: int, direct: bool = True) -> None:
-    """Write the pieces, whose bytes follow each other in `data`; otherwise as `read`."""
+    """Write the pieces, whose bytes are consecutive in `data`; otherwise as `read`."""
     if len(pieces) == 1 and direct:
         disk.write(pieces.low, data)
         return
@@ -91,7 +91,7 @@ def write(disk: Disk, pieces: Pieces, data: bytes, *, buffer_bytes: int, direct:
 
 
 class _Chunks:
-    """Cuts pieces into chunks, each with what a buffer has room for from its first piece on."""
+    """An iterator over chunks of pieces, each of the size of a buffer from its first piece on."""
 
     def __init__(self, pieces: Pieces, buffer_bytes: int) -> None:
         self._starts = pieces.starts.copy()

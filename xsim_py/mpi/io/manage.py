@@ -1,4 +1,4 @@
-"""Opening and closing files, and what their ranks set together (MPI 4.1, 14.2 and 14.3)."""
+"""Opening and closing files, and their collective settings (MPI 4.1, 14.2 and 14.3)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACCESS = {c.MODE_RDONLY: os.O_RDONLY, c.MODE_WRONLY: os.O_WRONLY, c.MODE_RDWR: 
 
 
 def _same(name: str, said: Sequence[Any], code: int) -> None:
-    """Refuse a call whose ranks say different things."""
+    """Raise an error if the ranks of a call pass different arguments."""
     if len({entry for entry in said if entry is not None}) > 1:
         fail(code, f"{name}: the arguments of the ranks differ")
 
@@ -47,18 +47,18 @@ def _check_mode(amode: int) -> None:
 
 
 def _flags(amode: int) -> int:
-    """Return the flags for `os.open`; ROMIO opens for reading, too, what it may have to sieve."""
+    """Return the flags for `os.open`; as in ROMIO, files for data sieving are opened for reading, too."""
     flags = next(flag for mode, flag in _ACCESS.items() if amode & mode)
     return flags | (os.O_CREAT if amode & c.MODE_CREATE else 0) | (os.O_EXCL if amode & c.MODE_EXCL else 0)
 
 
 def title(path: str, ranks: int) -> str:
-    """Return how reports call a file."""
+    """Return the name of a file in reports."""
     return f"file {os.path.basename(path)!r} of {ranks} rank{'s' * (ranks > 1)}"
 
 
 def _own(comm: Communicator, path: str) -> Communicator:
-    """Return the communicator of a new file, which costs nothing: all members know its number."""
+    """Return the communicator of a new file, at no cost: all members know its number."""
     cid = derive_cid(comm.cid, "file", comm.next_child())
     own = Communicator(shared_context(comm.fabric, cid, comm.ranks), comm.box, me=comm.me)
     own.name = title(path, len(comm.ranks))
@@ -66,9 +66,9 @@ def _own(comm: Communicator, path: str) -> Communicator:
 
 
 def handed_on(file: OpenFile, comm: Communicator) -> OpenFile:
-    """Return an open file for those of its ranks that are in another communicator; nothing is opened or sent.
+    """Return an open file for a subset of its ranks in another communicator, without messages.
 
-    The view, the pointer of each rank and what it has open stay what they are; the shared pointer is at 0.
+    The view, the pointer of each rank and the open disk remain; the shared pointer is at 0.
     """
     own = _own(comm, file.path)
     known = Hints(own)
@@ -88,17 +88,17 @@ def open_file(
     hints: Iterable[tuple[str, str]],
     opened: list[Disk] | None = None,
 ) -> OpenFile:
-    """MPI_File_open: rank 0 opens first, and makes the file if it is to be made; then all others do.
+    """Open a file (MPI_File_open): rank 0 opens, and possibly creates, it first; then all others do.
 
     Parameters
     ----------
     opened : list of Disk, optional
-        Takes what this rank has opened, for a caller who goes on after a failure in the middle of it.
+        Receives the disk that this rank has opened, for a caller that continues after a failure in the middle.
     """
     name = "File.Open"
     _check_mode(amode)
     own = _own(comm, path)
-    own.outer = comm  # until it is there, what happens to its parent happens to it
+    own.outer = comm  # until it is open, failures of its parent concern it, too
     place = place_of(path)
     known = Hints(own)
     known.update(hints)
@@ -122,7 +122,7 @@ def open_file(
 
 
 def _open_others(own: Communicator, name: str, place: str, flags: int, opened: list[Disk]) -> None:
-    """Open the file at all ranks but the first, and close it again if one of them can not."""
+    """Open the file on all ranks except the first; close it again if one of them fails."""
     problem = None
     if own.me != 0:
         try:
@@ -144,7 +144,7 @@ def _open_others(own: Communicator, name: str, place: str, flags: int, opened: l
 
 
 def close(file: OpenFile) -> None:
-    """MPI_File_close; the last one to come has the file removed that is to be deleted then."""
+    """Close a file (MPI_File_close); the last rank removes it if required."""
     split, file.split = file.split, None
     if split is not None:
         complete(split.operation)
@@ -166,7 +166,7 @@ def _close_all(file: OpenFile) -> int:
 
 
 def size(file: OpenFile) -> int:
-    """MPI_File_get_size, in bytes."""
+    """Return the size in bytes: MPI_File_get_size."""
     return file.disk.size()
 
 
@@ -185,13 +185,13 @@ def _resize(file: OpenFile, name: str, bytes_: int, *, shrink: bool) -> None:
 
 
 def set_size(file: OpenFile, bytes_: int) -> None:
-    """MPI_File_set_size: rank 0 does it for all."""
+    """Set the size, by rank 0: MPI_File_set_size."""
     file.check_not_sequential("File.Set_size")
     _resize(file, "File.Set_size", bytes_, shrink=True)
 
 
 def preallocate(file: OpenFile, bytes_: int) -> None:
-    """MPI_File_preallocate: it makes a file no smaller."""
+    """Extend the file without shrinking it: MPI_File_preallocate."""
     _resize(file, "File.Preallocate", bytes_, shrink=False)
 
 
@@ -206,7 +206,7 @@ def set_view(
     representation: str,
     hints: Iterable[tuple[str, str]],
 ) -> None:
-    """MPI_File_set_view: both file pointers go back to the begin of the view."""
+    """Set the view; both file pointers return to its begin: MPI_File_set_view."""
     name = "File.Set_view"
     view = made(etype, filetype, representation)
     if file.amode & c.MODE_SEQUENTIAL:
@@ -222,8 +222,8 @@ def set_view(
         pointers.set_to(file.pointer, 0)
         return here
 
-    # All should agree on the extent of the etype, too (14.3.1). ROMIO does not look, and there are programs in which a
-    # rank that is to access nothing has another one: that is a finding of the checks.
+    # All ranks should agree on the extent of the etype, too (14.3.1). ROMIO does not check it, and in some programs a
+    # rank without data has another one: the checks report that.
     start = decide(file.comm, name, _NUMBER.pack(crc32(representation.encode())), act)
     view.displacement = start if displacement < 0 else displacement
     file.view = view
@@ -232,12 +232,12 @@ def set_view(
 
 
 def type_extent(file: OpenFile, datatype: Type) -> int:
-    """MPI_File_get_type_extent: of a type in the file's data representation."""
+    """Return the extent of a type in the file's data representation: MPI_File_get_type_extent."""
     return in_file(file.view.representation, datatype).extent
 
 
 def byte_offset(file: OpenFile, offset: int) -> int:
-    """MPI_File_get_byte_offset."""
+    """Return the byte offset of a position: MPI_File_get_byte_offset."""
     file.check_not_sequential("File.Get_byte_offset")
     if offset < 0:
         fail(c.ERR_ARG, f"File.Get_byte_offset: offset {offset}")
@@ -248,7 +248,7 @@ def byte_offset(file: OpenFile, offset: int) -> int:
 
 
 def _moved(file: OpenFile, name: str, offset: int, whence: int, position: int) -> int:
-    """Where a seek leads, in etypes."""
+    """Return the target of a seek, in etypes."""
     if whence == c.SEEK_CUR:
         offset += position
     elif whence == c.SEEK_END:
@@ -262,13 +262,13 @@ def _moved(file: OpenFile, name: str, offset: int, whence: int, position: int) -
 
 
 def seek(file: OpenFile, offset: int, whence: int) -> None:
-    """MPI_File_seek."""
+    """Move the individual pointer: MPI_File_seek."""
     file.check_not_sequential("File.Seek")
     file.position = _moved(file, "File.Seek", offset, whence, file.position)
 
 
 def seek_shared(file: OpenFile, offset: int, whence: int) -> None:
-    """MPI_File_seek_shared: rank 0 does it for all."""
+    """Move the shared pointer, by rank 0: MPI_File_seek_shared."""
     name = "File.Seek_shared"
     file.check_not_sequential(name)
 
@@ -286,7 +286,7 @@ def _shared(file: OpenFile, name: str) -> int:
 
 
 def shared_position(file: OpenFile) -> int:
-    """MPI_File_get_position_shared."""
+    """Return the shared pointer: MPI_File_get_position_shared."""
     file.check_not_sequential("File.Get_position_shared")
     return _shared(file, "File.Get_position_shared")
 
@@ -295,7 +295,7 @@ def shared_position(file: OpenFile) -> int:
 
 
 def set_atomicity(file: OpenFile, flag: bool) -> None:
-    """MPI_File_set_atomicity."""
+    """Set the atomic mode: MPI_File_set_atomicity."""
 
     def act(said: Sequence[Any]) -> int:
         _same("File.Set_atomicity", said, c.ERR_ARG)
@@ -306,6 +306,6 @@ def set_atomicity(file: OpenFile, flag: bool) -> None:
 
 
 def sync(file: OpenFile) -> None:
-    """MPI_File_sync: what this rank has written is safe; it does not wait for others."""
+    """Make this rank's writes safe, without waiting for others: MPI_File_sync."""
     file.check_writable("File.Sync")
     file.disk.sync()

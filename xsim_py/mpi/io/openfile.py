@@ -1,4 +1,4 @@
-"""One rank's side of an open file, and how the ranks of a file decide something together."""
+"""One rank's side of an open file, and joint decisions of its ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VERDICT = struct.Struct("<qq")
 
 
 class Split:
-    """A split collective operation that has begun: its call without ``_begin``, and what does it meanwhile."""
+    """A pending split collective operation: its call without ``_begin``, and its background operation."""
 
     __slots__ = ("name", "operation")
 
@@ -33,32 +33,32 @@ class Split:
 
 
 class OpenFile:
-    """A file, as one of the ranks that have opened it together has it.
+    """A file, from the point of view of one of the ranks that opened it.
 
     Attributes
     ----------
     comm : Communicator
-        Its own: the members, the messages of its collective calls, the error handler.
+        Private to the file: the members, the messages of its collective calls, the error handler.
     path : str
-        Where it is, as an absolute path.
+        Its absolute path.
     amode : int
         The access mode.
     disk : Disk
-        What reads and writes.
+        The storage.
     hints : Hints
-        How.
+        The hints.
     view : View
-        Which bytes this rank sees.
+        The bytes that this rank sees.
     position : int
         The individual file pointer, in etypes of the view.
     pointer : Window
-        The shared file pointer: eight bytes of memory at rank 0.
+        The shared file pointer: eight bytes of memory on rank 0.
     atomic : bool
-        Whether what one call accesses is one whole.
+        Whether each access of a call is atomic.
     split : Split or None
-        The split collective operation that goes on.
+        The pending split collective operation.
     closed : bool
-        Whether it has been closed; another handle may name it still.
+        Whether it has been closed; another handle may still refer to it.
     """
 
     __slots__ = (
@@ -89,37 +89,37 @@ class OpenFile:
         self.closed = False
 
     def check_writable(self, call: str) -> None:
-        """Refuse to write a file that was opened for reading."""
+        """Raise an error if the file was opened for reading only."""
         if self.amode & c.MODE_RDONLY:
             fail(c.ERR_READ_ONLY, f"{call} of a file that was opened for reading")
 
     def check_readable(self, call: str) -> None:
-        """Refuse to read a file that was opened for writing."""
+        """Raise an error if the file was opened for writing only."""
         if self.amode & c.MODE_WRONLY:
             fail(c.ERR_ACCESS, f"{call} of a file that was opened for writing")
 
     def check_not_sequential(self, call: str) -> None:
-        """Refuse what needs a place in the file, where that is accessed from its begin to its end only."""
+        """Raise an error if the file is accessed sequentially, for calls that need a position."""
         if self.amode & c.MODE_SEQUENTIAL:
             fail(c.ERR_UNSUPPORTED_OPERATION, f"{call} of a file that is accessed sequentially")
 
 
 def channels(comm: Communicator, name: str, count: int) -> list[CollectiveChannel]:
-    """The channels of one call that is made of several collectives; taken all at once, whichever it will need."""
+    """Return the channels of a call that consists of several collectives; all at once, even unused ones."""
     note = Note(name)
     return [channel(comm, note, check=False) for _ in range(count)]
 
 
 def decide(comm: Communicator, name: str, mine: bytes, act: Callable[[Sequence[Any]], int]) -> int:
-    """Let rank 0 do something, once all ranks are here, and tell all what came of it.
+    """Run an action on rank 0, once all ranks have entered, and return its result to all.
 
     Parameters
     ----------
     mine : bytes
-        What this rank says; equally many bytes at all.
+        The argument of this rank; the same length on all ranks.
     act : callable
-        Gets what all say, in the order of ranks (None of one that is dead), and returns a number, or raises an MPI
-        error. Called at rank 0.
+        Called on rank 0 with the arguments of all, in the order of ranks (None for a failed one); returns a number, or
+        raises an MPI error.
 
     Returns
     -------

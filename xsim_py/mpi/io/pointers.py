@@ -1,12 +1,12 @@
 """Shared file pointers (MPI 4.1, 14.4.4): one position for all ranks of a file.
 
-It is eight bytes of memory at the file's rank 0, in a window: who reads or writes with it takes it and moves it on by
-an atomic fetch-and-add, which the interface of rank 0 does (see `rma.service`), so the order is that in which these
-arrive. ROMIO keeps it in a hidden file under a lock; in a window it is as in Latham, Ross and Thakur, "Implementing
-MPI-IO atomic mode and shared file pointers using MPI one-sided communication" (2007).
+It is eight bytes of memory on the file's rank 0, in a window: an access reads and advances it by an atomic
+fetch-and-add, performed by the NIC of rank 0 (see `rma.service`), so accesses are in the order of arrival. ROMIO keeps
+it in a hidden file under a lock; a window is the solution of Latham, Ross and Thakur, "Implementing MPI-IO atomic mode
+and shared file pointers using MPI one-sided communication" (2007).
 
-Ordered access asks once for all: the sizes are gathered at rank 0, which moves the pointer on and tells each rank where
-its part begins.
+Ordered access needs one request for all: the sizes are gathered on rank 0, which advances the pointer and scatters the
+begins of the parts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WHERE = (PREDEFINED["INT64_T"], 0, 1)
 
 
 def install(comm: Communicator) -> Window:
-    """The window of a new file's pointer, at this rank; all have it before any of them leaves the call that opens."""
+    """Return this rank's window of a new file's pointer; all have it before any leaves the opening call."""
     memory = memoryview(bytearray(_POSITION.size if comm.me == 0 else 0))
     service = service_of(comm.fabric)
     label = comm.name
@@ -46,29 +46,29 @@ def install(comm: Communicator) -> Window:
     window.unchecked.add(0)
     windows_of(comm.box)[comm.cid] = window
     if comm.me == 0:
-        comm.box.background += 1  # its interface may have to answer at any time
+        comm.box.background += 1  # its NIC may have to reply at any time
     return window
 
 
 def forget(window: Window) -> None:
-    """The file is closed."""
+    """Release the pointer of a closed file."""
     if windows_of(window.comm.box).pop(window.comm.cid, None) is not None and window.comm.me == 0:
         window.comm.box.background -= 1
 
 
 def set_to(window: Window, position: int) -> None:
-    """Set the pointer; rank 0 does that, when all ranks have called what sets it."""
+    """Set the pointer, on rank 0, when all ranks have entered the call that sets it."""
     _wait_for_others()
     _POSITION.pack_into(window.memory, 0, position)
 
 
 def _wait_for_others() -> None:
-    """Wait until what other ranks have begun before now has been done."""
+    """Wait until earlier operations of other ranks are done."""
     current.running().sync()
 
 
 def fetch_and_add(window: Window, amount: int, name: str) -> int:
-    """Move the pointer on; returns where it was."""
+    """Advance the pointer; return its previous value."""
     if window.comm.me == 0:
         _wait_for_others()
         (position,) = _POSITION.unpack(window.memory)
@@ -84,7 +84,7 @@ def fetch_and_add(window: Window, amount: int, name: str) -> int:
 
 
 def in_order(window: Window, gathering: CollectiveChannel, telling: CollectiveChannel, amount: int) -> int:
-    """Where this rank's part begins, of parts that lie in the order of ranks from the pointer on."""
+    """Return the begin of this rank's part, of parts in the order of ranks from the pointer on."""
     comm = window.comm
     said: Sequence[Any] | None = pick(comm, "gather", _POSITION.size)(gathering, _POSITION.pack(amount), 0)
     begins = None

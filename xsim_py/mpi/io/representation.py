@@ -1,8 +1,8 @@
-"""Data representations (MPI 4.1, 14.5): how elements look in a file, and how far apart they are there.
+"""Data representations (MPI 4.1, 14.5): the encoding and extents of elements in a file.
 
-``native`` and ``internal`` are the bytes of the memory. In ``external32`` numbers are big-endian and have the
-standard's sizes, so a datatype has another extent there: its own, built anew from basic types of those sizes.
-Displacements in bytes stay what the program says; it asks MPI_File_get_type_extent for them.
+``native`` and ``internal`` are the bytes in memory. In ``external32`` numbers are big-endian and have the standard's
+sizes, so a datatype has another extent there: it is rebuilt from basic types of those sizes. Displacements in bytes are
+as given by the program; it queries MPI_File_get_type_extent for them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _KNOWN = ("native", "internal", EXTERNAL)
 
 
 def check(name: str) -> None:
-    """Refuse a representation that no file can have.
+    """Raise an error if a representation is not supported.
 
-    One that the program has registered is refused, too, as in MPICH: nothing can convert to it.
+    As in MPICH, this includes registered ones: no conversion is available.
     """
     if name not in _KNOWN:
         fail(c.ERR_UNSUPPORTED_DATAREP, f"{name!r}: there are {', '.join(map(repr, _KNOWN))}")
 
 
 def register(name: str, read: object, write: object, extent: object) -> None:
-    """MPI_Register_datarep, as far as MPICH goes: names are kept, conversion functions are not supported."""
+    """Register a representation as far as MPICH does: names are kept, conversion functions are unsupported."""
     names: set[str] = of_process("data representations", set)
     if not name or len(name) > c.MAX_DATAREP_STRING:
         fail(c.ERR_ARG, f"a data representation's name has from 1 to {c.MAX_DATAREP_STRING} characters")
@@ -45,7 +45,7 @@ def register(name: str, read: object, write: object, extent: object) -> None:
 
 
 def in_file(name: str, datatype: Type) -> Type:
-    """Return what a datatype looks like in a file."""
+    """Return the form of a datatype in a file."""
     return _external(datatype) if name == EXTERNAL else datatype
 
 
@@ -80,12 +80,12 @@ _MAKERS: dict[int, Callable[..., Type]] = {
 
 
 def to_file(name: str, datatype: Type, data: bytes) -> bytes:
-    """Packed elements as they stand in a file."""
+    """Return packed elements as they are stored in a file."""
     return external32.encode(name, datatype, data) if name == EXTERNAL else data
 
 
 def from_file(name: str, datatype: Type, data: bytes) -> bytes:
-    """The reverse; of an element that the file's end cuts off, as many basic elements as are whole."""
+    """Return packed elements from stored bytes; a truncated element has only its complete basic elements."""
     if name != EXTERNAL or not data:
         return data
     outer = external32.size(name, datatype)
@@ -97,7 +97,7 @@ def from_file(name: str, datatype: Type, data: bytes) -> bytes:
 
 
 def _native_bytes(datatype: Type, size: int) -> int:
-    """Bytes in memory of the basic elements that the first `size` bytes of one element in a file hold."""
+    """Return the bytes in memory of the basic elements in the first `size` bytes of one stored element."""
     total = 0
     for dtype, count in datatype.runs():
         each = external32.basic_size(dtype)

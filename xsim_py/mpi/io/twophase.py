@@ -1,14 +1,13 @@
-"""Collective access to a file: in two phases, as ROMIO does it.
+"""Collective access to a file, in two phases as in ROMIO.
 
-All ranks tell each other from where to where they access the file. If these ranges do not meet, each rank goes its
-own way (`independent`). If they do, one rank a node (an aggregator, hint ``cb_nodes``) accesses an equal share of the
-whole range for all: to write, each rank sends it the pieces that lie there; it joins them and writes them in chunks
-(``cb_buffer_size``), which are then few and large. To read, the ranks send what they want and get it back. The hints
-``romio_cb_write`` and ``romio_cb_read`` say ``enable``, ``disable`` or ``automatic``.
+All ranks exchange the ranges that they access. If these do not overlap, each rank accesses the file independently
+(`independent`). If they do, one rank per node (an aggregator, hint ``cb_nodes``) accesses an equal share of the total
+range for all: to write, each rank sends it the pieces in its share; it merges them and writes them in chunks
+(``cb_buffer_size``), which are then few and large. To read, the ranks send requests and get the data back. The hints
+``romio_cb_write`` and ``romio_cb_read`` are ``enable``, ``disable`` or ``automatic``.
 
-Prior art: del Rosario, Bordawekar and Choudhary (1993); Thakur, Gropp and Lusk (1999). What differs: ROMIO exchanges
-the data of each chunk when that is due, and here all of them are exchanged at once, so an aggregator needs memory for
-its share.
+Prior art: del Rosario, Bordawekar and Choudhary (1993); Thakur, Gropp and Lusk (1999). ROMIO exchanges the data of each
+chunk in turn; here all of them are exchanged at once, so an aggregator needs memory for its share.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .openfile import OpenFile
 from .view import Integers, Pieces, clipped, joined
 
 CHANNELS = 4
-"""How many collectives a call may be made of."""
+"""The maximum number of collectives in a call."""
 
 _RANGE = struct.Struct("<qqq")
 _NO_RANGE = _RANGE.pack(-1, -1, 0)
@@ -40,7 +39,7 @@ _REPLY = struct.Struct("<qq")
 _WHOLE = 1 << 62
 
 _SMALLEST_SHARE = 1 << 16
-"""Bytes: so few are not worth another aggregator. ROMIO takes a stripe of the file system where that has some."""
+"""Bytes: smaller shares are not worth another aggregator. ROMIO uses a stripe of the file system, if it has stripes."""
 
 
 class _Share(NamedTuple):
@@ -52,18 +51,18 @@ class _Share(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Who accesses what, as all ranks have found out: nothing where each rank goes its own way."""
+    """The shares of all aggregators, as known to all ranks; empty if each rank accesses the file independently."""
 
     shares: list[_Share]
     ranges: Integers
 
     def contributors(self, share: _Share) -> list[int]:
-        """Whose range meets a share."""
+        """Return the ranks whose ranges overlap a share."""
         found: list[int] = np.flatnonzero((self.ranges[:, 0] < share.high) & (self.ranges[:, 1] > share.low)).tolist()
         return found
 
     def touches(self, place: int, share: _Share) -> bool:
-        """Return whether a rank's range meets a share."""
+        """Return True if a rank's range overlaps a share."""
         return bool(self.ranges[place, 0] < share.high and self.ranges[place, 1] > share.low)
 
 
@@ -81,10 +80,10 @@ def _plan(file: OpenFile, ch: CollectiveChannel, pieces: Pieces, *, writing: boo
 
 @lru_cache(maxsize=16)
 def _plan_of(told: bytes, owners: tuple[int, ...], always: bool) -> _Plan:
-    """Return what all ranks make of what each has told; the first one that asks finds it for the others."""
+    """Return the plan for the ranges of all ranks, computed by the first rank that needs it."""
     ranges = np.frombuffer(told, np.int64).reshape(-1, 3)
     used = ranges[ranges[:, 0] >= 0]
-    if used[:, 2].any():  # pieces that overlap can not be cut at the border of a share
+    if used[:, 2].any():  # overlapping pieces cannot be cut at the border of a share
         return _EACH_ALONE
     meet = (used[1:, 0] < used[:-1, 1]).any()
     if not len(used) or not (meet or always):
@@ -105,14 +104,14 @@ def _packed(pieces: Pieces) -> bytes:
 
 
 def _unpacked(told: bytes) -> tuple[Pieces, bytes]:
-    """A list of pieces, and the data behind it."""
+    """Return a list of pieces, and the data that follow it."""
     (count,) = _COUNT.unpack_from(told)
     numbers = np.frombuffer(told, np.int64, 2 * count, _COUNT.size)
     return Pieces(numbers[:count], numbers[count:]), told[_COUNT.size + numbers.nbytes :]
 
 
 class _Union:
-    """The bytes that several lists of pieces cover, one run after the other: the memory of an aggregator."""
+    """The union of several lists of pieces, as consecutive runs: the memory of an aggregator."""
 
     def __init__(self, lists: Sequence[Pieces]) -> None:
         starts = np.concatenate([pieces.starts for pieces in lists])
@@ -125,7 +124,7 @@ class _Union:
         self._begins = np.cumsum(self.pieces.sizes) - self.pieces.sizes
 
     def layout(self, pieces: Pieces) -> Layout:
-        """Where pieces are in the memory."""
+        """Return the locations of pieces in the memory."""
         offsets: Integers
         if len(self.pieces) == 1:
             offsets = pieces.starts - self.pieces.starts
@@ -140,7 +139,7 @@ class _Union:
 
 
 def write(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces, data: bytes) -> None:
-    """Write this rank's pieces, whose bytes follow each other in `data`."""
+    """Write this rank's pieces, whose bytes are consecutive in `data`."""
     plan = _plan(file, chs[0], pieces, writing=True)
     if not plan.shares:
         independent.write_alone(file, pieces, data)
@@ -165,7 +164,7 @@ def write(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces, data
 
 
 def _agree(file: OpenFile, ch: CollectiveChannel, plan: _Plan, code: int) -> None:
-    """Tell all ranks whether the aggregators could write; a single one knows."""
+    """Distribute the aggregators' error codes, or that of a single one, to all ranks."""
     told = _COUNT.pack(code)
     if len(plan.shares) == 1:
         owner = plan.shares[0].owner
@@ -180,7 +179,7 @@ def _agree(file: OpenFile, ch: CollectiveChannel, plan: _Plan, code: int) -> Non
 def _receive(
     ch: CollectiveChannel, plan: _Plan, mine: _Share | None, own: bytes | None, sends: list[Any]
 ) -> list[bytes]:
-    """Receive what the ranks say to an aggregator, in their order; waits for its own messages, too."""
+    """Receive the ranks' messages to an aggregator, in rank order; wait for this rank's sends, too."""
     others = [] if mine is None else [place for place in plan.contributors(mine) if place != ch.rank]
     come = ch.wait([*sends, *(ch.irecv(place) for place in others)])[len(sends) :]
     told = dict(zip(others, come, strict=True))
@@ -195,14 +194,14 @@ def _write_share(file: OpenFile, lists: Sequence[tuple[Pieces, bytes]]) -> None:
         return
     union = _Union([pieces for pieces, _ in lists])
     memory = memoryview(bytearray(union.pieces.total))
-    for pieces, data in lists:  # where ranks write the same bytes, the last one's stay
+    for pieces, data in lists:  # if ranks write the same bytes, the last one wins
         union.layout(pieces).unpack(data, memory, origin=0, count=1, extent=0)
     buffer_bytes = file.hints.collective_buffer_bytes
     independent.write(file.disk, union.pieces, bytes(memory), buffer_bytes=buffer_bytes, direct=False)
 
 
 class _Largest:
-    """The larger of two numbers, as packed bytes."""
+    """The maximum of two numbers, as packed bytes."""
 
     commutative = True
     unit_bytes = _COUNT.size
@@ -215,7 +214,7 @@ class _Largest:
 
 
 def read(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces) -> bytes:
-    """The bytes of this rank's pieces, as far as the file has them."""
+    """Return the bytes of this rank's pieces, up to the end of the file."""
     plan = _plan(file, chs[0], pieces, writing=False)
     if not plan.shares:
         return independent.read_alone(file, pieces)
@@ -238,12 +237,12 @@ def read(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces) -> by
 
 
 def _answers(ch: CollectiveChannel, sends: list[Any], owners: Sequence[int]) -> list[Any]:
-    """Receive what aggregators answer; waits for this rank's own answers to leave, too."""
+    """Receive the replies of aggregators; wait for this rank's own replies to leave, too."""
     return ch.wait([*sends, *(ch.irecv(owner) for owner in owners)])[len(sends) :]
 
 
 def _read_share(file: OpenFile, asked: Sequence[bytes]) -> list[bytes]:
-    """For each list of pieces: an error code, where the file ends, and the data, with anything behind its end."""
+    """Return a reply per list of pieces: an error code, the end of the file, and padded data."""
     lists = [_unpacked(told)[0] for told in asked]
     wanted = [pieces for pieces in lists if len(pieces)]
     end = _WHOLE
@@ -270,14 +269,14 @@ def _read_share(file: OpenFile, asked: Sequence[bytes]) -> list[bytes]:
 
 
 def _file_end(pieces: Pieces, taken: int) -> int:
-    """Where the file ends, if so many bytes of the pieces were there."""
+    """Return the end of the file, if `taken` bytes of the pieces existed."""
     ends = np.cumsum(pieces.sizes)
     run = int(np.searchsorted(ends, taken, "right"))
     return int(pieces.starts[run] + taken - (ends[run] - pieces.sizes[run]))
 
 
 def _assembled(pieces: Pieces, answers: Sequence[bytes]) -> bytes:
-    """One stream of the answers of all aggregators, as far as the file goes."""
+    """Return the data of all aggregators' replies as one stream, up to the end of the file."""
     end = _WHOLE
     for answer in answers:
         code, seen = _REPLY.unpack_from(answer)

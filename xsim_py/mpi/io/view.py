@@ -1,8 +1,8 @@
-"""A rank's view of a file: which bytes it sees, and in which order (MPI 4.1, 14.3).
+"""A rank's view of a file: the bytes that it sees, and their order (MPI 4.1, 14.3).
 
-A view is a displacement, and from there on copies of a filetype one after the other. The bytes of their data make one
-stream, which positions count in etypes. From the stream to the file: all by numpy, and only for the part that is
-asked for, so that a small access to a file that is cut up finely is cheap.
+A view is a displacement, followed by consecutive copies of a filetype. The bytes of their data form one stream, in
+which positions count in etypes. The stream is mapped to the file by NumPy, and only for the requested part, so that a
+small access to a highly fragmented file is cheap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pieces:
     Attributes
     ----------
     starts, sizes : array of int64
-        Where each begins in the file, and how many bytes it has: at least one.
+        The begin of each in the file, and its number of bytes: at least one.
     """
 
     __slots__ = ("sizes", "starts")
@@ -44,29 +44,29 @@ class Pieces:
 
     @property
     def total(self) -> int:
-        """How many bytes these are."""
+        """The total number of bytes."""
         return int(self.sizes.sum() if len(self.sizes) > 1 else sum(self.sizes))
 
     @property
     def low(self) -> int:
-        """The first byte; -1 where there is none."""
+        """The first byte; -1 if there is none."""
         return int(self.starts[0]) if len(self.starts) else -1
 
     @property
     def high(self) -> int:
-        """Behind the last byte; -1 where there is none."""
+        """The end of the last byte; -1 if there is none."""
         if len(self.starts) == 1:
             return int(self.starts[0] + self.sizes[0])
         return int((self.starts + self.sizes).max()) if len(self.starts) else -1
 
     @property
     def overlap(self) -> bool:
-        """True where bytes are in several of them: only what is read may."""
+        """True if some bytes are in several of them: allowed for reading only."""
         return len(self.starts) > 1 and bool((self.starts[1:] < (self.starts + self.sizes)[:-1]).any())
 
 
 def joined(starts: Integers, sizes: Integers) -> Pieces:
-    """Pieces, with those made one that follow each other in the file too."""
+    """Return pieces, with consecutive ones merged."""
     if len(starts) > 1:
         apart = np.concatenate(([True], starts[1:] != starts[:-1] + sizes[:-1]))
         if not apart.all():
@@ -76,7 +76,7 @@ def joined(starts: Integers, sizes: Integers) -> Pieces:
 
 
 def clipped(pieces: Pieces, low: int, high: int) -> Pieces:
-    """Return the parts of pieces, which rise and do not overlap, that are in a range of the file."""
+    """Return the parts of ascending, disjoint pieces within a range of the file."""
     if len(pieces) and pieces.starts[0] >= low and pieces.starts[-1] + pieces.sizes[-1] <= high:
         return pieces
     starts = np.maximum(pieces.starts, low)
@@ -91,9 +91,9 @@ class View:
     Attributes
     ----------
     displacement : int
-        Where the first copy of the filetype has its origin, in bytes.
+        The origin of the first copy of the filetype, in bytes.
     etype, filetype : Type
-        As the program has given them.
+        As passed by the program.
     representation : str
         The name of the data representation.
     unit : int
@@ -128,7 +128,7 @@ class View:
         self._begins = np.cumsum(tile.sizes) - tile.sizes
 
     def check(self, *, writable: bool) -> None:
-        """Refuse what can be no view, with the classes of errors of MPICH."""
+        """Raise an error if this is not a valid view, with the error classes of MPICH."""
         if self.unit and self._size % self.unit:
             fail(c.ERR_ARG, f"a filetype of {self._size} bytes is not made of etypes of {self.unit} bytes")
         if len(self._offsets) and self._offsets[0] < 0:
@@ -139,7 +139,7 @@ class View:
             fail(c.ERR_IO, f"the displacements in the filetype {what}")
 
     def pieces(self, start: int, size: int) -> Pieces:
-        """Where `size` bytes of the stream are in the file, from its byte `start` on."""
+        """Return the location in the file of `size` bytes of the stream, from its byte `start` on."""
         if size <= 0:
             return Pieces(_NONE, _NONE)
         if self._is_flat:
@@ -164,18 +164,18 @@ class View:
         return joined(starts, sizes)
 
     def _block(self, position: int) -> int:
-        """In which of all blocks, counted through all copies of the filetype, a byte of the stream is."""
+        """Return the index of the block, over all copies of the filetype, with a byte of the stream."""
         tile, within = divmod(position, self._size)
         return tile * len(self._begins) + int(np.searchsorted(self._begins, within, "right")) - 1
 
     def place(self, position: int) -> int:
-        """Where a byte of the stream is in the file: MPI_File_get_byte_offset."""
+        """Return the location of a byte of the stream in the file: MPI_File_get_byte_offset."""
         if self._is_flat or not self._size:
             return self.displacement + position
         return self.pieces(position, 1).low
 
     def stream_size(self, file_size: int) -> int:
-        """How many bytes of the stream a file of that size has."""
+        """Return the number of bytes of the stream in a file of that size."""
         inside = max(file_size - self.displacement, 0)
         if self._is_flat or not self._size:
             return inside
@@ -183,7 +183,7 @@ class View:
             return 0
         tiles = max((inside - int(self._offsets[-1] + self._sizes[-1])) // self._extent, 0)
         total = tiles * self._size
-        while tiles * self._extent + int(self._offsets[0]) < inside:  # at most a few: copies may be laced together
+        while tiles * self._extent + int(self._offsets[0]) < inside:  # at most a few: copies may be interlaced
             left = inside - tiles * self._extent
             total += int(np.clip(left - self._offsets, 0, self._sizes).sum())
             tiles += 1
@@ -191,18 +191,18 @@ class View:
 
 
 def plain_view(displacement: int = 0) -> View:
-    """All bytes: the view of a file that has just been opened."""
+    """Return the view of all bytes, that of a newly opened file."""
     return View(displacement, PREDEFINED["BYTE"], PREDEFINED["BYTE"])
 
 
 def usable(datatype: Type) -> None:
-    """Refuse a type that no view can have."""
+    """Raise an error if a type cannot be part of a view."""
     if datatype is NULL or not datatype.committed:
         fail(c.ERR_TYPE, "the datatype is null" if datatype is NULL else "the datatype has not been committed")
 
 
 def made(etype: Type, filetype: Type, representation: str) -> View:
-    """A view of what a program says, looked at; from the file's begin on."""
+    """Return the validated view of a program's arguments, from the file's begin on."""
     usable(etype)
     usable(filetype)
     check(representation)
