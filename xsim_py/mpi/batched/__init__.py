@@ -1,4 +1,4 @@
-"""Collectives at array speed: values and times of all ranks of a call at once, where that changes nothing.
+"""Vectorised collectives: values and times of all ranks of a call at once, with unchanged results.
 
-`meeting` is where the ranks of a call meet; the other files are loaded when the first one does.
+`meeting` is one collective instance; the other files are loaded when the first one begins.
 """

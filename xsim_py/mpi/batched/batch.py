@@ -1,4 +1,4 @@
-"""A call between the ranks of one communicator: a schedule, and what its messages cost there."""
+"""A call between the ranks of one communicator: a schedule, and the costs of its messages there."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from .timing import Costs, RendezvousMoments, Times
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.tally import Sends
 
-_HASHED = 1 << 16  # messages of which the columns are put together
+_HASHED = 1 << 16  # messages whose columns are concatenated
 _WORD = (1 << 64) - 1
 
 
 class Pending(Protocol):
-    """A call before all of its ranks have come, and what is known of it by then."""
+    """A call before all of its ranks have entered, and the information available by then."""
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Return whether what this rank puts in can be computed; asked where the form of the call varies."""
+        """Return True if this rank's contribution can be computed; called if the form of the call varies."""
 
     def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
-        """Return the call, by what all ranks have given; None where it has to go message by message."""
+        """Return the call for all ranks' contributions; None if it must be simulated individually."""
 
 
 class Listing(NamedTuple):
-    """All messages of a call, one after the other; see `timing.Moments`.
+    """All messages of a call in sequence; see `timing.Moments`.
 
     Attributes
     ----------
     source, target : array
-        The sender and the receiver, by their ranks in the communicator.
+        The sender and the receiver, as ranks in the communicator.
     origin, dest : array
-        The same by their ranks in the whole run.
+        The same as world ranks.
     sent_ps : array
-        When the message leaves, or its request.
+        When the message, or its request, leaves.
     receive_ps : array
-        What it costs to take it.
+        The receiver's overhead.
     """
 
     source: Numbers
@@ -64,22 +64,22 @@ class Listing(NamedTuple):
 
 
 class Batch:
-    """A call of which all is known but when its ranks enter and what they contribute.
+    """A call of which only the entry times and contributions of its ranks are open.
 
     Parameters
     ----------
     costs : sequence of Costs
         Of each stage of the schedule.
     ranks : sequence of int
-        Who takes part, as ranks of the whole run.
+        The participants, as world ranks.
     check : bool
-        Whether messages have check sums.
+        Whether messages have checksums.
     local : array of bool or None
-        Which of the ranks live in this shard; None: all.
+        Which of the ranks are in this shard; None: all.
     once : bool
         Whether there is only one such call.
     algorithm : object
-        What runs in the end, where ranks do not know it before.
+        The algorithm that finally runs, if ranks do not know it in advance.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Batch:
         self.algorithm = algorithm
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Return True: all is known of such a call in advance."""
+        """Return True: such a call is fully known in advance."""
         return True
 
     def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
@@ -110,16 +110,16 @@ class Batch:
         return self
 
     def times(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> Times:
-        """Return when everything happens, from when ranks enter."""
+        """Return the times of all events, from the entry times of the ranks."""
         return Times(self.schedule, self.costs, clock_ps, nic_free_ps, keys)
 
     def values(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, Sequence[Any]]:
-        """Return all bytes of the call, for the other methods, and what each rank gets."""
+        """Return all bytes of the call, for the other methods, and the result of each rank."""
         memory = self.schedule.memory(contributions, fold)
         return memory, self.schedule.results(memory)
 
     def events(self, used: Numbers) -> int:
-        """Return how many events of messages happen at the ranks of this shard, if ranks have used so many keys."""
+        """Return the number of message events on ranks of this shard, given the event keys that ranks used."""
         if self.local is None:
             return int(used.sum())
         sent, received = (
@@ -129,9 +129,9 @@ class Batch:
         return int((used - sent + received)[self.local].sum())
 
     def hashes(self, times: Times, tag: int, memory: Any) -> int:
-        """Return what the arrival of all messages adds to the digest; see `Fabric._deliver`.
+        """Return the contribution of all arrivals to the digest; see `Fabric._deliver`.
 
-        The data that follow a request are an arrival of their own.
+        The data that follow a request are a separate arrival.
         """
         total, parts, count = 0, [], 0
         stages = zip(self.schedule.stages(), self.costs, times.moments(), strict=True)
@@ -156,7 +156,7 @@ class Batch:
         return total
 
     def payload(self, memory: Any, number: int) -> bytes:
-        """Return what one message contains."""
+        """Return the contents of one message."""
         for turn, stage in enumerate(self.schedule.stages()):
             if number < len(stage):
                 return self.schedule.payload(memory, turn, number)
@@ -177,11 +177,11 @@ class Batch:
 
     @property
     def sends(self) -> Sends:
-        """The messages that its ranks in this shard send."""
+        """The messages sent by its ranks in this shard."""
         return self
 
     def sums(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return who sends, how many messages and how many bytes; see `tally.Sends`."""
+        """Return the senders, and the number of messages and bytes of each; see `tally.Sends`."""
         size = len(self.numbers)
         sent, sent_bytes = np.zeros((2, size), np.int64)
         for stage in self.schedule.stages():
@@ -206,7 +206,7 @@ class Batch:
 
 
 def _joined(rows: Sequence[Sequence[Any]], *, whole: bool = False) -> Iterator[Any]:
-    """Give the columns of several stages, the first of which is an array; a number that is the same in all stays."""
+    """Yield the columns of several stages, beginning with an array; a number equal in all stages stays a number."""
     counts = [len(row[0]) for row in rows]
     for column in zip(*rows, strict=True):
         if whole or any(np.ndim(part) for part in column) or len(set(column)) > 1:

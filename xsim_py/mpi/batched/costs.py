@@ -1,4 +1,4 @@
-"""The costs of the messages of a schedule on this network, between these ranks."""
+"""The costs of a schedule's messages on this network, between these ranks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LONGEST_PS = 1 << 62  # calls that begin before `meetings._LATEST_PS` end befor
 
 
 class MessageCosts:
-    """The costs of messages between some ranks, which are always as far apart.
+    """The costs of messages between some ranks at constant distances.
 
     Parameters
     ----------
     ranks : sequence of int
-        By their numbers in the whole run.
+        World ranks.
     """
 
     def __init__(self, fabric: Fabric, ranks: Sequence[int]) -> None:
@@ -34,19 +34,19 @@ class MessageCosts:
         self._eager_bytes = 0
 
     def eager(self, size_bytes: int, me: int) -> bool:
-        """Return whether a message of that size to the rank before this one goes eagerly."""
+        """Return True if a message of that size to the preceding rank is eager."""
         if size_bytes > self._eager_bytes:
             if not self._fabric.link(self._ranks[me], self._ranks[me - 1]).cost(size_bytes).eager:
                 return False
-            # Sizes up to one that goes eagerly do so, too; asked for by every rank of an Alltoallv.
+            # Smaller sizes are eager, too; this is called for every rank of an Alltoallv.
             self._eager_bytes = size_bytes
         return True
 
     def costs(self, schedule: CollectiveSchedule) -> list[Costs] | None:
-        """Return what the messages of each stage cost, looked up once for each distance and size that there is.
+        """Return the message costs of each stage, computed once for each distinct distance and size.
 
-        None where a message takes no time, or could overtake another one, or is above the eager threshold though it may
-        not, or where all of them, one after the other, could take more than 64 bits hold.
+        None if a message takes no time, or could overtake another one, or is above the eager threshold in a stage
+        without rendezvous, or if the total of all messages in sequence could exceed 64 bits.
         """
         stages = list(schedule.stages())
         links, which = self._between(schedule.shape, stages)
@@ -71,11 +71,11 @@ class MessageCosts:
         return found if found is not None and self.in_order(stages, found) else None
 
     def in_order(self, stages: Sequence[Stage], costs: Sequence[Costs]) -> bool:
-        """Return whether no message between two ranks can come before an earlier one."""
+        """Return True if messages between two ranks always arrive in order."""
         return self._fabric.in_order or not _overtaking(stages, costs)
 
     def _between(self, shape: Any, stages: list[Stage]) -> tuple[list[Any], list[Any]]:
-        """Return the links that messages go by, and for each stage which one each of them takes, 0 if all do."""
+        """Return the links of messages, and for each stage the index of each message's link (0: all equal)."""
         found = self._links.get(shape) if shape is not None else None
         if found is None:
             link, ranks = self._fabric.link, self._ranks
@@ -92,7 +92,7 @@ class MessageCosts:
         return found
 
     def _back(self, far: Any, stage: Stage) -> Any:
-        """Return how long answers to the messages of a stage are on their way."""
+        """Return the latencies of the replies to the messages of a stage."""
         link, ranks = self._fabric.link, self._ranks
         if np.ndim(far) == 0:
             return link(ranks[0], ranks[1]).latency_ps
@@ -100,7 +100,7 @@ class MessageCosts:
 
 
 def _overtaking(stages: Sequence[Stage], costs: Sequence[Costs]) -> bool:
-    """Return whether a message could come before an earlier one between the same ranks, if it left right after it."""
+    """Return True if a message could overtake an earlier one between the same ranks, sent just before it."""
     ways: list[Any] = [np.where(c.rendezvous, c.latency_ps, c.way_ps) for c in costs]
     leads: list[Any] = [way - np.where(c.rendezvous, 0, c.busy_ps) for way, c in zip(ways, costs, strict=True)]
     if max(map(np.max, leads)) <= min(map(np.min, ways)):
@@ -113,7 +113,7 @@ def _overtaking(stages: Sequence[Stage], costs: Sequence[Costs]) -> bool:
     order = np.argsort(pair, kind="stable")
     pair, way, lead = pair[order], way[order], lead[order]
     group = np.cumsum(np.diff(pair, prepend=pair[:1]) != 0)
-    above = int(lead.max()) + 1  # so that the running maximum begins anew with each pair
+    above = int(lead.max()) + 1  # makes the running maximum restart with each pair
     before = np.maximum.accumulate(lead + group * above) - group * above
     same = group[1:] == group[:-1]
     return bool(np.any(same & (way[1:] < before[:-1])))
@@ -137,9 +137,9 @@ def table(
     rows : sequence of int or array
         For each stage the kind of all its messages, or of each.
     may_be_rendezvous : sequence of bool
-        Whether those of a stage may be above the eager threshold.
+        Whether messages of a stage may be above the eager threshold.
     answer_ps : callable
-        Gives for each stage how long the answers are on their way.
+        Returns for each stage the latencies of the replies.
     """
     if not all(kind.wire_ps + kind.latency_ps > 0 for kind in kinds):
         return None

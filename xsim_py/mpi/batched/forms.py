@@ -1,4 +1,4 @@
-"""The forms of algorithms' arguments: what of them a rank contributes, and what all ranks must agree on."""
+"""The forms of algorithms' arguments: the contribution of a rank, and what must agree on all ranks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ class Form:
     Attributes
     ----------
     varies : bool
-        Whether ranks say by what they contribute which messages there are.
+        Whether the messages depend on the contributions of ranks.
     """
 
     varies = False
 
     def key(self, args: Any) -> Any:
-        """Return what has to be the same at all ranks."""
+        """Return the arguments that must be equal on all ranks."""
         return ()
 
     def contribution(self, args: Any) -> bytes:
-        """Return the bytes that a rank puts in."""
+        """Return the contribution of a rank."""
         return b""
 
     def given(self, args: Any) -> tuple[Any, bytes]:
@@ -39,7 +39,7 @@ class Form:
 
 
 class Vector(Form):
-    """``(data, fold)``, of the same length everywhere."""
+    """``(data, fold)``, of equal length on all ranks."""
 
     def key(self, args: Any) -> Any:
         return len(args[0]), args[1]
@@ -57,7 +57,7 @@ class Vector(Form):
 
 
 class Blocks(Form):
-    """``(data, sizes)``: a block of everybody, of known sizes."""
+    """``(data, sizes)``: a block per rank, of known sizes."""
 
     def key(self, args: Any) -> Any:
         return args[1] if type(args[1]) is tuple else tuple(args[1])
@@ -68,7 +68,7 @@ class Blocks(Form):
 
 
 class Parts(Form):
-    """``(parts,)``: a block for everybody, all of one size, as `EqualBlocks`."""
+    """``(parts,)``: a block for each rank, all of one size, as `EqualBlocks`."""
 
     def key(self, args: Any) -> Any:
         return args[0].block_bytes
@@ -82,9 +82,9 @@ class Parts(Form):
 
 
 class UnequalParts(Form):
-    """``(parts, sizes)``: a block of any size for everybody, as `VariedBlocks`, and how large those of everybody are.
+    """``(parts, sizes)``: a block of any size for each rank, as `VariedBlocks`, and the sizes of all blocks received.
 
-    What a rank contributes begins with both sizes for each rank; see `unequal`.
+    A rank's contribution begins with both sizes for each rank; see `pending.VariedExchange`.
     """
 
     varies = True
@@ -98,7 +98,7 @@ class UnequalParts(Form):
 
 
 class Packed(Form):
-    """``(data,)``: a pickled object, of any size; see `packed`."""
+    """``(data,)``: a pickled object, of any size; see `pending.PickleGather`."""
 
     varies = True
 
@@ -108,9 +108,9 @@ class Packed(Form):
 
 
 class PackedParts(Form):
-    """``(parts,)``: a pickled object for everybody, as `VariedBlocks`.
+    """``(parts,)``: a pickled object for each rank, as `VariedBlocks`.
 
-    What a rank contributes begins with their sizes.
+    A rank's contribution begins with their sizes.
     """
 
     varies = True
@@ -124,15 +124,15 @@ class PackedParts(Form):
 
 
 class _Objects(Form):
-    """``(obj, op, fold, ranks)``: an object, and what it is combined with others by; see `objects`.
+    """``(obj, op, fold, ranks)``: an object, and the operation that combines it; see `pending.ObjectFold`.
 
-    `fold` is None where the program's own code would run.
+    `fold` is None if the operation would run code of the program.
     """
 
     varies = True
 
     def key(self, args: Any) -> Any:
-        """Return the operation and the kind of object; None where it can not be computed."""
+        """Return the operation and the kind of object; None if it cannot be computed."""
         obj, _, fold, ranks = args
         kind = None if fold is None else fold.kind(obj, ranks)
         return None if kind is None else (fold.name, kind)

@@ -1,7 +1,8 @@
-"""Schedules by formula: in each stage every rank sends one message at most and takes one, and whom to is a formula.
+"""Schedules by formula: in each stage every rank sends and receives at most one message.
 
-Dissemination, recursive doubling, rings, pairwise and linear exchanges are like this. There is no list of their
-messages, of which there may be millions. Each has its twin in `mpi.collectives`, and a test that compares the two.
+Dissemination, recursive doubling, rings, pairwise and linear exchanges are of this kind, and the destination follows
+from a formula. Their messages, possibly millions, are not listed. Each has its twin in `mpi.collectives`, and a test
+that compares the two.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from .hashing import checks, ragged_checks, with_zeros
 from .schedule import ALL, CollectiveSchedule, ListedStage, Numbers, Stage, Step, StepKind
 
 Bytes = NDArray[np.uint8]
-# Cut out at a time: each rank's blocks lie apart, in rows as long as all ranks contribute.
+# Ranks per copy: the blocks of each rank are strided, in rows as long as all ranks' contributions.
 _TOGETHER = 16
 
 
 class Rounds(CollectiveSchedule):
-    """An exchange in rounds, each of them a stage: here one without content, by dissemination, to rank + 2**k.
+    """An exchange in rounds, each of them a stage: here an empty one, by dissemination, to rank + 2**k.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class Rounds(CollectiveSchedule):
     Attributes
     ----------
     rounds : int
-        How many rounds there are.
+        The number of rounds.
     """
 
     def __init__(self, size: int, block_bytes: int = 0) -> None:
@@ -54,12 +55,12 @@ class Rounds(CollectiveSchedule):
         return (self.size - 1).bit_length()
 
     def _beside(self, distance: int) -> Numbers:
-        """Return the ranks so far above each, round the ring: a view, as a division takes far longer."""
+        """Return the ranks that far above each, around the ring: a view, as a division takes far longer."""
         start = distance % self.size
         return self._twice[start : start + self.size]
 
     def dest(self, turn: int) -> Numbers:
-        """Return whom each rank sends to."""
+        """Return the destination of each rank."""
         return self._beside(1 << turn)
 
     def size_bytes(self, turn: int) -> Any:
@@ -67,7 +68,7 @@ class Rounds(CollectiveSchedule):
         return 0
 
     def stages(self) -> Iterator[Stage]:
-        """Give the rounds."""
+        """Yield the rounds."""
         for turn in range(self.rounds):
             yield Stage(self.size, self.ranks, self.dest(turn), self.size_bytes(turn))
 
@@ -78,9 +79,9 @@ class Rounds(CollectiveSchedule):
 
 
 class Doubling(Rounds):
-    """Recursive doubling: in round k with rank xor 2**k. Without content.
+    """Recursive doubling of empty messages: in round k with rank xor 2**k.
 
-    The ranks beyond a power of two report to a partner first, which answers last.
+    The ranks beyond a power of two first notify a partner, which replies last.
     """
 
     def __init__(self, size: int) -> None:
@@ -109,9 +110,9 @@ class Doubling(Rounds):
 
 
 class DoublingFold(Rounds):
-    """A reduction by recursive doubling: after round k all ranks of a group of 2**k have what these have put in.
+    """A reduction by recursive doubling: after round k all ranks of a group of 2**k have its combined data.
 
-    Of other than a power of two the first even ranks hand their data to their neighbours, which answer last.
+    For other than a power of two the first even ranks send their data to their neighbours, which reply last.
     """
 
     def __init__(self, size: int, block_bytes: int) -> None:
@@ -149,7 +150,7 @@ class DoublingFold(Rounds):
         return [extra[::2], *groups]
 
     def _sent(self, memory: list[Bytes], turn: int) -> tuple[Bytes, Any]:
-        """Return what there is at a stage, and which of it each message has."""
+        """Return the distinct payloads of a stage, and the index of the payload of each message."""
         turn += not self._extra
         if turn > self.rounds:
             return memory[-1], np.zeros(self._extra, np.int64)
@@ -169,17 +170,17 @@ class DoublingFold(Rounds):
 
 
 class Rabenseifner(Rounds):
-    """A reduction of parts: halves of what is left go to and fro at distances 1, 2, 4 ..., and then the way back.
+    """A reduction by halves exchanged at distances 1, 2, 4 ..., followed by the reverse exchanges.
 
-    In round k of the first half a rank has one of 2**k parts of what its group of 2**k ranks has put in: the one that
-    its lowest bits say, the lowest of them first.
+    In round k of the first half a rank has one of 2**k parts of the combined data of its group of 2**k ranks: the part
+    selected by its lowest bits, the lowest of them first.
     """
 
     def _rounds(self) -> int:
         return 2 * (self.size - 1).bit_length()
 
     def _halvings(self, turn: int) -> int:
-        """Return how often what is sent in a round has been halved."""
+        """Return how many times the data sent in a round have been halved."""
         return turn + 1 if 2 * turn < self.rounds else self.rounds - turn
 
     def dest(self, turn: int) -> Numbers:
@@ -196,12 +197,12 @@ class Rabenseifner(Rounds):
         return groups
 
     def _parts(self, memory: list[Bytes], turn: int) -> tuple[Bytes, Numbers]:
-        """Return the parts that there are in a round, and which of them each rank sends."""
+        """Return the parts of a round, and the index of the part that each rank sends."""
         halvings = self._halvings(turn)
         parts, which = memory[-1], np.zeros_like(self.ranks)
         for bit in range(halvings):
             which = 2 * which + (self.ranks >> bit & 1)
-        if 2 * turn < self.rounds:  # not what it keeps, which is one of those of its group
+        if 2 * turn < self.rounds:  # not the part that it keeps, which is one of its group's
             parts, which = memory[turn], (self.ranks >> turn << halvings) + (which ^ 1)
         return parts.reshape(-1, self.size_bytes(turn)), which
 
@@ -219,15 +220,15 @@ class Rabenseifner(Rounds):
 
 
 class Gather(Rounds):
-    """A gather whose blocks everybody has at the end; by recursive doubling, on a power of two.
+    """An allgather; here by recursive doubling, on a power of two.
 
-    What a message has is a run of blocks, also where it goes from the last to the first. So how long it is follows from
-    how many bytes come before each block, and its check sum from those of what comes before.
+    A message contains a run of blocks, possibly wrapping from the last to the first. So its length follows from the
+    number of bytes before each block, and its checksum from the prefix checksums.
 
     Parameters
     ----------
     sizes : sequence of int
-        How many bytes each rank has.
+        The number of bytes of each rank.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -243,11 +244,11 @@ class Gather(Rounds):
         return self.ranks ^ (1 << turn)
 
     def _blocks(self, turn: int) -> int:
-        """Return how many blocks a message has."""
+        """Return the number of blocks in a message."""
         return 1 << turn
 
     def _first(self, turn: int) -> Numbers:
-        """Return the first block of what each rank sends; the others come after it, and after the last the first."""
+        """Return the first block that each rank sends; the others follow it cyclically."""
         return self.ranks & -(1 << turn)
 
     def size_bytes(self, turn: int) -> Any:
@@ -261,10 +262,10 @@ class Gather(Rounds):
         return tuple(contributions), []
 
     def checks(self, memory: tuple[tuple[bytes, ...], list[Any]], turn: int) -> Any:
-        """Return the check sum of each message: that of what comes before it and of it, less that of the former.
+        """Return the checksum of each message, from those of the prefixes before and including it.
 
-        However long it is, that takes the same time: the check sum of a whole is that of its beginning, with as many
-        zeros after it as the rest has bytes, plus that of the rest (`crc32_combine` of zlib).
+        This takes constant time per message: the checksum of a concatenation is that of its first part, extended by as
+        many zeros as the rest has bytes, plus that of the rest (`crc32_combine` of zlib).
         """
         blocks, known = memory
         if not known:
@@ -285,7 +286,7 @@ class Gather(Rounds):
 
 
 class RingGather(Gather):
-    """Each block travels once round the ring."""
+    """Each block travels once around the ring."""
 
     def _rounds(self) -> int:
         return self.size - 1
@@ -301,7 +302,7 @@ class RingGather(Gather):
 
 
 class BruckGather(Gather):
-    """A rank has the blocks from its own on: in round k all of them go to rank - 2**k, or as many as are missing."""
+    """A rank has the blocks from its own on: in round k all of them, or the missing ones, go to rank - 2**k."""
 
     def dest(self, turn: int) -> Numbers:
         return self._beside(-(1 << turn))
@@ -314,7 +315,7 @@ class BruckGather(Gather):
 
 
 class NeighborGather(Gather):
-    """Pairs of blocks go to and fro between neighbours, of which there is an even number."""
+    """Pairs of blocks are exchanged with both neighbours in turn, for an even number of ranks."""
 
     def _rounds(self) -> int:
         return self.size // 2
@@ -328,20 +329,20 @@ class NeighborGather(Gather):
     def _first(self, turn: int) -> Numbers:
         if not turn:
             return self.ranks
-        odd = self.ranks & 1  # the pair that came in the round before; each time it is one further away
+        odd = self.ranks & 1  # the pair received in the previous round; each time it is one step further away
         found: Numbers = (self.ranks - odd + np.where(odd == turn % 2, -2, 2) * (turn // 2)) % self.size
         return found
 
 
 class Results(Sequence[Any]):
-    """The results of all ranks, made for each when it asks: all together they are as much again as ranks contribute.
+    """The results of all ranks, each made on demand: together they are as large as all contributions.
 
     Parameters
     ----------
     size : int
-        How many ranks.
+        The number of ranks.
     make : callable
-        Gives that of one rank.
+        Returns the result of one rank.
     """
 
     def __init__(self, size: int, make: Callable[[int], Any]) -> None:
@@ -358,16 +359,16 @@ class Results(Sequence[Any]):
 
 
 class Exchange(Rounds):
-    """A block from everybody for everybody; in each round the blocks go to the ranks that are one further away.
+    """A block from each rank for each rank; each round serves the ranks at the next larger distance.
 
     Parameters
     ----------
     blocks : int or (ranks, ranks) array
-        The size of all blocks, or how many bytes each rank sends to each other.
+        The size of all blocks, or the number of bytes that each rank sends to each other.
     """
 
     one_at_a_time = True
-    """True if a rank is done with what it sends in a round, and with what it gets, before the next."""
+    """True if a rank completes the send and the receive of a round before the next one."""
 
     def __init__(self, size: int, blocks: Any) -> None:
         self._table: Numbers | None = None if np.ndim(blocks) == 0 else blocks
@@ -384,15 +385,15 @@ class Exchange(Rounds):
 
     @cached_property
     def _starts(self) -> Numbers:
-        """The place of each block in what all ranks contribute."""
+        """The offset of each block in the contributions of all ranks."""
         assert self._table is not None
         sizes = self._table.reshape(-1)
         return (np.cumsum(sizes) - sizes).reshape(self._table.shape)
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> tuple[Any, list[Any]]:
-        """Return all blocks, and their check sums when somebody needs them.
+        """Return all blocks, and a cache of their checksums.
 
-        Where blocks differ in size, what ranks contribute begins with what the table has been made of.
+        If blocks differ in size, contributions begin with the data of the table.
         """
         if self._table is not None:
             pairs = zip(contributions, self._table.sum(axis=1).tolist(), strict=True)
@@ -401,7 +402,7 @@ class Exchange(Rounds):
         return whole.reshape(self.size, self.size, self.block_bytes), []
 
     def _checks(self, memory: tuple[Any, list[Any]]) -> NDArray[np.uint32]:
-        """Return the check sum of each block."""
+        """Return the checksum of each block."""
         whole, known = memory
         if not known:
             if self._table is None:
@@ -439,14 +440,14 @@ class Exchange(Rounds):
         def make(rank: int) -> EqualBlocks:
             nonlocal made
             group, place = divmod(rank, _TOGETHER)
-            if made[0] != group:  # a line of the cache and a page of memory have blocks for several ranks
+            if made[0] != group:  # a cache line and a page of memory contain blocks of several ranks
                 made = group, whole[:, group * _TOGETHER : (group + 1) * _TOGETHER].transpose(1, 0, 2).copy()
             return EqualBlocks(made[1][place].tobytes(), self.block_bytes, self.size)
 
         return Results(self.size, make)
 
     def blocks(self, memory: tuple[Any, list[Any]], rank: int) -> list[bytes]:
-        """Return what a rank gets from each, where blocks differ in size."""
+        """Return the blocks that a rank receives, if blocks differ in size."""
         assert self._table is not None
         starts = self._starts[:, rank]
         pieces = zip(starts.tolist(), (starts + self._table[:, rank]).tolist(), strict=True)
@@ -455,11 +456,11 @@ class Exchange(Rounds):
 
 
 class LinearExchange(Exchange):
-    """Everybody sends to some others at once, the next one below first, and then waits for what comes from above."""
+    """Each rank sends to some others concurrently, downwards from the next one, then receives from above."""
 
     one_at_a_time = False
     together = 1 << 62
-    """To how many at once."""
+    """The number of concurrent destinations."""
 
     def _rounds(self) -> int:
         return -(-(self.size - 1) // self.together)
@@ -469,7 +470,7 @@ class LinearExchange(Exchange):
         return self.size * (self.size - 1)
 
     def _places(self, turn: int) -> range:
-        """Return how far below the receivers of a stage are."""
+        """Return the downward distances of the receivers of a stage."""
         first = turn * self.together
         return range(first + 1, min(first + self.together, self.size - 1) + 1)
 
@@ -500,13 +501,13 @@ class LinearExchange(Exchange):
 
 
 class BatchedExchange(LinearExchange):
-    """A linear exchange with a few others at a time."""
+    """A linear exchange with a few other ranks at a time."""
 
     together = alltoall.BATCH_RANKS
 
 
 class BruckExchange(Exchange):
-    """Every block travels by the bits of the distance that it has to go: in round k those whose bit k is set."""
+    """Each block travels by the bits of its distance: in round k those whose bit k is set."""
 
     _rounds = Rounds._rounds
     dest = Rounds.dest
@@ -524,13 +525,13 @@ class BruckExchange(Exchange):
 
     @cached_property
     def _rows(self) -> Numbers:
-        """The places of the blocks of each rank, twice."""
+        """The offsets of the blocks of each rank, twice."""
         return self._twice * self.size
 
     def _moved(self, turn: int) -> tuple[Numbers, Numbers]:
-        """Return how far back the first senders of what is sent are, round the ring, and how far it has to go.
+        """Return the distances back to the origins of the sent blocks, around the ring, and those remaining.
 
-        What it has come is what the lower bits of the whole distance say.
+        The distance travelled so far is given by the lower bits of the total distance.
         """
         distance = self.ranks[self.ranks & (1 << turn) > 0]
         come = distance & (1 << turn) - 1
@@ -561,7 +562,7 @@ EXCHANGES: dict[Any, type[Exchange]] = {
 
 
 def gather(algorithm: Callable[..., Any], sizes: Sequence[int]) -> Gather | None:
-    """Return the schedule of an algorithm that gathers blocks of these sizes, if it is known."""
+    """Return the schedule of an algorithm that gathers blocks of these sizes, or None."""
     size = len(sizes)
     kind = _GATHERS.get(algorithm)
     if kind is Gather and size & (size - 1):
@@ -572,12 +573,12 @@ def gather(algorithm: Callable[..., Any], sizes: Sequence[int]) -> Gather | None
 
 
 def formula(algorithm: Callable[..., Any], size: int, shape: Any, unit_bytes: int = 1) -> CollectiveSchedule | None:
-    """Return the schedule of an algorithm, if it is one of those that are known here.
+    """Return the schedule of an algorithm, or None if there is no formula for it.
 
     Parameters
     ----------
     shape : object
-        The size of the blocks, or what `forms.Form.key` says.
+        The size of the blocks, or the result of `forms.Form.key`.
     unit_bytes : int
         The size of the elements of a reduction.
     """

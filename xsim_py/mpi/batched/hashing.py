@@ -1,4 +1,4 @@
-"""The two sums that go into a run's digest, for many messages at once: CPython's hash of a tuple, and CRC-32."""
+"""The two sums of a run's digest, for many messages at once: CPython's hash of a tuple, and CRC-32."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ _MASK = (1 << 64) - 1
 _LEFT, _RIGHT = np.uint64(31), np.uint64(33)
 _SHORT_BYTES = 160
 _MANY = 64
-_BATCH = 1 << 14  # rows: as many as a processor's cache holds
-_HASHED = 1 << 13  # numbers: with more of them each step of a hash would take new memory from the system
+_BATCH = 1 << 14  # rows: as many as fit into a CPU's cache
+_HASHED = 1 << 13  # numbers: with more of them each step of a hash would allocate memory from the system
 
 
 def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
-    """``hash((a, b, ...))`` of each row, modulo 2**64; numbers from 0 to 2**61 - 2, whose own hash is themselves.
+    """Return ``hash((a, b, ...))`` of each row, modulo 2**64.
+
+    Items are from 0 to 2**61 - 2, so that they are their own hashes.
 
     Parameters
     ----------
@@ -32,7 +34,7 @@ def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
 
     Notes
     -----
-    CPython's `tuplehash` (Objects/tupleobject.c), which is xxHash with another end; `tests` compares the two.
+    CPython's `tuplehash` (Objects/tupleobject.c), which is xxHash with a different finish; `tests` compares the two.
     """
     total = np.full(count, _P5, np.uint64)
     for column in columns:
@@ -42,7 +44,7 @@ def tuple_hashes(columns: list[Any], count: int) -> NDArray[np.uint64]:
             total += np.uint64(column * int(_P2) & _MASK)
         total = (total << _LEFT | total >> _RIGHT) * _P1
     total += np.uint64(len(columns)) ^ (_P5 ^ np.uint64(3527539))
-    # -1 means an error where C asks for a hash, so CPython gives this in its place.
+    # -1 means an error to C callers of hash, so CPython returns this instead.
     total[total == np.uint64(_MASK)] = np.uint64(1546275796)
     return total
 
@@ -59,7 +61,7 @@ def hash_sum(columns: list[Any], count: int) -> int:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return what one byte does to the register, what two of them do, and what these do when two more have come."""
+    """Return the CRC tables for one byte, for two bytes, and for two bytes followed by two more."""
     one = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         one = np.where(one & 1, one >> np.uint32(1) ^ np.uint32(0xEDB88320), one >> np.uint32(1))
@@ -70,10 +72,9 @@ def _tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32
 
 
 def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """`zlib.crc32` of each row of a matrix of bytes."""
+    """Return `zlib.crc32` of each row of a matrix of bytes."""
     count, length = rows.shape
-    # A table look-up for each byte of all rows pays for many short ones only; zlib, or isal, is far quicker on a long
-    # one.
+    # A table look-up per byte of all rows pays for many short ones only; zlib, or isal, is far faster on a long one.
     if length > _SHORT_BYTES or count < _MANY:
         if not length:
             return np.zeros(count, np.uint32)
@@ -83,7 +84,7 @@ def checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return the check sums of rows, four bytes of all at a time: a quarter of the time that a call for each takes."""
+    """Return the checksums of rows, four bytes of all at a time: a quarter of the time of a call per row."""
     one, two, four = _tables()
     register = np.full(len(rows), 0xFFFFFFFF, np.uint32)
     even = rows.shape[1] & -4
@@ -97,7 +98,7 @@ def _checks(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def rows(memory: NDArray[np.uint8], places: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    """Return the bytes at some places, a row for each."""
+    """Return the bytes at some offsets, as rows of `length` bytes."""
     windows = as_strided(memory, (max(len(memory) - length + 1, 0), length), (1, 1), writeable=False)
     return windows[places]
 
@@ -105,10 +106,10 @@ def rows(memory: NDArray[np.uint8], places: NDArray[np.int64], length: int) -> N
 def ragged_checks(
     memory: NDArray[np.uint8], places: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
-    """`zlib.crc32` of pieces of any lengths, those of one length together."""
+    """Return `zlib.crc32` of pieces of different lengths, grouped by length."""
     found = np.zeros(len(places), np.uint32)
     short = lengths.astype(np.uint16) if len(lengths) and int(lengths.max()) < 1 << 16 else lengths
-    order = np.argsort(short, kind="stable")  # which is a tenth of the work for numbers of two bytes
+    order = np.argsort(short, kind="stable")  # a tenth of the work for numbers of two bytes
     values, starts = np.unique(lengths[order], return_index=True)
     for length, which in zip(values.tolist(), np.split(order, starts[1:]), strict=True):
         if length:
@@ -117,7 +118,7 @@ def ragged_checks(
 
 
 def _apply(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return what becomes of check sums: the sum of what `tables` make of each of their four bytes."""
+    """Return the sums of the table entries for the four bytes of each checksum."""
     found: NDArray[np.uint32] = tables[0].take(checks & np.uint32(0xFF))
     for place in range(1, 4):
         found ^= tables[place].take(checks >> np.uint32(8 * place) & np.uint32(0xFF))
@@ -125,7 +126,7 @@ def _apply(checks: NDArray[np.uint32], tables: NDArray[np.uint32]) -> NDArray[np
 
 
 def with_zeros(checks: NDArray[np.uint32], lengths: Any) -> NDArray[np.uint32]:
-    """Return what check sums are after so many zeros more, the same number for all or one for each."""
+    """Return checksums extended by zeros, one number for all or one for each."""
     if np.ndim(lengths) == 0:
         return _apply(checks, _zeros(lengths))
     for place in range(int(lengths.max()).bit_length()):
@@ -135,7 +136,7 @@ def with_zeros(checks: NDArray[np.uint32], lengths: Any) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=64)
 def _zeros(length: int) -> NDArray[np.uint32]:
-    """Return what so many bytes of zero make of each byte of a check sum, shape (4, 256)."""
+    """Return the effect of a number of zero bytes on each byte of a checksum, shape (4, 256)."""
     tables = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
     if length > 1:
         half = _zeros(length // 2)

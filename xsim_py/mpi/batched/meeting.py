@@ -1,4 +1,4 @@
-"""A collective that is under way among ranks that meet; see `meetings`."""
+"""A collective instance; see `meetings`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from .timing import Times
 
 Column: TypeAlias = "array[int]"
-"""Half as long to read from as an array of numpy, and a quarter of the memory of a list."""
+"""Read in half the time of a NumPy array, with a quarter of the memory of a list."""
 
 
 class MemberHomes:
-    """The homes of the ranks of a communicator, of which not all are in this shard.
+    """The shards of a communicator's ranks, not all of which are in this shard.
 
     Attributes
     ----------
     here : (n,) array
-        Those of this shard, by their ranks in the communicator.
+        The ranks of this shard, as ranks in the communicator.
     local : (ranks,) array of bool
-        Whether a rank is one of them.
+        Whether a rank is in this shard.
     elsewhere : dict
-        Those of each other shard that has some.
+        The ranks of each other shard with members.
     """
 
     def __init__(self, homes: NDArray[np.int64], number: int) -> None:
@@ -49,46 +49,47 @@ class Meeting:
     Attributes
     ----------
     comm, note : Communicator, Note
-        Of the first to begin.
+        Of the first rank to begin.
     where : (int, int)
-        Its context and its number there.
+        Its context, and its number there.
     members : MemberHomes or None
-        Where its ranks are; None: all in this shard.
+        The shards of its ranks; None: all in this shard.
     first : Opened
-        What the deadlock report says of it.
+        Its description in the deadlock report.
     missing, inside : int
-        How many ranks of this shard have not begun yet, and how many have not come to wait; later: have not left.
+        The number of ranks of this shard that have not begun yet, and that have not entered to wait; later, that have
+        not left.
     undone, computed : bool
-        Whether it goes message by message; whether the last rank has come.
+        Whether it is simulated individually; whether the last rank has entered.
     signature, pending, fold : tuple, Pending or None, object
-        What the first to wait here does, how it is to be computed, and the reduction operation, if there is one.
+        The call of the first rank that waits here, its computation, and the reduction operation, if there is one.
     clock_ps, nic_free_ps, keys : list of int
-        Of each rank when it came: its clock, when its interface was free, and its last event key.
+        Of each rank on entry: its clock, when its NIC was free, and its last event key.
     came_ps, came_key : list of int
-        The time and the key of the event at which it came.
+        The time and the key of the event at which it entered.
     given : list of bytes
         Its contribution.
     fibers : list
-        Of the ranks that wait; None of one that has not come, has left, or lives elsewhere.
+        Of the waiting ranks; None for a rank that has not entered, has left, or is in another shard.
     absent : int
-        Of how many other shards it is not known yet that all of their ranks have come.
+        The number of other shards not known to have all of their ranks in the call.
     parts : list
-        What the ranks of other shards have left there: who they are, the first three of theirs, and the last.
+        The contributions of other shards: their ranks, the first three columns of these, and the last.
     said : list or None
-        What the other shards have been told: `where`, the note, and a token for what is waited for, None where it goes
-        message by message.
+        The announcement to other shards: `where`, the note, and a token of the signature, None if it is simulated
+        individually.
     heard : list of (Note, token)
-        What they have said.
+        Their announcements.
     bound, times, memory, results
-        How it was computed, and what.
+        The computation and its results.
     exits : list of array
-        What each rank takes with it: as the first three, and how long it has waited.
+        Of each rank on exit: the first three columns, and its waiting time.
     latest_ps : int
         When the last of all ranks leaves.
     events : int
-        How many events of messages happen at ranks of this shard.
+        The number of message events on ranks of this shard.
     inline : int
-        The rank that went on at once, as all that it gets had come; -1: none.
+        The rank that continued at once, because all its messages had arrived; -1: none.
     """
 
     comm: Communicator
@@ -129,7 +130,7 @@ class Meeting:
         self.absent = 0 if members is None else len(members.elsewhere)
 
     def open(self, signature: Any, pending: Pending, fold: Any) -> None:
-        """Prepare for the ranks that wait, as the first of them comes."""
+        """Prepare for waiting ranks, on entry of the first of them."""
         size = self.comm.context.size
         self.signature = signature
         self.pending = pending
@@ -140,14 +141,14 @@ class Meeting:
         self.parts = []
 
     def close(self) -> None:
-        """Let go of what ranks have left, as nobody waits any more and nothing was computed."""
+        """Drop the contributions of ranks, when no rank waits and nothing was computed."""
         self.clock_ps = self.nic_free_ps = self.keys = self.came_ps = self.came_key = []
         self.given = []
         self.fibers = []
         self.parts = []
 
     def everyone(self) -> tuple[Any, Any, Any, list[bytes]]:
-        """Return clocks, interfaces, keys and contributions of all ranks, also of those elsewhere."""
+        """Return clocks, NICs, keys and contributions of all ranks, including those of other shards."""
         columns = [np.array(column, np.int64) for column in (self.clock_ps, self.nic_free_ps, self.keys)]
         contributions = self.given
         for places, part, data in self.parts:
@@ -159,11 +160,11 @@ class Meeting:
         return *columns, contributions  # type: ignore[return-value]
 
     def living(self) -> int:
-        """Return how many of its ranks are in this shard."""
+        """Return the number of its ranks in this shard."""
         return len(self.fibers) if self.members is None else len(self.members.here)
 
     def gone(self) -> list[int]:
-        """Return the ranks of this shard that have left a call that is computed."""
+        """Return the ranks of this shard that have left a computed call."""
         places = range(len(self.fibers)) if self.members is None else self.members.here.tolist()
         return [place for place in places if self.fibers[place] is None]
 

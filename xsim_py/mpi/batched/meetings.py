@@ -1,21 +1,20 @@
-"""The meetings of ranks in collectives, which are computed for all of them at once.
+"""Collective instances that are computed for all their ranks at once.
 
-A rank that enters leaves its clock, its interface's state and its contribution, and waits. The last one to come
-computes values and times of all, and each rank goes on at the very event at which the last of its messages would have
-reached it: at the same time, with the same key. What is in between leaves no trace elsewhere: nobody but the members
-gets the messages, and a rank's interface has nothing to do but its own sends. So this is exact, not an approximation.
+A rank that enters records its clock, its NIC's state and its contribution, and waits. The last one to enter computes
+values and times of all, and each rank resumes at exactly the event at which the last of its messages would have
+arrived: at the same time, with the same key. What happens in between is invisible elsewhere: only members get the
+messages, and a rank's NIC serves only its own sends. So this is exact, not an approximation.
 
-It holds as long as nothing else needs a rank that waits here. Where something does (its program's end, an abort, a call
-that does not fit the others', a control message), the call is *undone*: the waiting ranks go back to where they
-entered and do it message by message. That is in the past: what has found it out is put off, the window is left
-(`Kernel.halt`), and the next windows begin there. What was computed is not counted before nothing can undo it, so
-nothing has to be taken back.
+It holds as long as nothing else needs a rank that waits here. Otherwise (the end of its program, an abort, a mismatched
+call of another rank, a control message) the call is *undone*: the waiting ranks go back to their entry and simulate its
+messages individually. That is in the past: the event that caused it is deferred, the window is left (`Kernel.halt`),
+and the next windows begin there. Results are not counted until nothing can undo them, so nothing has to be subtracted.
 
-Ranks of several shards meet in the same way; `elsewhere` is how. Each shard computes the call, for its own ranks.
+Ranks of several shards take part in the same way, through `elsewhere`. Each shard computes the call for its own ranks.
 
-A call goes message by message from the start where its times are not a function of the clocks alone: a rank with
-requests or fibers under way, several messages at a time above the eager threshold, shared links, user-defined
-operations, a dead member. And where arrays would not pay: on few ranks.
+A call is simulated individually from the start if its times are not a function of the clocks alone: a rank with pending
+requests or fibers, several concurrent messages above the eager threshold, shared links, user-defined operations, a
+failed member. The same applies if arrays would not pay: on few ranks.
 """
 
 from __future__ import annotations
@@ -41,38 +40,38 @@ if TYPE_CHECKING:
     from .forms import Form
 
 MESSAGES, ARRAYS, AUTO = "messages", "arrays", "auto"
-"""The ways to do collectives; `AUTO` takes arrays where they pay."""
+"""The modes of collectives; `AUTO` uses arrays if they pay."""
 
-# On fewer ranks arrays do not pay: to set them up takes as long as the messages.
+# On fewer ranks arrays do not pay: setting them up takes as long as the messages.
 _LEAST_RANKS = 24
 _LATEST_PS = 1 << 60
 _MOST_KEPT = 256
-# An Alltoallv whose ranks expect other than they get is undone when all have come, and so done twice.
+# An Alltoallv whose ranks expect other sizes than they get is undone when all have entered, and so done twice.
 _MOST_MISSED = 3
 
 
 class Meetings(WayBack):
-    """The collectives that are under way among the ranks of a fabric.
+    """The pending collective instances of the ranks of a fabric.
 
     Parameters
     ----------
     fabric : Fabric
-        Carries the messages of those that are undone.
+        The transport of the messages of undone calls.
     always : bool
-        Whether to use arrays also where they do not pay.
+        Whether to use arrays even if they do not pay.
 
     Attributes
     ----------
     least_ranks : int
-        Communicators of fewer ranks have nothing to do with this.
+        Communicators of fewer ranks are not handled here.
     calls, waiting : dict
-        By their context and number, those that not all ranks of this shard have begun, and those that are not computed.
+        By context and number, the calls that not all ranks of this shard have begun, and those not computed yet.
     leaving, left : dict
-        Those that are; ranks of this shard are still in them, or maybe ranks of others.
+        The computed calls: with ranks of this shard still in them, or possibly ranks of others only.
     resting : bool
-        Whether all calls that come go message by message: something has been put off, and is to find nobody waiting.
+        Whether new calls are simulated individually: an event is deferred until no rank waits.
     deaths : dict
-        When ranks are to die, by their numbers: those that are known in all shards.
+        The failure times of ranks that are known in all shards, by rank.
     """
 
     def __init__(self, fabric: Fabric, *, always: bool) -> None:
@@ -82,7 +81,7 @@ class Meetings(WayBack):
         self.deaths: dict[int, int] = {}
         self._found: dict[Any, Pending | None] = {}  # by context and signature
         self._missed: dict[Any, int] = {}
-        self._sound: dict[int, int] = {}  # of a communicator, how many were dead when no member was; -1: one is
+        self._sound: dict[int, int] = {}  # by communicator, the number of failures checked; -1: a member has failed
         shard = fabric.shard
         if not shard.alone:
             from .shards import OtherShards
@@ -90,7 +89,7 @@ class Meetings(WayBack):
             self.elsewhere = OtherShards(self, shard)
 
     def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting | None:
-        """Return the meeting of a collective that a rank begins; ranks in different ones find out by messages."""
+        """Return the instance of a collective that a rank begins; mismatched calls are detected by messages."""
         if comm in self.fabric.order.counted:
             return None
         call = self.calls.get(where)
@@ -102,14 +101,14 @@ class Meetings(WayBack):
             self.fabric.order.all_begun((comm.cid, where[1]), comm)
             if call.members is not None:
                 self.elsewhere.all_begun(call)  # type: ignore[union-attr]
-        # Notes are shared between ranks that say the same, so this is one comparison of addresses.
+        # Ranks with equal notes share one object, so this compares addresses.
         if call.note is not note and call.note != note:
             self.fabric.order.differs((comm.cid, where[1]), call.first, note, comm.box.rank.number)
             self.undo_here(call)
         return call
 
     def _first(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting:
-        """Make the meeting of a call that the first rank of this shard begins."""
+        """Create the instance of a call that the first rank of this shard begins."""
         elsewhere = self.elsewhere
         members = None if elsewhere is None else elsewhere.members(comm)
         call = self.calls[where] = Meeting(comm, where, note, members)
@@ -123,7 +122,7 @@ class Meetings(WayBack):
         return call
 
     def perform(self, ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Do a blocking call that is not undone, as ``algorithm(ch, *form.plain(args))`` does, or find it undone."""
+        """Run a blocking call as ``algorithm(ch, *form.plain(args))`` does, unless it is undone."""
         call: Meeting = ch.meeting
         fiber: Any = current.fiber
         rank = fiber.rank
@@ -146,7 +145,7 @@ class Meetings(WayBack):
         call.came_ps[me] = kernel._now
         call.came_key[me] = kernel.key
         call.given[me] = given
-        del kernel, signature, key  # a rank that dies while it waits is kept for ever, with all that it refers to
+        del kernel, signature, key  # a rank killed while it waits is kept forever, with all references
         call.fibers[me] = fiber
         call.inside -= 1
         if call.inside or self._complete(call, me):
@@ -169,7 +168,7 @@ class Meetings(WayBack):
     def _open(
         self, call: Meeting, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...], given: bytes
     ) -> None:
-        """Open a call for those who wait, as the first rank does, if it can be computed on arrays."""
+        """Open a call for waiting ranks, as the first rank, if it can be computed on arrays."""
         pending = self._find(call, ch, form, signature, args)
         if pending is None or (form.varies and not pending.fits(given, ch.rank)):
             return
@@ -184,7 +183,7 @@ class Meetings(WayBack):
         self.waiting[call.where] = call
 
     def _may_wait(self, comm: Communicator, fiber: Fiber) -> bool:
-        """Return whether nothing needs this rank, and nothing uses its interface, while it waits in a collective."""
+        """Return True if no request, thread or probe can need the rank or its NIC while it waits."""
         box = comm.box
         return (
             not box.sends
@@ -200,7 +199,7 @@ class Meetings(WayBack):
         )
 
     def _is_sound(self, comm: Communicator) -> bool:
-        """Return whether no member is dead; whoever knows that it is revoked does not come here."""
+        """Return True if no member has failed; ranks that know of a revocation do not get here."""
         dead = self.fabric.part(Deaths).dead
         seen = self._sound.get(comm.cid, 0)
         if seen < len(dead):
@@ -216,10 +215,10 @@ class Meetings(WayBack):
     def _find(
         self, call: Meeting, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
     ) -> Pending | None:
-        """Return how to compute a call on arrays; None where it is to go message by message."""
+        """Return how to compute a call on arrays; None if it must be simulated individually."""
         key = ch.cid, signature
         if key not in self._found:
-            from .select import bind  # what few runs need is loaded when it is needed
+            from .select import bind  # few runs need it, so it is loaded on demand
 
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
@@ -230,7 +229,7 @@ class Meetings(WayBack):
         return self._found[key]
 
     def _complete(self, call: Meeting, me: int) -> bool:
-        """Go on as all ranks of this shard have come, `me` as the last one; return whether that has to wait, too."""
+        """Continue when all ranks of this shard have entered, `me` last; return True if that must wait, too."""
         if call.members is not None:
             self.elsewhere.entered(call)  # type: ignore[union-attr]
         if call.absent:
@@ -240,15 +239,15 @@ class Meetings(WayBack):
             self.undo([call])
             self.leave_window()
             return True
-        # All that the last rank gets has come to it already: it would leave in this event message by message, so it
-        # goes on at once.
+        # All messages to the last rank have arrived: simulated individually it would leave in this event, so it
+        # continues at once.
         if (call.times.last_ps[me], call.times.last_key[me]) <= (kernel._now, kernel.key):
             call.inline = me
         self._post_exits(call)
         return call.inline < 0
 
     def compute_if_all_are_there(self, call: Meeting) -> None:
-        """Compute a call if the ranks of all shards have come; called between two windows."""
+        """Compute a call if the ranks of all shards have entered; called between two windows."""
         if not call.absent and not call.inside:
             if self._compute(call):
                 self._post_exits(call)
@@ -256,7 +255,7 @@ class Meetings(WayBack):
                 self.undo([call])
 
     def _compute(self, call: Meeting) -> bool:
-        """Compute values and times; return False where a rank dies before it leaves, or is not sent what it expects."""
+        """Compute values and times; return False if a rank fails before it leaves, or is not sent what it expects."""
         assert call.pending is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
         bound = call.pending.resolved(contributions, call.fold)
@@ -264,7 +263,7 @@ class Meetings(WayBack):
             key = call.where[0], call.signature
             self._missed[key] = missed = self._missed.get(key, 0) + 1
             if missed >= _MOST_MISSED:
-                self._found[key] = None  # nor may the next ones be like this
+                self._found[key] = None  # the next ones may be like this, too
             return False
         call.bound = bound
         call.times = times = bound.times(clock_ps, nic_free_ps, keys)
@@ -273,7 +272,7 @@ class Meetings(WayBack):
             if place >= 0 and times.clock_ps[place] >= death_ps:
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
-        # The contributions of all ranks would else stay until the last of them has left.
+        # Otherwise the contributions of all ranks would stay until the last of them has left.
         call.given.clear()
         takes = times.clock_ps, times.nic_free_ps, times.keys, times.waited_ps
         call.events = bound.events(times.keys - keys)
@@ -286,7 +285,7 @@ class Meetings(WayBack):
         return True
 
     def _post_exits(self, call: Meeting) -> None:
-        """Let each rank go on when the last of its messages comes."""
+        """Resume each rank when the last of its messages arrives."""
         times, kernel = call.times, self.fabric.kernel
         fibers: list[Fiber | None] = call.fibers
         if call.inline >= 0:
@@ -295,7 +294,7 @@ class Meetings(WayBack):
         last_ps, last_key = times.last_ps, times.last_key.tolist()
         first_ps = int(last_ps[0])
         everyone = call.inline < 0 and call.members is None
-        if everyone and first_ps > kernel._now and (last_ps == first_ps).all():  # hot path: so it is most often
+        if everyone and first_ps > kernel._now and (last_ps == first_ps).all():  # hot path: the usual case
             entries = zip(last_key, repeat(wake), fibers)
             post(first_ps, *next(entries))
             due[first_ps] += entries
@@ -310,7 +309,7 @@ class Meetings(WayBack):
                 there.append((key, wake, fiber))
 
     def _all_left(self, call: Meeting) -> None:
-        """Note that all ranks of this shard have left; the call has happened when those of others have, too."""
+        """Record that all ranks of this shard have left; the call is final when those of others have, too."""
         del self.leaving[call]
         if call.members is None:
             self.finish(call)
@@ -319,7 +318,7 @@ class Meetings(WayBack):
         self.let_go()
 
     def finish(self, call: Meeting) -> None:
-        """Count a call that nothing can undo any more: digest, tally, events and trace."""
+        """Count a call that nothing can undo: digest, tally, events and trace."""
         bound, fabric = call.bound, self.fabric
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
         (fabric.tally.add_once if bound.once else fabric.tally.add)(bound.sends)

@@ -1,9 +1,9 @@
-"""Calls whose messages are known only when the last rank has come: blocks of any sizes, pickles, reductions of objects.
+"""Calls whose messages depend on all ranks: blocks of any sizes, pickles, reductions of objects.
 
-Each rank knows its own sizes and no others, so nothing is listed in advance. What has to be known of a rank before it
-waits is whether it needs all others: one that waits longer than its messages make it would act too late. In a pairwise
-exchange everybody does. In the linear ones nobody sends an empty block, so a rank that has one says at once that the
-call goes message by message. Pickles are preceded by an exchange of their sizes, in which everybody needs all others.
+Each rank knows its own sizes only, so nothing is listed in advance. Before a rank waits, it must be known whether it
+needs all others: if it waited longer than its messages require, it would act too late. In a pairwise exchange every
+rank does. In the linear ones empty blocks are not sent, so a rank with one requires at once that the call is simulated
+individually. Pickles are preceded by an exchange of their sizes, in which every rank needs all others.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _HEAD_BYTES = 8
 
 
 class _Pending:
-    """A call that is not settled yet; see `batch.Pending`.
+    """A call that is not resolved yet; see `batch.Pending`.
 
     Parameters
     ----------
     local : array of bool or None
-        Which of the ranks live in this shard; None: all.
+        Which of the ranks are in this shard; None: all.
     """
 
     def __init__(self, ch: CollectiveChannel, local: Any) -> None:
@@ -50,11 +50,11 @@ class _Pending:
         self._costs = MessageCosts(ch.comm.fabric, ch.comm.ranks)
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Return whether what this rank puts in can be computed."""
+        """Return True if this rank's contribution can be computed."""
         return True
 
     def _fits(self, kind: type[Exchange], most_bytes: int, me: int) -> bool:
-        """Return whether blocks of that size go eagerly if they have to."""
+        """Return True if blocks of that size are eager, as far as required."""
         return kind.one_at_a_time or self._costs.eager(most_bytes, me)
 
     def _batch(self, schedule: CollectiveSchedule) -> Batch | None:
@@ -71,13 +71,13 @@ class VariedExchange(_Pending):
         self._skips = algorithm is not alltoall.pairwise
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Return whether a rank that has given this needs all others, and its blocks go eagerly if they must."""
+        """Return True if this contribution implies that the rank needs all others, with eager blocks if required."""
         sizes = np.frombuffer(given, np.int64, 2 * self._size).reshape(2, self._size).copy()
         sizes[:, me] = 1
         return bool(not self._skips or sizes.all()) and self._fits(self._kind, int(sizes.max()), me)
 
     def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
-        """Return the call; None where ranks expect other than they get, or it is not eager."""
+        """Return the call; None if ranks expect other sizes than they get, or it is not eager."""
         size = self._size
         headers = b"".join([memoryview(given)[: 2 * _HEAD_BYTES * size] for given in contributions])
         table = np.frombuffer(headers, np.int64).reshape(size, 2, size)
@@ -86,14 +86,14 @@ class VariedExchange(_Pending):
 
 
 class _InTurn(CollectiveSchedule):
-    """An exchange of sizes, and then one of what has these sizes.
+    """An exchange of sizes, followed by one of data with these sizes.
 
     Parameters
     ----------
     heads : sequence of bytes
-        What each rank contributes to the first.
+        The contribution of each rank to the first.
     taken : callable
-        ``taken(memory)`` gives what each rank gets, of what the second is of.
+        ``taken(memory)`` returns the result of each rank, from the data of the second.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class PickleGather(_Pickles):
     """An allgather of objects."""
 
     def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
-        """Return the call; None where it is not known how to compute it."""
+        """Return the call; None if there is no schedule for it."""
         size, sizes = self._size, list(map(len, contributions))
         algorithm: Any = pick(self._comm, "allgatherv", sum(sizes) // size)
         second: CollectiveSchedule | None = gather(algorithm, sizes)
@@ -185,12 +185,12 @@ class PickleExchange(_Pickles):
         return EXCHANGES.get(pick(self._comm, "alltoallv"))
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Return whether what this rank sends goes eagerly if it has to."""
+        """Return True if this rank's messages are eager, as far as required."""
         kind = self._kind()
         return kind is not None and self._fits(kind, int(np.frombuffer(given, np.int64, self._size).max()), me)
 
     def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
-        """Return the call; None where it is not eager."""
+        """Return the call; None if it is not eager."""
         kind, size = self._kind(), self._size
         heads = [given[: _HEAD_BYTES * size] for given in contributions]
         assert kind is not None
@@ -215,7 +215,7 @@ class _Gathered:
 
 @lru_cache(maxsize=8)
 def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | None:
-    """Return the schedule in which rank 0 takes one block after the other, and hands all of them down a tree."""
+    """Return the schedule in which rank 0 receives one block after the other, and broadcasts all down a tree."""
     if broadcast not in DOWN:
         return None
     draft = Draft(size)
@@ -230,9 +230,9 @@ def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | 
 class ObjectFold(Protocol):
     """An operation on objects that runs no code of the program and raises no error, for some kinds of objects.
 
-    What is combined is made when the last rank has come, in the order in which the ranks would have done it, and with
-    all the pickling in between, for how large the messages are depends on it. A rank would do its part of it at its own
-    time, which may have been before the last one came. So it must not matter when it is done, nor by whom.
+    The result is made when the last rank has entered, in the order of the ranks' own combinations, and with all
+    intermediate pickling, because that determines message sizes. A rank would do its part at its own time, possibly
+    before the last one entered. So the result must not depend on when or by which rank it is made.
     """
 
     @property
@@ -240,7 +240,7 @@ class ObjectFold(Protocol):
         """The name of the operation."""
 
     def kind(self, obj: Any, ranks: int) -> Any:
-        """Return what has to be the same at all of so many ranks; None where it goes message by message."""
+        """Return the kind of object, equal on all `ranks`; None if it must be simulated individually."""
 
     def packed(self, obj: Any) -> bytes:
         """Return the pickle of an object."""
@@ -249,18 +249,18 @@ class ObjectFold(Protocol):
         """Return what ranks send to rank 0, in the order of `senders_up`, and then what rank 0 sends down."""
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
-        """Return what ranks have before each round of recursive doubling, 2**k of them the same, and what each gets."""
+        """Return the data before each round of recursive doubling, shared by 2**k ranks, and each rank's result."""
 
 
 class ObjectReduction(_Pending):
     """An allreduce of objects: to rank 0, and then two broadcasts, of a size and of a pickle."""
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Return whether what this rank gives goes eagerly."""
+        """Return True if this rank's contribution is eager."""
         return self._costs.eager(len(given), me)
 
     def resolved(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
-        """Return the call; None where it has to go message by message."""
+        """Return the call; None if it must be simulated individually."""
         pickles = fold.up(contributions)
         broadcasts = tuple(pick(self._comm, "bcast", size_bytes) for size_bytes in (_HEAD_BYTES, len(pickles[-1])))
         known = _up_and_down(self._size, broadcasts)
@@ -268,7 +268,7 @@ class ObjectReduction(_Pending):
 
 
 class _Announced:
-    """Pickles, and before them how long each one is; see `schedule.Content`."""
+    """Pickles, each preceded by its length; see `schedule.Content`."""
 
     def __init__(self, pickles: list[bytes], ranks: int) -> None:
         self._pickles = pickles
@@ -291,7 +291,7 @@ class _Announced:
 def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Listed | None:
     """Return the schedule of an allreduce of objects.
 
-    What is announced has the numbers of `senders_up`, and after these what rank 0 sends down.
+    Payloads have the numbers of `senders_up`, followed by the one that rank 0 sends down.
     """
     if any(broadcast not in DOWN for broadcast in broadcasts):
         return None
@@ -311,7 +311,7 @@ def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Liste
 
 
 class ObjectScan(_Pending):
-    """A scan of objects, on a power of two ranks: else not all ranks need all others."""
+    """A scan of objects, on a power of two ranks: otherwise not all ranks need all others."""
 
     def __init__(self, ch: CollectiveChannel, local: Any, exclusive: bool) -> None:
         super().__init__(ch, local)
@@ -323,14 +323,14 @@ class ObjectScan(_Pending):
 
 
 class _Swaps(Doubling):
-    """Pairs of ranks exchange the sizes of what they have, and then that.
+    """Exchanges of pairs of ranks: the sizes of their data, and then the data.
 
     Parameters
     ----------
     levels : list of list of bytes
-        What is exchanged in each pair of rounds: 2**k ranks have the same.
+        The data exchanged in each pair of rounds: 2**k ranks have the same.
     taken : list of bytes
-        What each rank gets.
+        The result of each rank.
     """
 
     def __init__(self, levels: list[list[bytes]], taken: list[bytes]) -> None:

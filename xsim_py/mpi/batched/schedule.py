@@ -1,8 +1,8 @@
-"""The schedule of a call: what all ranks send and receive, in which order, and what is in the messages.
+"""The schedule of a call: what all ranks send and receive, in which order, and the message contents.
 
-A schedule is a list of *stages*, one after the other: nothing is under way between two of them. A stage has messages,
-and *steps* in an order in which whatever a step depends on comes before it. What is said here holds for all ranks at
-once; what it means for the time of each is in `timing`, and nowhere else.
+A schedule is a list of consecutive *stages*: no message is in flight between two of them. A stage has messages, and
+*steps* in an order that respects their dependencies. Everything here holds for all ranks at once; its meaning for the
+times of each is defined in `timing` only.
 
 There are two sources of schedules: formulas (`formulas`) and trees (`trees`).
 """
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 ALL = slice(None)
-# Ranks with few messages are put apart from those with many when a common matrix would be mostly empty.
+# Ranks with few and with many messages are separated if a common matrix would be mostly empty.
 _MOST_PADDING = 4
 
 
@@ -30,7 +30,7 @@ class StepKind(Enum):
     SEND = auto()
     """Send messages, one after the other."""
     POST = auto()
-    """Come to the receives of messages."""
+    """Post the receives of messages."""
     TAKE = auto()
     """Wait for these messages, all together."""
     LEAVE = auto()
@@ -38,14 +38,14 @@ class StepKind(Enum):
 
 
 class Step(NamedTuple):
-    """Something that some ranks do at the same place of the order.
+    """An action of some ranks at the same position in the order.
 
     Attributes
     ----------
     ranks : (n,) array or slice
-        Who, each once.
+        The ranks, each once.
     messages : (n,) array, slice, or (width, n) array
-        The message of each; or several of each, one below the other.
+        The message of each; or several of each, as a column.
     real : (width, n) array of bool or None
         Where there are messages, if the ranks have different numbers of them.
     """
@@ -57,25 +57,25 @@ class Step(NamedTuple):
 
 
 class Stage:
-    """Some messages of a call, and the steps that move them: here a rank sends one and takes one at most.
+    """Some messages of a call, and the steps that move them: here at most one send and one receive per rank.
 
     Parameters
     ----------
     size : int
         The number of ranks of the call.
     source, dest : array
-        Of each message, by ranks.
+        Of each message, by rank.
     size_bytes : int or array
         Of all messages, or of each.
 
     Attributes
     ----------
     order : int or array
-        Which of its source's messages in this stage each one is, from 1.
+        The number of each message among those of its source in this stage, from 1.
     may_be_rendezvous : bool
         Whether messages may be above the eager threshold.
     padded : bool
-        Whether steps name a message more, which is none.
+        Whether steps contain a dummy message.
     """
 
     order: Any = 1
@@ -93,7 +93,7 @@ class Stage:
 
     def steps(self) -> Sequence[Step]:
         """Return the steps, in order."""
-        senders = ALL if len(self.source) == self.size else self.source  # a view, where all ranks send in their order
+        senders = ALL if len(self.source) == self.size else self.source  # a view, if all ranks send in their order
         return (
             Step(StepKind.SEND, senders, ALL),
             Step(StepKind.POST, self.dest, ALL),
@@ -102,7 +102,7 @@ class Stage:
         )
 
     def exchanges(self) -> tuple[Numbers, Numbers]:
-        """Return for each rank the message that it sends, and the one that it takes; -1: none."""
+        """Return for each rank the message that it sends, and the one that it receives; -1: none."""
         sent, received = np.full((2, self.size), -1)
         sent[self.source] = received[self.dest] = np.arange(len(self))
         return sent, received
@@ -126,12 +126,12 @@ class ListedStage(Stage):
 
 
 class Draft:
-    """A stage in the making.
+    """A builder of a stage.
 
     Attributes
     ----------
     depth : int
-        How many groups of steps it has.
+        The number of groups of steps.
     """
 
     def __init__(self, size: int) -> None:
@@ -146,7 +146,7 @@ class Draft:
         self._sent = np.zeros(size, np.int64)
 
     def send(self, ranks: Numbers, widths: Numbers, dests: Numbers, payloads: Numbers) -> Numbers:
-        """Let ranks send so many messages each, those of the first before those of the second; return their numbers."""
+        """Let each rank send `widths` messages, rank by rank; return the message numbers."""
         numbers = np.arange(self._count, self._count + len(dests))
         self._count += len(dests)
         source = np.repeat(ranks, widths)
@@ -160,7 +160,7 @@ class Draft:
         return numbers
 
     def receive(self, ranks: Numbers, widths: Numbers, messages: Numbers) -> None:
-        """Let ranks wait for so many messages each."""
+        """Let each rank wait for `widths` messages."""
         self.add(StepKind.POST, ranks, widths, messages)
         self.add(StepKind.TAKE, ranks, widths, messages)
         self.depth += 1
@@ -185,7 +185,7 @@ def _turns(widths: Numbers) -> Numbers:
 
 
 def _steps(kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers, none: int) -> Iterator[Step]:
-    """Give the steps of ranks with so many messages each, as matrices that are not much larger than that."""
+    """Yield the steps of ranks with `widths` messages each, as matrices with little padding."""
     width, starts = int(widths.max()), np.cumsum(widths) - widths
     if width == 1:
         yield Step(kind, ranks, messages)
@@ -201,23 +201,23 @@ def _steps(kind: StepKind, ranks: Numbers, widths: Numbers, messages: Numbers, n
 
 
 class Content(Protocol):
-    """The content of the messages of a schedule, and what ranks get."""
+    """The content of the messages of a schedule, and the results of ranks."""
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        """Return all bytes, of what each rank contributes; `fold` is the reduction operation, if there is one."""
+        """Return all bytes, from the contribution of each rank; `fold` is the reduction operation, if there is one."""
 
     def taken(self, memory: Any) -> Sequence[Any]:
-        """Return what each rank has at the end."""
+        """Return the result of each rank."""
 
     def checks(self, memory: Any) -> Any:
-        """Return the check sum of each payload."""
+        """Return the checksum of each payload."""
 
     def payload(self, memory: Any, number: int) -> bytes:
         """Return one payload."""
 
 
 class CollectiveSchedule:
-    """A call on so many ranks, whichever they are; here one without content.
+    """A call on a number of ranks, whichever they are; here one without content.
 
     Attributes
     ----------
@@ -228,23 +228,23 @@ class CollectiveSchedule:
     size: int
 
     def stages(self) -> Iterator[Stage]:
-        """Give the stages, in order; always the same."""
+        """Yield the stages, in order; always the same."""
         raise NotImplementedError
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        """Return what becomes of the contributions, for the methods below; `fold` is the reduction operation."""
+        """Return the data for the methods below, from the contributions; `fold` is the reduction operation."""
         return None
 
     def results(self, memory: Any) -> Sequence[Any]:
-        """Return what each rank has at the end."""
+        """Return the result of each rank."""
         return [None] * self.size
 
     def checks(self, memory: Any, turn: int) -> Any:
-        """Return the check sums of the messages of a stage, or one for all."""
+        """Return the checksums of the messages of a stage, or one for all."""
         return 0
 
     def payload(self, memory: Any, turn: int, number: int) -> bytes:
-        """Return what a message of a stage contains."""
+        """Return the contents of a message of a stage."""
         return b""
 
     @cached_property
@@ -254,19 +254,19 @@ class CollectiveSchedule:
 
     @property
     def shape(self) -> Any:
-        """Equal for schedules whose messages go between the same ranks, whatever their sizes."""
+        """A key that is equal for schedules with messages between the same ranks, of any sizes."""
         return type(self), self.size
 
 
 class Listed(CollectiveSchedule):
-    """A schedule of one stage, in which things are sent that are numbered.
+    """A schedule of one stage, whose messages contain numbered payloads.
 
     Parameters
     ----------
     payloads : array
-        Which of the things each message contains.
+        The number of the payload of each message.
     depth : int
-        How many groups of steps there are: with few messages in each arrays do not pay.
+        The number of groups of steps: with few messages in each, arrays do not pay.
     """
 
     shape: Any = None
@@ -279,7 +279,7 @@ class Listed(CollectiveSchedule):
         self.depth = depth
 
     def of(self, content: Any, shape: Any) -> Listed:
-        """Return the same schedule with other things in its messages; `shape` tells it from others of so many ranks."""
+        """Return a copy with different payloads; `shape` distinguishes it from others of this number of ranks."""
         stage = copy(self.stage)
         stage.size_bytes = content.lengths[self.payloads]
         made = Listed(stage, content, self.payloads, self.depth)
@@ -287,7 +287,7 @@ class Listed(CollectiveSchedule):
         return made
 
     def stages(self) -> Iterator[Stage]:
-        """Give the stage."""
+        """Yield the stage."""
         yield self.stage
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
@@ -295,15 +295,15 @@ class Listed(CollectiveSchedule):
         return self.content.make(contributions, fold)
 
     def results(self, memory: Any) -> Sequence[Any]:
-        """Return what each rank has at the end."""
+        """Return the result of each rank."""
         found: Sequence[Any] = self.content.taken(memory)
         return found
 
     def checks(self, memory: Any, turn: int) -> Any:
-        """Return the check sum of each message."""
+        """Return the checksum of each message."""
         return self.content.checks(memory)[self.payloads]
 
     def payload(self, memory: Any, turn: int, number: int) -> bytes:
-        """Return what a message contains."""
+        """Return the contents of a message."""
         data: bytes = self.content.payload(memory, int(self.payloads[number]))
         return data

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from .forms import Form
 
-# All bytes of a call lie in one array, beside what the ranks have.
+# All bytes of a call are in one array, in addition to the ranks' data.
 _MOST_BYTES = 1 << 28
-_MOST_COSTS = 1 << 23  # messages whose costs are looked up one by one
+_MOST_COSTS = 1 << 23  # messages whose costs are looked up individually
 _HEAD_BYTES = 8
 _RINGS = (allreduce.ring, allreduce.segmented_ring)
 
@@ -39,14 +39,14 @@ def bind(
     always: bool,
     local: Any,
 ) -> Pending | None:
-    """Return how to compute a call for all ranks; None where it has to go message by message, or where that is as fast.
+    """Return how to compute a call for all ranks; None if that is impossible or does not pay.
 
     Parameters
     ----------
     always : bool
-        Whether to compute it also where that is slower.
+        Whether to compute it even if that is slower.
     local : array of bool or None
-        Which of the ranks live in this shard; None: all.
+        Which of the ranks are in this shard; None: all.
     """
     if form.varies:
         return _pending(ch, form, algorithm, args, always, local)
@@ -56,7 +56,7 @@ def bind(
     unit = 0 if fold is None else fold.unit_bytes
     key = form.key(args)
     shape = key if fold is None else key[0]
-    if algorithm in _RINGS and shape // unit < size:  # as they do with so short a vector
+    if algorithm in _RINGS and shape // unit < size:  # the algorithms' own choice for so short a vector
         algorithm = allreduce.recursive_doubling
     schedule = formula(algorithm, size, shape, unit)
     if schedule is not None:
@@ -83,7 +83,7 @@ def _pending(
     always: bool,
     local: Any,
 ) -> Pending | None:
-    """Return a call whose messages are known when all have come."""
+    """Return a call whose messages are known when all ranks have entered."""
     size, comm = ch.size, ch.comm
     if size < 2:
         return None

@@ -1,13 +1,13 @@
-"""The shards tell each other of the collectives that their ranks meet in.
+"""Communication between shards about the collective instances of their ranks.
 
-A shard says three things to the others that have members of a communicator, always with the exchange at the end of a
-window: that the first of its ranks has begun a call, with what, and whether it waits to be computed; that a call goes
-message by message after all; and, when all of its ranks have come, their clocks and contributions. So one exchange of
-arrays a call is all that crosses shards.
+A shard tells the others with members of a communicator three things, always with the exchange at the end of a window:
+that the first of its ranks has begun a call, its description, and whether it waits to be computed; that a call is
+simulated individually after all; and, when all of its ranks have entered, their clocks and contributions. So only one
+exchange of arrays per call crosses shards.
 
-That is in time. A message of a rank that waits reaches another shard at the end of the window at the earliest, so
-whatever is told with that end is known before. And who leaves depends on everybody: of the last rank to come elsewhere,
-the earliest effect here is after the end of the window, too.
+That is early enough. A message of a rank that waits reaches another shard at the end of the window at the earliest, so
+whatever is exchanged at that end is known before. Exits depend on all ranks: the earliest effect here of the last rank
+to enter elsewhere is after the end of the window, too.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ _MOST_MEMBERS = 64
 
 
 class OtherShards:
-    """The side of this shard: what it knows of calls in others, and what it tells them.
+    """The side of this shard: its information about calls in others, and its announcements to them.
 
     Parameters
     ----------
     meetings : Meetings
         The calls of this shard.
     shard : Shard
-        Carries what is told.
+        The transport of announcements.
     """
 
     def __init__(self, meetings: Meetings, shard: Shard) -> None:
         self._meetings = meetings
         self._ends = [block.stop for block in shard.blocks]
         self._members: dict[int, MemberHomes | None] = {}
-        # Of each context, the last call that all ranks of this shard have begun. It is kept when they have freed the
-        # communicator: freeing waits for nobody, and of ranks elsewhere that begin the call later nothing may be kept.
+        # For each context, the last call that all ranks of this shard have begun. It is kept after they have freed the
+        # communicator: freeing does not synchronise, and calls that ranks elsewhere begin later must not be recorded.
         self._begun: dict[int, int] = {}
-        self._heard: dict[tuple[int, int], list[tuple[Note, Any]]] = {}  # of calls that none of them has
+        self._heard: dict[tuple[int, int], list[tuple[Note, Any]]] = {}  # of calls that no rank of this shard has begun
         self._early: dict[tuple[int, int], list[Any]] = {}
         shard.handlers.update(meets=self._hear, enters=self._enter, retires=self._retire)
 
     @property
     def _shard(self) -> Shard:
-        return self._meetings.fabric.shard  # which is forgotten when the run is over
+        return self._meetings.fabric.shard  # it is dropped when the run is over
 
     @property
     def quiet(self) -> bool:
-        """True if nothing is known of calls that only others have begun."""
+        """True if no calls are known that only other shards have begun."""
         return not self._heard
 
     def members(self, comm: Communicator) -> MemberHomes | None:
-        """Return where the ranks of a communicator live; None: all here."""
+        """Return the shards of a communicator's ranks; None: all here."""
         if comm.cid not in self._members:
             if len(self._members) >= _MOST_MEMBERS:
                 self._members.clear()
@@ -77,43 +77,43 @@ class OtherShards:
         return self._members[comm.cid]
 
     def begins(self, call: Meeting) -> None:
-        """Compare a call that the first rank of this shard begins with what is known of it, and tell the others."""
+        """Compare a call that the first rank of this shard begins with the others' announcements, and announce it."""
         call.heard = self._heard.pop(call.where, call.heard)
         if any(token is None for _, token in call.heard):
-            call.undone = True  # and all have heard of it
+            call.undone = True  # all shards have been notified
             self._early.pop(call.where, None)
         else:
             call.said = [call.where, call.note, None]
             self._tell(call, "meets", call.said)
 
     def fits(self, call: Meeting) -> bool:
-        """Return whether all others that are known to have begun a call do the same."""
+        """Return True if all other shards known to have begun a call have the same note."""
         return all(note == call.note for note, _ in call.heard)
 
     def opens(self, call: Meeting, signature: Any) -> bool:
-        """Return whether that rank can wait: others know of it, and none of them is known to do something else."""
+        """Return True if that rank can wait: other shards know of it, and none is known to do something else."""
         token = _token(signature)
         if call.said is None or any(other != token for _, other in call.heard):
             return False
-        call.said[2] = token  # in what leaves with the end of this window
+        call.said[2] = token  # in the announcement that leaves with the end of this window
         return True
 
     def catch_up(self, call: Meeting) -> None:
-        """Take in what others have told of a call that has been opened only now."""
+        """Process the earlier announcements of others for a call that has just been opened."""
         for part in self._early.pop(call.where, ()):
             self._take(call, part)
 
     def all_begun(self, call: Meeting) -> None:
-        """Note that no further rank of this shard will begin this call."""
+        """Record that no further rank of this shard will begin this call."""
         self._begun[call.where[0]] = call.where[1]
 
     def undone(self, call: Meeting) -> None:
-        """Tell that a call goes message by message, if others believe anything else."""
+        """Announce that a call is simulated individually, if other shards assume otherwise."""
         if call.said is not None and call.said[2] is not None:
             self._tell(call, "meets", [*call.said[:2], None])
 
     def entered(self, call: Meeting) -> None:
-        """Tell the others what the ranks of this shard have left, as all of them have come."""
+        """Send the data of this shard's ranks to the others, when all of them have entered."""
         assert call.members is not None
         here = call.members.here
         columns = [np.array(column, np.int64)[here] for column in (call.clock_ps, call.nic_free_ps, call.keys)]
@@ -123,7 +123,7 @@ class OtherShards:
         self._tell(call, "enters", (call.where, self._shard.number, columns, size_bytes, packed))
 
     def retires(self) -> None:
-        """Tell everybody that calls are undone, and that all that come go message by message."""
+        """Announce to all shards that calls are undone, and that new ones are simulated individually."""
         for number in range(len(self._shard.blocks)):
             if number != self._shard.number:
                 self._shard.tell(number, "retires", None)
@@ -136,7 +136,7 @@ class OtherShards:
     # ------------------------------------------------------------------------------------- between two windows
 
     def _known(self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any) -> Meeting | None:
-        """Return the call of that number, if it waits to be computed here; else keep the fact until it is begun."""
+        """Return the call of that number, if it waits to be computed here; else store the fact until it begins."""
         meetings = self._meetings
         call = meetings.calls.get(where) or meetings.waiting.get(where)
         if call is None and where[1] > self._begun.get(where[0], 0):
@@ -172,7 +172,7 @@ class OtherShards:
 
 @lru_cache(maxsize=256)
 def _token(signature: tuple[Any, ...]) -> bytes:
-    """Return equal bytes for the same algorithm on the same amounts of the same kind of data, in all processes."""
+    """Return equal bytes for the same algorithm on the same amounts and kind of data, in all processes."""
     algorithm, key, check = signature
     fold = key[1] if isinstance(key, tuple) and len(key) == 2 and hasattr(key[1], "ufunc") else None
     shape = key if fold is None else (key[0], _operation(fold.ufunc), fold.dtype.descr)

@@ -1,26 +1,26 @@
-"""The times of all ranks and messages of a call, which follow from when the ranks enter.
+"""The times of all ranks and messages of a call, computed from the ranks' entry times.
 
 The rules for one rank are those of `mpi.p2p` and of `calls.wait_all`, to the picosecond:
 
-* a send takes the processor its overhead o, and leaves when the interface is free, which is then taken for B;
+* a send takes the CPU its overhead o, and leaves when the NIC is free, which is then occupied for B;
 * it arrives W + L after it has left;
 * messages that are waited for together are taken in the order of their arrival, each at the cost of its overhead.
 
-A message above the eager threshold is three, and the interfaces send them by themselves:
+A message above the eager threshold consists of three, which the NICs send by themselves:
 
-* the request leaves when the sender's interface is free, without taking it, and needs L;
-* the answer leaves when the receiver has come to its receive and the request is there, and needs L;
-* the data leave when the answer is there, and take the interface for B; the send is complete after W.
+* the request leaves when the sender's NIC is free, without occupying it, and takes L;
+* the reply leaves when the receive is posted and the request has arrived, and takes L;
+* the data leave when the reply has arrived, and occupy the NIC for B; the send is complete after W.
 
-Nothing in them depends on the order in which the simulator comes to run the ranks; so all times can be computed as
-soon as the last rank has entered. What the interface of a receiver does is not affected by what arrives. With a
-message above the threshold a rank has no other one under way that it sends, and none that it takes.
+None of this depends on the order in which the simulator runs the ranks; so all times can be computed as soon as the
+last rank has entered. The NIC of a receiver is not affected by arrivals. With a message above the threshold a rank has
+no other pending send, and no other pending receive.
 
-Events of equal time are ordered by keys, of which each rank counts its own. It posts the arrival of what it sends
-first. Of a message above the threshold it then posts that of its answer to another's request, and those of its own data
-and of their having left, in the order in which it hears of the two: of the request that it answers, and of the answer
-that it has waited for. Where they come at the same time their own keys decide, which begin with the rank that they come
-from; of one rank the request is first.
+Events of equal time are ordered by keys, which each rank counts separately. It posts the arrival of its send first. For
+a message above the threshold it then posts the arrival of its reply to another's request, and those of its own data and
+of their departure, in the order in which the two causes arrive: the request that it replies to, and the reply that it
+has waited for. If they arrive at the same time, their keys decide, which begin with the rank that they come from; from
+one rank the request is first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Costs(NamedTuple):
     rendezvous : bool or array
         Whether the message is above the eager threshold.
     latency_ps, answer_ps : int or array
-        How long its request is on its way, and the answer.
+        The latencies of its request, and of the reply.
     """
 
     send_ps: Any
@@ -57,12 +57,12 @@ class Costs(NamedTuple):
 
 
 class RendezvousMoments(NamedTuple):
-    """The further moments of messages that go by rendezvous.
+    """The additional times of rendezvous messages.
 
     Attributes
     ----------
     answer_ps, answer_key : array
-        When the answer is back, and the key of that event.
+        When the reply arrives, and the key of that event.
     data_key : array
         The key of the arrival of the data.
     """
@@ -73,16 +73,16 @@ class RendezvousMoments(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """The moments of the messages of a stage.
+    """The times of the messages of a stage.
 
     Attributes
     ----------
     first_ps, key : array
-        When each arrives, or its request, and the key of that event.
+        When each message, or its request, arrives, and the key of that event.
     arrival_ps : array
-        When all of it is there.
+        When all of it has arrived.
     taken_ps : array
-        When a receive has met it.
+        When it was matched with a receive.
     after_request : RendezvousMoments or None
         None: all are eager.
     """
@@ -95,7 +95,7 @@ class Moments(NamedTuple):
 
 
 class _Ranks:
-    """The state of all ranks on their way through a call."""
+    """The state of all ranks during a call."""
 
     def __init__(self, clock_ps: Sequence[int], nic_free_ps: Sequence[int], keys: Sequence[int]) -> None:
         self.clock, self.nic, self.key = (np.array(column, np.int64) for column in (clock_ps, nic_free_ps, keys))
@@ -103,7 +103,7 @@ class _Ranks:
         self.overhead = np.zeros(len(self.clock), np.int64)
 
     def go_through(self, stage: Stage, costs: Costs) -> Moments:
-        """Let all ranks do what a stage says."""
+        """Apply the steps of a stage to all ranks."""
         slots = len(stage) + stage.padded
         any_rendezvous = costs.rendezvous is not False and bool(np.any(costs.rendezvous))
         first, posted = np.empty((2, slots), np.int64)
@@ -142,7 +142,7 @@ class _Ranks:
         return Moments(first, key, arrival, taken, None)
 
     def _send(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, any_rendezvous: bool) -> None:
-        """Send one message each."""
+        """Send one message per rank."""
         nic = self.nic
         self.clock[ranks] += _of(costs.send_ps, messages)
         start = np.maximum(self.clock[ranks], nic[ranks])
@@ -155,11 +155,11 @@ class _Ranks:
         nic[ranks] = np.where(rendezvous, nic[ranks], start + _of(costs.busy_ps, messages))
 
     def _take(self, costs: Costs, ranks: Any, messages: Any, arrival: Numbers) -> None:
-        """Wait for one message each."""
+        """Wait for one message per rank."""
         self.clock[ranks] = np.maximum(self.clock[ranks], arrival[messages]) + _of(costs.receive_ps, messages)
 
     def _leave(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, posted: Numbers) -> None:
-        """Wait until one message each has left, if it is above the threshold."""
+        """Wait until one message per rank has left, if it is above the threshold."""
         rendezvous = _of(costs.rendezvous, messages)
         answer = np.maximum(posted[messages], first[messages]) + _of(costs.answer_ps, messages)
         left = answer + _of(costs.way_ps, messages) - _of(costs.latency_ps, messages)
@@ -167,7 +167,7 @@ class _Ranks:
         self.clock[ranks] = np.where(rendezvous, np.maximum(self.clock[ranks], left), self.clock[ranks])
 
     def _count_overheads(self, stage: Stage, costs: Costs) -> None:
-        """Add up what the processors do."""
+        """Add up the CPU times."""
         for ranks, cost in ((stage.source, costs.send_ps), (stage.dest, costs.receive_ps)):
             if np.any(cost):
                 np.add.at(self.overhead, ranks, cost)
@@ -175,7 +175,7 @@ class _Ranks:
     def _rendezvous_keys(
         self, stage: Stage, costs: Costs, first: Numbers, taken: Numbers
     ) -> tuple[Numbers, RendezvousMoments]:
-        """Return the key of each message, and what has become of those above the threshold."""
+        """Return the key of each message, and the additional times of those above the threshold."""
         sent, received = stage.exchanges()
         rendezvous, answer = np.broadcast_to(costs.rendezvous, len(stage)), taken + costs.answer_ps
         sends = sent >= 0
@@ -191,7 +191,7 @@ class _Ranks:
         return own, RendezvousMoments(answer, answer_key[stage.dest], data_key[stage.source])
 
     def _happens(self, ranks: Numbers, when: Numbers, key: Numbers) -> None:
-        """Keep the time and the key of each one's last event: something comes, or has left."""
+        """Update the time and the key of each rank's last event: an arrival, or a departure."""
         latest = self.last.copy()
         np.maximum.at(latest, ranks, when)
         self.last_key[latest > self.last] = -1
@@ -201,7 +201,7 @@ class _Ranks:
 
 
 def _all_there(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> Numbers:
-    """Return when all of some messages is there, of which some go by rendezvous."""
+    """Return when all of some messages has arrived, including rendezvous."""
     there = first[messages]
     answer = np.maximum(posted[messages], there) + _of(costs.answer_ps, messages)
     found: Numbers = np.where(_of(costs.rendezvous, messages), answer + _of(costs.way_ps, messages), there)
@@ -209,11 +209,11 @@ def _all_there(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> 
 
 
 def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
-    """Send several messages each: start j = max over i <= j of (when i is ready + what the interface does from i)."""
+    """Send several messages per rank: start j = max over i <= j of (when i is ready + NIC time from i)."""
     ready = r.clock[ranks] + np.cumsum(_matrix(costs.send_ps, messages, real), axis=0)
     busy = _matrix(costs.busy_ps, messages, real)
     r.clock[ranks] = ready[-1]
-    # A running maximum in place of a loop over the messages: start j - before j does not fall.
+    # A running maximum instead of a loop over the messages: start j - before j does not decrease.
     before = np.cumsum(busy, axis=0) - busy
     ready[0] = np.maximum(ready[0], r.nic[ranks])
     start = np.maximum.accumulate(ready - before, axis=0) + before
@@ -222,11 +222,11 @@ def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any
 
 
 def _take_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
-    """Wait for several messages each; those that come together are taken in the order in which they are named."""
+    """Wait for several messages per rank; simultaneous arrivals are taken in the order of posting."""
     came = first[messages]
     if real is not None:
         came = np.where(real, came, _NEVER)
-    if np.ndim(costs.receive_ps) == 0:  # hot path: to sort numbers is far faster than to find their order
+    if np.ndim(costs.receive_ps) == 0:  # hot path: sorting numbers is far faster than finding their order
         came.sort(axis=0)
         after = costs.receive_ps * np.arange(len(came), 0, -1)[:, None]
         total = costs.receive_ps * (len(came) if real is None else real.sum(axis=0))
@@ -245,7 +245,7 @@ def _of(cost: Any, messages: Any) -> Any:
 
 
 def _matrix(cost: Any, messages: Numbers, real: Any) -> Any:
-    """Return the cost of each of a matrix of messages, 0 where there is none."""
+    """Return the cost of each of a matrix of messages, 0 if there is none."""
     if np.ndim(cost) == 0:
         return np.full(messages.shape, cost) if real is None else real * cost
     found = cost.take(messages, mode="clip")
@@ -255,26 +255,26 @@ def _matrix(cost: Any, messages: Numbers, real: Any) -> Any:
 class Times:
     """The times of all ranks in a call.
 
-    The moments of single messages are kept where these are few. Else they are computed again for those who ask: twenty
-    million of them need more memory, and so more time, than everything else.
+    The times of individual messages are kept if there are few. Otherwise they are recomputed on demand: twenty million
+    of them need more memory, and so more time, than everything else.
 
     Parameters
     ----------
     schedule : CollectiveSchedule
-        Who sends to whom.
+        The messages.
     costs : sequence of Costs
         Of each stage.
     clock_ps, nic_free_ps, keys : sequence of int
-        Of each rank when it enters: its clock, when its interface is free, and its last event key.
+        Of each rank on entry: its clock, when its NIC is free, and its last event key.
 
     Attributes
     ----------
     clock_ps, nic_free_ps, keys : array
-        The same when the rank is done.
+        The same on exit.
     last_ps, last_key : array
-        The time and the key of the rank's last event: something comes, or has left.
+        The time and the key of the rank's last event: an arrival, or a departure.
     waited_ps : array
-        How long it has waited.
+        Its waiting time.
     """
 
     def __init__(
@@ -302,5 +302,5 @@ class Times:
             yield ranks.go_through(stage, costs)
 
     def moments(self) -> Iterator[Moments]:
-        """Give what has become of the messages of each stage."""
+        """Yield the times of the messages of each stage."""
         return iter(self._kept) if self._kept is not None else self._go_through(_Ranks(*self._entered))

@@ -1,4 +1,4 @@
-"""The trace of what was computed: each message of a call is written down as if it had gone its way."""
+"""The trace of vectorised collectives: each message is recorded as if simulated individually."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def carried(fabric: Fabric, call: Meeting) -> None:
-    """Write down all messages of a call, from their departure to the receive that took them: those of this shard."""
+    """Record all messages of a call in this shard, from their departure to the match."""
     listing = call.bound.listing(call.times)
     local = np.ones(len(call.bound.numbers), bool) if call.members is None else call.members.local
     trace = fabric.trace
@@ -36,7 +36,7 @@ def carried(fabric: Fabric, call: Meeting) -> None:
 def departs(
     fabric: Fabric, call: Meeting, key: int, source: int, dest: int, size_bytes: int, left_ps: int, rendezvous: bool
 ) -> None:
-    """Write down that one message leaves."""
+    """Record the departure of one message."""
     assert fabric.trace is not None
     cid, tag = call.where
     fabric.trace.departed(
@@ -54,7 +54,7 @@ def departs(
 
 
 def taken_by(call: Meeting) -> Callable[[Message], int]:
-    """Return a function that tells when a rank that has left had taken a message which comes again."""
+    """Return a function that returns when a rank that has left had received a resent message."""
     listing = call.bound.listing(call.times)
     taken: dict[tuple[int, int], deque[int]] = {}
     order = np.argsort(listing.key, kind="stable")

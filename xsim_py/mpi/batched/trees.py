@@ -1,6 +1,6 @@
-"""Schedules of trees, made for all ranks at once.
+"""Schedules of trees, built for all ranks at once.
 
-Every one of these has its twin in `mpi.collectives`; tests compare the two, message by message and byte by byte.
+Each of these has its twin in `mpi.collectives`; tests compare the two, message by message and byte by byte.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DOWN: dict[Any, Shape] = {bcast.binary_tree: trees.binary, bcast.binomial: trees
 
 
 def tree(algorithm: Callable[..., Any], size: int, size_bytes: int) -> Listed | None:
-    """Return the schedule of an algorithm, if it is one of those that are known here; `size_bytes` of a reduction."""
+    """Return the schedule of an algorithm, or None if it is unknown; `size_bytes` is for a reduction."""
     if algorithm is barrier.tree:
         return _barrier(size)
     if getattr(algorithm, "func", None) is not allreduce.nonoverlapping:
@@ -55,7 +55,7 @@ def _up_and_down(up: Shape, down: Shape, size: int, size_bytes: int) -> Listed:
 
 
 def _bits(numbers: Numbers) -> Numbers:
-    """Return how many bits each number has: the exponent of a float, exactly up to 2**53."""
+    """Return the number of bits of each number: the exponent of a float, exactly up to 2**53."""
     found: Numbers = np.frexp(numbers.astype(float))[1].astype(np.int64)
     return found
 
@@ -76,7 +76,7 @@ def _of_in_order_binomial(ranks: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _of_knomial(ranks: Numbers) -> tuple[Numbers, Numbers]:
-    step = 1 << (_bits(ranks & -ranks) - 1 & -2)  # of the lowest digit that is not 0
+    step = 1 << (_bits(ranks & -ranks) - 1 & -2)  # of the lowest non-zero digit
     return ranks - (ranks & 3 * step), -step
 
 
@@ -86,7 +86,7 @@ _PARENTS: dict[Any, Callable[[Numbers], tuple[Numbers, Numbers]]] = {
     trees.in_order_binomial: _of_in_order_binomial,
     trees.knomial: _of_knomial,
 }
-"""The parents of ranks other than 0, and in which order the children of one come: `collectives.trees` for all ranks."""
+"""The parents of ranks other than 0, and sort keys of their children: `collectives.trees` for all ranks."""
 
 
 class ArrayTree:
@@ -95,11 +95,11 @@ class ArrayTree:
     Attributes
     ----------
     parent, widths : (ranks,) array
-        The parent of each rank, -1 at the root, and how many children it has.
+        The parent of each rank, -1 at the root, and its number of children.
     children : array
         Those of rank 0, of rank 1, and so on.
     depth, height : (ranks,) array
-        How far the root is, and the furthest rank below.
+        The distances to the root, and to the furthest rank below.
     """
 
     def __init__(self, shape: Shape, size: int) -> None:
@@ -121,7 +121,7 @@ class ArrayTree:
             np.maximum.at(self.height, self.parent[ranks], self.height[ranks] + 1)
 
     def below(self, ranks: Numbers) -> Numbers:
-        """Return the children of some ranks, of one after the other."""
+        """Return the children of some ranks, rank by rank."""
         widths = self.widths[ranks]
         turn = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
         found: Numbers = self.children[np.repeat(self.starts[ranks], widths) + turn]
@@ -136,7 +136,7 @@ class ArrayTree:
 
 
 def _up(draft: Draft, tree: ArrayTree, payloads: Numbers) -> None:
-    """Everybody hears from its children, and then tells its parent."""
+    """Let each rank receive from its children, and then send to its parent."""
     sent = np.zeros(tree.size, np.int64)
     for height in range(int(tree.height.max()) + 1):
         ranks = np.flatnonzero(tree.height == height)
@@ -148,7 +148,7 @@ def _up(draft: Draft, tree: ArrayTree, payloads: Numbers) -> None:
 
 
 def hand_down(draft: Draft, tree: ArrayTree, payload: int) -> None:
-    """Everybody hears from its parent, and then tells its children."""
+    """Let each rank receive from its parent, and then send to its children."""
     coming = np.zeros(tree.size, np.int64)
     for depth in range(int(tree.depth.max()) + 1):
         ranks = np.flatnonzero(tree.depth == depth)
@@ -161,16 +161,16 @@ def hand_down(draft: Draft, tree: ArrayTree, payload: int) -> None:
 
 
 class Folds:
-    """The plan by which things of one size are folded: those that the ranks contribute, and then folds of these.
+    """The plan of a reduction of equally large items: the ranks' contributions, and folds of these.
 
     Parameters
     ----------
     size_bytes : int
         The size of each.
     steps : list of (array, array)
-        Folds that depend on nothing of each other: the numbers of their operands. Each fold has the next number.
+        Mutually independent folds: the numbers of their operands. Each fold has the next number.
     sent : (payloads,) array
-        The thing that each payload is; the first of them is what everybody has at the end.
+        The item of each payload; the first of them is the result of all ranks.
     """
 
     def __init__(self, size_bytes: int, steps: list[tuple[Numbers, Numbers]], sent: Numbers) -> None:
@@ -180,7 +180,7 @@ class Folds:
         self.total_bytes = (2 * len(sent) - 1) * size_bytes
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> NDArray[np.uint8]:
-        """Return all things, a row for each; `fold` is the reduction operation, if there is one."""
+        """Return all items, one per row; `fold` is the reduction operation, if there is one."""
         given = np.frombuffer(b"".join(contributions), np.uint8)
         things = np.empty((2 * len(contributions) - 1, self.lengths[0]), np.uint8)
         known = len(contributions)
@@ -191,11 +191,11 @@ class Folds:
         return things
 
     def checks(self, things: NDArray[np.uint8]) -> NDArray[np.uint32]:
-        """Return the check sum of each payload."""
+        """Return the checksum of each payload."""
         return checks(things[self._sent])
 
     def taken(self, things: NDArray[np.uint8]) -> list[Any]:
-        """Return what each rank has at the end; None of a barrier."""
+        """Return the result of each rank; None for a barrier."""
         return [self.payload(things, 0) if self._steps else None] * (len(things) // 2 + 1)
 
     def payload(self, things: NDArray[np.uint8], number: int) -> bytes:
@@ -205,12 +205,13 @@ class Folds:
 
 
 def _folded_up(tree: ArrayTree, size_bytes: int) -> Folds:
-    """Everybody folds its children's results after its own data, one after the other; payload i is what rank i has.
+    """Return the plan in which each rank folds its children's results after its own data, in order.
 
-    All things are of one size: the contributions are the things 0 to size - 1, and the folds come after them.
+    Payload i is the result of rank i. All items have one size: the contributions are items 0 to size - 1, and the folds
+    follow them.
     """
     size = tree.size
-    thing = np.arange(size)  # what each rank has: the number of a fold counts from `size`, as they are found here
+    thing = np.arange(size)  # the item of each rank: folds are numbered from `size`, in order of discovery
     depth = np.zeros(size, np.int64)
     found: list[tuple[Numbers, Numbers, Numbers]] = []
     count = 0

@@ -1,10 +1,10 @@
-"""The way back: calls are undone, also after they were computed and some ranks have left them.
+"""Rollback of calls, even after they were computed and some ranks have left them.
 
-The ranks that wait go back to where they entered, and do the call message by message. That is in the past: what has
-found the trouble is put off, the window is left (`Kernel.halt`), and the next windows begin there.
+The waiting ranks go back to their entry, and simulate the call's messages individually. That is in the past: the event
+that caused it is deferred, the window is left (`Kernel.halt`), and the next windows begin there.
 
-Ranks that have left are not called back: all that they got has come to them before. But their messages have to reach
-the others, who do the call again message by message, and the messages of those to them have to vanish when they come.
+Ranks that have left are not rolled back: all their messages have arrived earlier. But their own messages must reach the
+others, which repeat the call individually, and the others' messages to them must be dropped on arrival.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
     from .shards import OtherShards
 
-wake = Fiber.resume  # hot path: a function of our own around it would be one more call a rank
+wake = Fiber.resume  # hot path: a wrapper function would be one more call per rank
 
 
 class WayBack:
-    """The meetings of a fabric as far as they can be undone; see `meetings.Meetings`, of which this is a part.
+    """The collective instances of a fabric as far as they can be rolled back; see `meetings.Meetings`, a subclass.
 
     Attributes
     ----------
     waiting : dict
-        By their context and number, the calls that are not computed.
+        By context and number, the calls that are not computed yet.
     leaving, left : dict
-        Those that are; ranks of this shard are still in them, or maybe ranks of others.
+        The computed calls: with ranks of this shard still in them, or possibly ranks of others only.
     resting : bool
-        Whether all calls that come go message by message: something has been put off, and is to find nobody waiting.
+        Whether new calls are simulated individually: an event is deferred until no rank waits.
     """
 
     def __init__(self, fabric: Fabric) -> None:
@@ -61,18 +61,18 @@ class WayBack:
         shard.before_end = self.undo_before_end
 
     def finish(self, call: Meeting) -> None:
-        """Count a call: it has happened for good."""
+        """Count a call that is final."""
         raise NotImplementedError
 
     def let_go(self) -> None:
-        """Let go of the calls that all ranks have left in all shards: nothing can undo them any more."""
+        """Finish the calls that all ranks have left in all shards: nothing can undo them."""
         over_ps = self.fabric.shard.horizon_ps
         for call in [call for call in self.left if call.latest_ps < over_ps]:
             del self.left[call]
             self.finish(call)
 
     def undo_before_end(self) -> None:
-        """Undo all calls that ranks wait in, and count those that are over: nothing is left to happen in any shard."""
+        """Undo all calls in which ranks wait, and count the finished ones: no shard has any event left."""
         for call in self.left:
             self.finish(call)
         self.left.clear()
@@ -80,10 +80,10 @@ class WayBack:
         self._forget()
 
     def put_off_for_all(self, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Undo all calls, so that nobody waits in one; for an event handler.
+        """Undo all calls, so that no rank waits in one; for an event handler.
 
-        True: it has to return at once, and ``handler(argument)`` is called in its place when everybody has come to that
-        point again. Until then all calls that come here go message by message.
+        If True, the handler must return at once, and ``handler(argument)`` is called instead when all ranks have
+        reached that point again. Until then new calls are simulated individually.
         """
         if self.resting:
             return False
@@ -100,19 +100,19 @@ class WayBack:
         return True
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Undo all calls for something that the library does on one rank, if that waits in one."""
+        """Undo all calls for library work on one rank, if that rank waits in one."""
         call = rank.fiber.waiting
         return type(call) is Meeting and not call.undone and self.put_off_for_all(handler, argument)
 
     def _go_on(self, what: tuple[Callable[[Any], object], Any]) -> None:
-        """Do what was put off, now that nobody here waits in a call."""
+        """Run the deferred handler, now that no rank here waits in a call."""
         handler, argument = what
         self._forget()
         handler(argument)
         self.resting = False
 
     def retire_between_windows(self) -> None:
-        """Undo all calls, as another shard has done it."""
+        """Undo all calls, because another shard has done so."""
         self.undo(self._retire())
 
     def _retire(self) -> list[Meeting]:
@@ -124,7 +124,7 @@ class WayBack:
         return calls
 
     def undo_here(self, call: Meeting) -> None:
-        """Undo a call that nobody has left, in the running fiber, which can not go on before that is done."""
+        """Undo a call that no rank has left, in the running fiber, which continues only after that."""
         if call.undone:
             return
         call.undone = True
@@ -133,7 +133,7 @@ class WayBack:
         if call.pending is None and not call.heard:
             return
         fiber = current.running()
-        # What this event has posted for the time that it is, with keys of the rank's own, comes after the rank goes on.
+        # Events that this one has posted for the current time, with keys of this rank, come after the rank resumes.
         posted = self.fabric.kernel.due.get(self.fabric.kernel.now_ps, [])
         later = posted[:]
         posted.clear()
@@ -149,20 +149,20 @@ class WayBack:
         self._again(fiber)
 
     def leave_window(self) -> None:
-        """Leave the window, if what is to come before the event that is being run was posted."""
-        if self.fabric.kernel.key >= 0:  # else no event has happened yet
+        """Leave the window, if events before the current one were posted."""
+        if self.fabric.kernel.key >= 0:  # otherwise no event has happened yet
             self.fabric.kernel.halt()
 
     def _put_back(self, handler: Callable[[Any], object], argument: Any) -> None:
-        """Leave the window, and let this event go on when everybody has come to this point again."""
+        """Leave the window, and continue this event when all ranks have reached this point again."""
         kernel = self.fabric.kernel
         kernel.post(kernel.now_ps, kernel.key, handler, argument)
         self.leave_window()
 
     def undo(self, calls: list[Meeting]) -> None:
-        """Let the ranks that wait in these calls do them message by message, from where they entered.
+        """Make the waiting ranks of these calls simulate them individually, from their entry.
 
-        The next window begins there; an event handler that calls this leaves the one that it is in.
+        The next window begins there; an event handler that calls this leaves the current one.
         """
         if not calls:
             return
@@ -174,7 +174,7 @@ class WayBack:
             if call.computed:
                 self.leaving.pop(call, None)
                 self.left.pop(call, None)
-                # Before the ranks go on: the events at which they would leave are in the queue.
+                # Before the ranks resume: their exit events are in the queue.
                 take_back(self.fabric, call, wake)
                 self._undone.append(call)
                 sender = Sender(self.fabric, call)
@@ -187,27 +187,27 @@ class WayBack:
                 call.close()
 
     def _again(self, fiber: Fiber) -> None:
-        """Resume a rank where it entered; an event handler, which is no event of the run."""
+        """Resume a rank at its entry; an event handler that does not count as an event."""
         self.fabric.kernel.events -= 1
         fiber.resume()
 
     def _back(self, _: object) -> None:
-        """Do nothing: this event only brings the clock back to where it was before a call was undone."""
+        """Do nothing: this event only restores the clock to its time before a call was undone."""
         self.fabric.kernel.events -= 1
 
     def _answered(self, answer: Any) -> None:
-        """Hand on the answer of a rank that has left to one that does a call again."""
+        """Pass on the reply of a rank that has left to one that repeats a call."""
         answered(self.fabric, answer)
 
     def _forget(self) -> None:
-        """Forget what has come again to ranks that had left: it is not what is left over at the end."""
+        """Remove messages that arrived again on ranks that had left: they are not unreceived messages."""
         for call in self._undone:
             forget_what_they_had(self.fabric, call)
         self._undone.clear()
 
 
 def take_back(fabric: Any, call: Meeting, wake: Callable[[Any], object]) -> None:
-    """Let nobody go on any more as it was computed. Events at which ranks did so are none of the run."""
+    """Cancel the computed exits. Events at which ranks left do not count."""
     fabric.kernel.withdraw(wake, {fiber for fiber in call.fibers if fiber is not None})
     gone = call.gone()
     fabric.kernel.events -= len(gone) - (call.inline >= 0)
@@ -217,7 +217,7 @@ def take_back(fabric: Any, call: Meeting, wake: Callable[[Any], object]) -> None
 
 
 class Sender:
-    """The substitute for ranks that have left: it sends their messages again, and answers who has asked them."""
+    """A substitute for ranks that have left: it resends their messages, and replies to requests to them."""
 
     def __init__(self, fabric: Fabric, call: Meeting) -> None:
         self._fabric = fabric
@@ -228,7 +228,7 @@ class Sender:
         self._received = _Sorted(listing.target, len(call.fibers))
 
     def send_again(self, place: int) -> None:
-        """Send what a rank has sent; an event handler, at the time at which it entered, and no event of the run."""
+        """Resend a rank's messages; an event handler at its entry time, which does not count as an event."""
         fabric, call, all_ = self._fabric, self._call, self._all
         fabric.kernel.events -= 1
         numbers = self._sent.of(place)
@@ -239,7 +239,7 @@ class Sender:
         for number in numbers:
             message, key, rendezvous = self._message(number), int(all_.key[number]), bool(all_.rendezvous[number])
             if rendezvous:
-                message.kind, message.ticket = RENDEZVOUS, -key  # as no other
+                message.kind, message.ticket = RENDEZVOUS, -key  # a unique number
                 self._send_data(number, message.ticket, message.data)
                 message.data = b""
             to, arrival_ps = message.to, message.arrival_ps
@@ -265,9 +265,9 @@ class Sender:
         )
 
     def _send_in_turn(self, numbers: list[int]) -> list[int]:
-        """Have those for ranks of this shard come one after the other, each at its own event; the others are left.
+        """Schedule the messages to ranks of this shard one after the other, each at its event; return the others.
 
-        Of a million ranks there would be twenty million messages under way at once.
+        With a million ranks, twenty million messages would otherwise be in flight at once.
         """
         shard = self._fabric.shard
         dest, arrival_ps, keys = self._all.dest, self._all.first_ps, self._all.key
@@ -279,11 +279,11 @@ class Sender:
 
     def _post_last(self, numbers: list[int]) -> None:
         arrival_ps, keys = self._all.first_ps, self._all.key
-        # With the key of the message that was sent, so that it takes the same place among the events of its time.
+        # With the key of the original message, so that it has the same order among the events of its time.
         self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._comes, numbers)
 
     def _comes(self, numbers: list[int]) -> None:
-        """Let the next message of a rank come, as in `Fabric._deliver`; a rank that has left has had it."""
+        """Deliver the next message of a rank, as in `Fabric._deliver`; a rank that has left already had it."""
         number = numbers.pop()
         if numbers:
             self._post_last(numbers)
@@ -294,7 +294,7 @@ class Sender:
             self._fabric.deliver(m)
 
     def _send_data(self, number: int, ticket: int, data: bytes) -> None:
-        """Let the data of a message follow its request; nobody waits for the event that they have left."""
+        """Send the data of a message after its request; their departure needs no event."""
         fabric, all_ = self._fabric, self._all
         columns = all_.origin, all_.dest, all_.arrival_ps, all_.data_key
         origin, to, arrival_ps, key = (int(column[number]) for column in columns)
@@ -303,7 +303,7 @@ class Sender:
         fabric.kernel.events += 1
 
     def _answer(self, place: int) -> None:
-        """Let those who have asked this rank hear what it has answered."""
+        """Send this rank's replies to all requests again."""
         all_ = self._all
         for number in self._received.of(place):
             if all_.rendezvous[number]:
@@ -313,7 +313,7 @@ class Sender:
 
 
 class _Sorted:
-    """The messages of a call, sorted by ranks."""
+    """The messages of a call, sorted by rank."""
 
     def __init__(self, ranks: Any, size: int) -> None:
         self._order = np.argsort(ranks, kind="stable")
@@ -326,9 +326,9 @@ class _Sorted:
 
 
 def answered(fabric: Fabric, answer: tuple[int, int, tuple[int, int]]) -> None:
-    """Let a rank send its data that has asked one that has left, unless it has left itself; an event handler.
+    """Make a rank send its data on the reply of a rank that has left; an event handler.
 
-    Unless it has left itself: its data have been sent then.
+    If the sender has left itself, its data have already been sent.
     """
     number, to, (cid, tag) = answer
     box = fabric.shard.rank(number).mpi
@@ -339,7 +339,7 @@ def answered(fabric: Fabric, answer: tuple[int, int, tuple[int, int]]) -> None:
 
 
 def forget_what_they_had(fabric: Fabric, call: Meeting) -> None:
-    """Take what has come again to ranks that have left out of their mailboxes."""
+    """Remove messages that arrived again on ranks that have left from their mailboxes."""
     for place in call.gone():
         box = fabric.shard.rank(call.comm.ranks[place]).mpi
         for message in box.all_kept():
