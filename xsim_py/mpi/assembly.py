@@ -1,8 +1,8 @@
-"""Puts the MPI library of a shard together: the one place that knows all of its parts.
+"""Assembly of the MPI library of a shard: the only module that knows all of its parts.
 
-Each part is given those that it needs, and none plugs itself in anywhere. The transport passes control messages and
-events on to the part that they are for (`Fabric.add`), and asks the guard once there is trouble. Calls of a program
-find a part by its class (`Fabric.part`).
+Each part is passed the parts that it needs, and none registers itself. The transport forwards control messages and
+events to their part (`Fabric.add`), and consults the guard after a failure or revocation. Calls of a program find a
+part by its class (`Fabric.part`).
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ def make_library(
     Parameters
     ----------
     observer : Observer or None
-        Is told which message met which receive, where the run is checked.
+        The observer of messages in a checked run.
     batches : str or None
-        How collectives are computed for all their ranks at once, as `Meetings` knows it; None: not at all.
+        The mode of vectorised collectives, as for `Meetings`; None: no vectorised collectives.
     ulfm : UlfmSpec
         The algorithms of revoke, agree and shrink.
     shapes : Shapes
-        The trees and time limits of FTCO.
+        The trees and timeouts of FTCO.
     start : str
         The directory in which processes start.
     schedule : MatchSchedule, optional
-        What ranks choose where MPI leaves that open.
+        The schedule of nondeterministic choices.
     noise : NoiseModel, optional
-        By how much messages take longer.
+        The network jitter.
     """
     account = network.contention()
     links = None if account is None else _shared(settings.machine, network, account)
@@ -104,7 +104,7 @@ def make_library(
 
 
 def _shared(machine: Any, network: Any, account: Any) -> SharedLinks:
-    """Return the links that messages share, as their account does it."""
+    """Return the links that messages share, for this kind of contention."""
     if account.fifo:
         from .transport.shared_links import SharedLinks
 
@@ -122,7 +122,7 @@ def _kind_of_fabric(
     failures: FailureModel | None,
     seed: int,
 ) -> Any:
-    """Return what makes the fabric of a run; most have neither of these but a trace, and should start quickly."""
+    """Return a factory of the fabric of a run, with few imports for the usual kinds."""
     kind: Any = TracingFabric if traced else Fabric
     more: dict[str, Any] = {}
     if schedule is not None:

@@ -1,8 +1,8 @@
 """Attributes that a program attaches to communicators, datatypes and windows (MPI 4.1, chapter 7.7).
 
 Keys belong to one process and one kind of object. Callbacks run newest attribute first, as in MPICH; a copy keeps that
-order. What a callback raises is printed and makes the call fail, as in mpi4py: with the code of an MPI error, else with
-ERR_OTHER.
+order. An exception in a callback is printed and makes the call fail, as in mpi4py: with the code of an MPI error, else
+with ERR_OTHER.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from xsim_py.process.output.tracebacks import report
 CopyFunction = Callable[[Any, int, Any], Any]
 DeleteFunction = Callable[[Any, int, Any], object]
 Attributes = dict[int, tuple["Keyval", Any]]
-"""The attributes of one object: by key, the oldest first. A freed key goes on for the attributes that have it."""
+"""The attributes of one object: by key, the oldest first. A freed key remains valid for existing attributes."""
 
-_FIRST = 1001  # behind the predefined keys of the ABI
+_FIRST = 1001  # after the predefined keys of the ABI
 
 
 class Keyval:
@@ -31,14 +31,14 @@ class Keyval:
     Attributes
     ----------
     number : int
-        What the program holds.
+        The program's handle of the key.
     kind : str
         ``"Comm"``, ``"Datatype"`` or ``"Win"``.
     copy_fn : callable, True or None
         Called with (object, key, value) when the object is duplicated, its result is the copy's value, and
         NotImplemented means no copy; True copies the value itself, None copies nothing.
     delete_fn : callable or None
-        Called with (object, key, value) when the attribute goes.
+        Called with (object, key, value) when the attribute is deleted.
     is_integer : bool
         Whether values are C integers (mpi4py's ``nopython``).
     """
@@ -64,7 +64,7 @@ class _Keyvals:
 
 
 def attributes_of(owner: Any) -> Attributes:
-    """Return the attributes that a communicator or a datatype keeps, to be changed."""
+    """Return the mutable attributes of a communicator or a datatype."""
     if owner.attributes is None:
         owner.attributes = {}
     attributes: Attributes = owner.attributes
@@ -74,7 +74,7 @@ def attributes_of(owner: Any) -> Attributes:
 def create_keyval(
     kind: str, copy_fn: CopyFunction | bool | None, delete_fn: DeleteFunction | None, *, is_integer: bool = False
 ) -> int:
-    """Make a new key (MPI_Comm_create_keyval and its like)."""
+    """Create a key (MPI_Comm_create_keyval and the same for datatypes and windows)."""
     table = of_process("keyvals", _Keyvals)
     number = table.next_number
     table.next_number += 1
@@ -83,7 +83,7 @@ def create_keyval(
 
 
 def free_keyval(kind: str, keyval: int) -> int:
-    """Forget a key; returns KEYVAL_INVALID, as the program's variable is to hold from now on."""
+    """Free a key; return KEYVAL_INVALID, the new value of the program's variable."""
     number = _find(kind, keyval).number
     del of_process("keyvals", _Keyvals).keyvals[number]
     return c.KEYVAL_INVALID
@@ -101,13 +101,13 @@ def _find(kind: str, keyval: int) -> Keyval:
 
 
 def get_attribute(attributes: Attributes | None, kind: str, keyval: int) -> Any:
-    """Return the attribute's value, None if the object has none; predefined attributes are the caller's business."""
+    """Return the attribute's value, or None; predefined attributes are handled by the caller."""
     number = _find(kind, keyval).number
     return attributes[number][1] if attributes is not None and number in attributes else None
 
 
 def set_attribute(owner: Any, attributes: Attributes, kind: str, keyval: int, value: Any) -> None:
-    """Set an attribute; the value it had is deleted with its callback."""
+    """Set an attribute; any previous value is deleted with its callback."""
     found = _find(kind, keyval)
     if found.is_integer:
         value = operator.index(value)
@@ -117,7 +117,7 @@ def set_attribute(owner: Any, attributes: Attributes, kind: str, keyval: int, va
 
 
 def delete_attribute(owner: Any, attributes: Attributes | None, kind: str, keyval: int) -> None:
-    """Delete an attribute, which need not be there; one that is there may have a key that was freed (7.7.2)."""
+    """Delete an attribute, if it exists; its key may have been freed (7.7.2)."""
     number = operator.index(keyval)
     if not attributes or number not in attributes:
         _find(kind, keyval)
@@ -143,7 +143,7 @@ def copy_attributes(owner: Any, attributes: Attributes | None) -> Attributes | N
 def delete_all(owner: Any, attributes: Attributes | None) -> None:
     """Delete every attribute of an object that is about to be freed.
 
-    An error of a callback is printed and does not stop it, as in MPICH: an object cannot be freed by half.
+    An error of a callback is printed and does not stop it, as in MPICH: an object cannot be partially freed.
     """
     while attributes:
         _, (keyval, value) = attributes.popitem()

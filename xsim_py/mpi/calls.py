@@ -1,8 +1,8 @@
-"""Collective calls run as a channel over point-to-point messages, now or in a fiber of their own.
+"""Collective calls as channels over point-to-point messages, blocking or in a separate fiber.
 
-Each collective on a communicator has a number, the same at all its members, which is the tag of its messages. So two
-that are in progress at once do not mix, and ranks that call different collectives meet: every message carries a note of
-what its sender is doing, and a receiver that is doing something else reports both.
+Each collective on a communicator has a number, equal on all its members, which is the tag of its messages. So
+concurrent collectives do not mix, and mismatches are detected: every message carries a note that describes its sender's
+collective, and a receiver in a different one reports both.
 """
 
 from __future__ import annotations
@@ -39,19 +39,21 @@ _time = attrgetter("time_ps")
 _MOST_PICKED = 4096
 
 MISMATCH = "collective mismatch"
-"""The beginning of what is said where ranks are in different collectives."""
+"""The beginning of reports about ranks in different collectives."""
 
 LEFT = "collectives left"
-"""A rank's own set (`Rank.private`) of the collectives that it has left by an exception: context and number."""
+"""The key (`Rank.private`) of the set of collectives that a rank has left by an exception: context and number."""
 
 UNSETTLED = "calls that go on"
-"""Agreements of calls that a rank has left by an exception (`Rank.private`), by communicator; Finalize awaits them."""
+"""The key (`Rank.private`) of pending agreements of calls left by an exception, by communicator; Finalize awaits
+them.
+"""
 
 
 class Note(NamedTuple):
-    """A rank says by this which collective it is in; all members must say the same.
+    """The description of a collective, equal on all members.
 
-    A field that members may differ in (the counts of a v-form) is None.
+    A field that may differ between members (the counts of a v-form) is None.
     """
 
     name: str
@@ -61,7 +63,7 @@ class Note(NamedTuple):
 
     @property
     def joint(self) -> bool:
-        """True where the call fails with any member."""
+        """True if the call fails with any member."""
         return True
 
     def __str__(self) -> str:
@@ -82,48 +84,48 @@ class LoneNote(Note):
 
     @property
     def joint(self) -> bool:
-        """True where the call fails with any member."""
+        """True if the call fails with any member."""
         return False
 
 
 @lru_cache(maxsize=4096)
 def note(name: str, root: int | None = None, size_bytes: int | None = None, detail: str = "") -> Note:
-    """Return the note that says this; one object for all ranks, which are quick to see then that they agree."""
+    """Return the note with these fields, as one object for all ranks, so that they compare by identity."""
     return Note(name, root, size_bytes, detail)
 
 
 @lru_cache(maxsize=64)
 def lone_note(name: str, root: int | None = None) -> LoneNote:
-    """Return the note of a call by point-to-point messages, as `note` does; the two are equal."""
+    """Return the note of a call by point-to-point messages; it equals the result of `note`."""
     return LoneNote(name, root)
 
 
 class SurvivingAlgorithms(dict[str, Callable[..., Any]]):
-    """The algorithms of collectives that outlive failures, by operation; a part of the library (`Fabric.part`)."""
+    """The fault-tolerant algorithms of collectives, by operation; a part of the library (`Fabric.part`)."""
 
 
 class CollectiveChannel:
-    """One rank's side of one collective: the `Channel` that algorithms are written for.
+    """One rank's side of one collective: the `Channel` for which algorithms are written.
 
     Parameters
     ----------
     comm : Communicator
-        Whose ranks are addressed; of an intercommunicator, those of the remote group.
+        Its ranks are addressed; of an intercommunicator, those of the remote group.
     tag : int
         The number of the collective on this communicator.
     note : Note
-        What is being done.
+        The description of the collective.
     check : bool
-        Whether the data goes into the digest (not that of pickled objects).
+        Whether the data enter the digest (not those of pickled objects).
     local : CollectiveChannel or None
         For an intercommunicator: the channel within the local group.
 
     Attributes
     ----------
     meeting : batched.meeting.Meeting or None
-        Where its ranks meet, if they do; see `batched.meetings`.
+        The collective instance, if it may be vectorised; see `batched.meetings`.
     algorithm : callable, str or None
-        What runs it, for the table of collectives; see `collectives.choose.title`.
+        The algorithm, for the table of collectives; see `collectives.choose.title`.
     """
 
     __slots__ = ("algorithm", "check", "cid", "comm", "local", "meeting", "note", "rank", "remote_size", "size", "tag")
@@ -144,7 +146,7 @@ class CollectiveChannel:
         self.remote_size = len(comm.remote)
 
     def send(self, dest: int, data: bytes) -> None:
-        """Send to a rank, and wait until that is done."""
+        """Send to a rank, and wait for completion."""
         note = self.note
         send = start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
         if send is not None:
@@ -161,7 +163,7 @@ class CollectiveChannel:
         return data
 
     def sendrecv(self, dest: int, data: bytes, source: int) -> bytes:
-        """Send to a rank and receive from one, at once."""
+        """Send to a rank and receive from one, concurrently."""
         note = self.note
         send = start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
         message = receive(self.comm, source, self.tag, self.cid, "", note)
@@ -174,16 +176,16 @@ class CollectiveChannel:
         return data
 
     def isend(self, dest: int, data: bytes) -> Operation | None:
-        """Begin to send; return what to wait for, if anything."""
+        """Begin to send; return the operation to wait for, or None."""
         note = self.note
         return start_send(self.comm, dest, self.tag, data, self.cid, STANDARD_MODE, "", self.check, note)
 
     def irecv(self, source: int) -> Receive:
-        """Begin to receive; return what to wait for."""
+        """Begin to receive; return the operation to wait for."""
         return start_receive(self.comm, source, self.tag, self.cid, "", self.note)
 
     def wait(self, handles: Sequence[Operation | None]) -> list[bytes | None]:
-        """Wait for all of these; overheads are paid in the order in which messages arrive."""
+        """Wait for all of these; overheads are paid in the order of arrival."""
         wait_all([handle for handle in handles if handle is not None])
         taken: list[bytes | None] = []
         for handle in handles:
@@ -207,12 +209,12 @@ class CollectiveChannel:
         stop_mismatch(f"{MISMATCH} on {comm.shown.label()}: {mine} and {theirs}", self)
 
     def describe(self) -> str:
-        """Return one line for the deadlock report, of a rank that is kept here because of a mismatch."""
+        """Return one line for the deadlock report, for a rank stopped by a mismatch."""
         return f"{self.note} on {self.comm.shown.label()}"
 
 
 class AllOf:
-    """Wakes a fiber once, after the last of several operations, where waiting in turn would wake it for each."""
+    """A waiter that wakes a fiber once, after the last of several operations, not after each."""
 
     __slots__ = ("fiber", "left", "operations")
 
@@ -222,20 +224,20 @@ class AllOf:
         self.left = len(operations)
 
     def resume(self) -> None:
-        """One of the operations is complete."""
+        """Count a completed operation; resume the fiber after the last."""
         self.left -= 1
         if not self.left:
             self.fiber.resume()
 
     def interrupt(self) -> None:
-        """One of the operations can not complete for now: do not wait for the others either."""
+        """Stop waiting for all operations: one of them cannot complete for now."""
         for operation in self.operations:
             operation.waiter = None
         self.fiber.resume()
 
     @property
     def first(self) -> Operation:
-        """The first of those that are not complete."""
+        """The first incomplete operation."""
         return next(operation for operation in self.operations if not operation.done)
 
     def describe(self) -> str:
@@ -245,10 +247,10 @@ class AllOf:
 
 
 def wait_all(operations: list[Operation]) -> None:
-    """Wait for all; the rank's processor completes them in the order in which they became ready.
+    """Wait for all operations; the CPU completes them in the order in which they became ready.
 
-    One that can not complete before a failure is acknowledged raises that; errors of those that are complete are left
-    in them.
+    Raises the error of an operation that cannot complete before a failure is acknowledged; errors of completed
+    operations are left in them.
     """
     fiber: Any = current.fiber
     pending = [operation for operation in operations if not operation.done]
@@ -294,7 +296,7 @@ def _park(fiber: Fiber, pending: list[Operation]) -> None:
 def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: bool = False) -> CollectiveChannel:
     """Return the channel of the next collective on `comm`.
 
-    A call that is known to fail is refused; with `admitted` that has been asked before, or will be.
+    Raises an error if the call is known to fail; with `admitted` the caller checks that.
     """
     comm.collectives = tag = comm.collectives + 1
     if comm.fabric.trace is not None:
@@ -307,7 +309,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
         comm.fabric.guard.admit(comm, None, collective=True, survives=survives(comm, note.name))
     if local is not None:
         return CollectiveChannel(comm, tag, note, check=check, local=local)
-    made = _blank(CollectiveChannel)  # hot path: what is above, in half the time
+    made = _blank(CollectiveChannel)  # hot path: the code above, in half the time
     context = comm.context
     made.comm = comm
     made.cid = comm.cid | 1
@@ -330,13 +332,13 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
 
 
 def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: Any) -> Any:
-    """``algorithm(ch, *form.plain(args))`` in the running fiber, or all ranks at once; see `batched.meetings`."""
+    """Run ``algorithm(ch, *form.plain(args))`` in the running fiber, or vectorised; see `batched.meetings`."""
     meetings, call = ch.comm.fabric.meetings, ch.meeting
     if meetings is not None and call is not None and not call.undone:
         done = meetings.perform(ch, form, algorithm, args)
         if not call.undone:
             return done
-    del meetings, call  # a rank that dies while it waits is kept for ever, with all that it refers to
+    del meetings, call  # a rank killed while it waits is kept forever, with all references
     plain = form.plain(args)
     try:
         if not plain:  # with a star the rank would wait one frame of C deeper, of 400 bytes
@@ -345,16 +347,14 @@ def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *a
             return algorithm(ch, plain[0])
         return algorithm(ch, plain[0], plain[1])
     except errors.Exception as error:
-        error.__traceback__ = None  # while a program handles it, it would keep the frames below alive in each rank
+        error.__traceback__ = None  # it would keep the frames below alive while the program handles it
         raise
 
 
 def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Operation | None:
     """Return a completed operation with an error, for a non-blocking call that is known to fail, or None.
 
-    As in Open MPI only its completion raises that.
-
-    `collective` is the name of one; `peer` is None then.
+    As in Open MPI, the error is raised on completion. `collective` is the name of a collective; then `peer` is None.
     """
     if not comm.fabric.troubled:
         return None
@@ -371,14 +371,14 @@ def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Op
 
 
 class Background(Operation):
-    """A collective (or another call) that runs in a fiber of its own, as if by a progress thread.
+    """A collective (or another call) that runs in a separate fiber, as if by a progress thread.
 
     Attributes
     ----------
     result : object
-        What the body returned.
+        The result of the body.
     entrance : int or None
-        In a traced run: which collective it is; see `Recorder.entered`.
+        In a traced run: the collective's row; see `Recorder.entered`.
     """
 
     __slots__ = ("body", "entrance", "fiber", "name", "result")
@@ -392,14 +392,14 @@ class Background(Operation):
         self.entrance: int | None = None
 
     def describe(self) -> str:
-        """Return one line for the deadlock report: what the fiber itself waits for."""
+        """Return one line for the deadlock report: the reason for which the fiber itself waits."""
         inner = self.fiber.waiting.describe() if self.fiber is not None and self.fiber.waiting is not None else ""
         return f"{self.name}: {inner}" if inner else self.name
 
     def _run(self, fiber: Fiber) -> None:
         try:
             self.result = self.body()
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # of a user-defined operation
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # from a user-defined operation
             self.error = error
         self.time_ps = fiber.clock_ps
         rank = fiber.rank
@@ -409,15 +409,15 @@ class Background(Operation):
         rank.shard.kernel.post(self.time_ps, rank.key, Operation.complete, self)
 
     def launch(self, fiber: Fiber) -> None:
-        """Start the fiber, unless its rank has died meanwhile; an event handler."""
+        """Start the fiber, unless its rank has failed meanwhile; an event handler."""
         if fiber.greenlet is None:
             fiber.start(self._run)
 
 
 def begin(name: str, body: Callable[[], Any]) -> Background:
-    """Run ``body()`` in a fiber of its own that starts at the running fiber's time.
+    """Run ``body()`` in a separate fiber that starts at the running fiber's time.
 
-    Functions of the program see its context variables as they are now; most programs have none.
+    Functions of the program see a copy of its current context variables; most programs have none.
     """
     fiber = current.running()
     context = copy_context()
@@ -435,15 +435,15 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
 
 
 def settle_all(rank: Rank) -> None:
-    """Wait, at the end of the running rank's program, for what goes on after calls that it has left."""
+    """Wait, at the end of the running rank's program, for operations that outlast calls it has left."""
     for operation in (rank.extra or {}).get(UNSETTLED, {}).values():
         complete(operation)
 
 
 def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: bool = True) -> Callable[..., Any]:
-    """Return the algorithm for one call, as the machine's description wants it; see `collectives.choose`.
+    """Return the algorithm for one call that the machine's description selects; see `collectives.choose`.
 
-    What is said of an operation also holds for its v- and w-forms and, of ``reduce_scatter``, for the block form, where
+    The selection for an operation also holds for its v- and w-forms and, of ``reduce_scatter``, for the block form, if
     they have that algorithm.
     """
     wanted = comm.preference
@@ -456,7 +456,7 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
         preference = preferred(comm, operation)
         if preference == FTCO:
             return comm.fabric.part(SurvivingAlgorithms)[operation]
-        if preference == "nonoverlapping" and operation == "allreduce":  # whose parts are wanted in some way, too
+        if preference == "nonoverlapping" and operation == "allreduce":  # its parts are selected, too
             reduction = choose("reduce", size, size_bytes, commutative, _plain(comm, "reduce"))
             algorithm = reduce_then_bcast(
                 reduction, choose("bcast", size, size_bytes, preference=_plain(comm, "bcast"))
@@ -470,13 +470,13 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
 
 
 def _plain(comm: Communicator, operation: str) -> str:
-    """Return what is wanted for a part of another algorithm, which FTCO can not be."""
+    """Return the algorithm selected for a part of another algorithm, which cannot be FTCO."""
     preference = preferred(comm, operation)
     return TUNED if preference == FTCO else preference
 
 
 def preferred(comm: Communicator, operation: str) -> str:
-    """Return the name of the algorithm that is wanted for an operation; see `pick`."""
+    """Return the name of the algorithm selected for an operation; see `pick`."""
     wanted = comm.preference
     preference = wanted.get(operation) or wanted.get(operation.removesuffix("_block").rstrip("vw"), TUNED)
     if operation not in wanted and preference not in REGISTRY[operation]:
@@ -485,12 +485,12 @@ def preferred(comm: Communicator, operation: str) -> str:
 
 
 def served(comm: Communicator, operation: str) -> bool:
-    """Return whether FTCO serves an operation."""
+    """Return True if FTCO serves an operation."""
     return comm.preference.ftco and preferred(comm, operation) == FTCO
 
 
 def survives(comm: Communicator, name: str) -> bool:
-    """Return whether a call goes on if members are dead: FTCO serves the operation that it is made of."""
+    """Return True if a call survives failures of members: FTCO serves its underlying operation."""
     if not comm.preference:
         return False
     method = name.rpartition(".")[2].lower().removesuffix("_init")
@@ -505,7 +505,7 @@ _MADE_OF = {
     **dict.fromkeys(("create_cart", "create_graph"), "allreduce"),
     **dict.fromkeys(("split", "split_type", "sub"), "allgather"),
 }
-"""Calls that make or end communicators, and the operation by which their members agree."""
+"""Calls that create or release communicators, and the operation by which their members agree."""
 
 
 def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> Any:
@@ -522,7 +522,7 @@ def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> An
 
 
 def leave(ch: CollectiveChannel) -> None:
-    """Note that the running rank leaves a collective by an exception: what it has not received there is no mismatch."""
+    """Record that the running rank leaves a collective by an exception: unreceived messages are not a mismatch."""
     left = current.running().rank.private(LEFT, set)
     left.add((ch.cid, ch.tag))
     if ch.local is not None:
@@ -530,14 +530,14 @@ def leave(ch: CollectiveChannel) -> None:
 
 
 def record(comm: Communicator, ch: CollectiveChannel, size_bytes: int, spent_ps: int) -> None:
-    """Enter a call on `comm` into the table of collectives: what this rank contributed, and how long it took."""
+    """Add a call on `comm` to the table of collectives: this rank's contribution, and the duration."""
     name = ch.note.name
     if comm.locks is not None:
         method = name.rpartition(".")[2]
         if method.islower():
             comm.locks.setdefault(method, SharedLock())
     calls = comm.fabric.calls
-    label = _WORLD if comm.cid == WORLD_CID and comm.name is None else comm.label()  # hot path: most are of this
+    label = _WORLD if comm.cid == WORLD_CID and comm.name is None else comm.label()  # hot path: most calls are on it
     key = (label, name, ch.algorithm)
     row = calls.get(key)
     if row is None:

@@ -1,7 +1,7 @@
-"""CRC-32, by whatever computes it fastest here: the check sum of a message's data in the digest of a run.
+"""CRC-32, by the fastest implementation available: the checksum of a message's data in the digest of a run.
 
 zlib's own takes half a microsecond for a kilobyte. The package `isal` (an extra, ``pip install 'xsim-py[fast]'``) uses
-the processor's carry-less multiplication and takes a tenth of that; the numbers are the same, and a test compares them.
+the CPU's carry-less multiplication and takes a tenth of that; the numbers are the same, and a test compares them.
 """
 
 from __future__ import annotations

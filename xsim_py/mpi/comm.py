@@ -1,9 +1,9 @@
-"""Communicators: a descriptor that the ranks of a shard share, and a small view of it for each rank.
+"""Communicators: a descriptor shared by the ranks of a shard, and a small view of it for each rank.
 
-A context is named by a number (`cid`) that every member computes for itself from what all members know: the parent's
-number and how many communicators were made from it. So no rank has to hand out numbers, and they do not depend on
-shards. The calls that make communicators still exchange messages, as they do in a real MPI, for the time that takes and
-because the members have to learn of each other's arguments.
+A context has a number (`cid`) that every member computes from shared information: the parent's number and the number of
+communicators made from it. So numbers are not distributed by any rank, and do not depend on shards. The calls that make
+communicators still exchange messages, as in a real MPI, for their duration and because the members must learn each
+other's arguments.
 
 An even `cid` carries point-to-point messages, ``cid | 1`` the collectives.
 """
@@ -34,32 +34,32 @@ _NOTHING = Preference({})
 
 
 def derive_cid(*parts: object) -> int:
-    """Return an even number of 60 bits that depends on `parts` only: two different lists never agree in practice."""
+    """Return an even number of 60 bits determined by `parts`, in practice different for different parts."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8, person=b"xsim_py.cid")
     return (int.from_bytes(digest.digest(), "little") >> 5) << 1 | 1 << 59
 
 
 class Context:
-    """A communicator as all its members know it; one object for all ranks of a process.
+    """The part of a communicator that all its members share; one object for all ranks of a process.
 
     Attributes
     ----------
     cid : int
         Its number.
     ranks : sequence of int
-        The members, as ranks in the whole run; of the local group where this is one side of an intercommunicator.
+        The members, as world ranks; of the local group if this is one side of an intercommunicator.
     remote : sequence of int
-        Whom ranks in calls mean: the same for an intracommunicator, the other group for an intercommunicator.
+        The world ranks of ranks in calls: the members of an intracommunicator, the other group of an intercommunicator.
     whom : sequence of int
-        The same as `remote`. Hot path: not as a range, in which CPython takes 55 ns longer to look up a place.
+        The same as `remote`. Hot path: not as a range, which CPython indexes 55 ns slower.
     size, remote_size : int
-        How many these are.
+        Their numbers.
     title : str
-        How reports call the COMM_WORLD of ranks that were started later; else empty.
+        The name in reports of the COMM_WORLD of spawned ranks; else empty.
     here : int
-        How many of the members live in this shard; 0: not counted yet.
+        The number of members in this shard; 0: not counted yet.
     stands_for : Context or None
-        The program's, where a layer has made this one in its place.
+        The program's context, if a layer replaced it by this one.
     """
 
     __slots__ = (
@@ -97,20 +97,20 @@ class Context:
         self._remote_ranks: frozenset[int] | None = None
 
     def index(self, number: int) -> int:
-        """Return the rank in this communicator of a rank of the whole run, which must be a member."""
+        """Return the rank in this communicator of a world rank, which must be a member."""
         place = self.place(number)
         assert place >= 0
         return place
 
     def _indices(self) -> dict[int, int]:
-        """Return the place of each rank; empty where the ranks are in order, and a place is found by halves."""
+        """Return the index of each rank; empty if the ranks ascend, and binary search is used."""
         if self._index is None:
             ascends = all(map(lt, self.ranks, islice(self.ranks, 1, None)))
             self._index = {} if ascends else {rank: index for index, rank in enumerate(self.ranks)}
         return self._index
 
     def place(self, number: int) -> int:
-        """Return the rank in this communicator of a rank of the whole run; -1 for no member (of the local group)."""
+        """Return the rank in this communicator of a world rank; -1 if not a member (of the local group)."""
         ranks = self.ranks
         if isinstance(ranks, range):
             if not ranks.start and ranks.step == 1:
@@ -119,7 +119,7 @@ class Context:
         places = self._index or self._indices()
         if places:
             return places.get(number, -1)
-        # A table of a million ranks, in each shard, would take more than all that they know of each other else.
+        # A table of a million ranks, in each shard, would take more memory than all else that they know of each other.
         place = bisect_left(ranks, number)
         return place if place < len(ranks) and ranks[place] == number else -1
 
@@ -129,7 +129,7 @@ class Context:
         return found or NOBODY  # one object for all ranks: since Python 3.10 each empty set takes 200 bytes
 
     def is_remote(self, number: int) -> bool:
-        """Return whether calls can name a rank: a member, or one of the remote group of an intercommunicator."""
+        """Return True if calls can address a world rank: a member, or one of the remote group."""
         if self.remote is self.ranks:
             return self.place(number) >= 0
         if self._remote_ranks is None:
@@ -138,9 +138,9 @@ class Context:
 
 
 def shared_context(fabric: Fabric, cid: int, ranks: Sequence[int], remote: Sequence[int] | None = None) -> Context:
-    """Return the context of that number, made once for all members of a shard (once a side of an intercommunicator).
+    """Return the context of that number, one object for all members of a shard (per side of an intercommunicator).
 
-    Where members may have been told different ones, each has its own.
+    Members with different data get separate contexts.
     """
     key = (cid, ranks[0] if remote is not None and ranks else -1)
     context: Context | None = fabric.contexts.get(key)
@@ -159,12 +159,12 @@ def _is_of(context: Context, ranks: Sequence[int], remote: Sequence[int]) -> boo
 
 
 def context_of_members(fabric: Fabric, cid: int, find: Callable[[], Sequence[int]]) -> Context:
-    """Return the context of that number; the first rank that comes finds out its members, for all of them."""
+    """Return the context of that number; the first rank determines its members, for all of them."""
     return (fabric.alike and fabric.contexts.get((cid, -1))) or shared_context(fabric, cid, find())
 
 
 class ImplicitActions(NamedTuple):
-    """The words of a communicator's two Info keys of failures."""
+    """The values of a communicator's two Info keys about failures."""
 
     range: str = "local"
     """The processes whose failures end its calls: ``local``, ``group`` or ``universe``."""
@@ -176,21 +176,21 @@ _LOCAL = ImplicitActions()
 
 
 class Guise:
-    """How reports name a communicator that a layer has made in the place of one of the program's.
+    """The name in reports of a communicator that a layer has made to replace one of the program's.
 
     Parameters
     ----------
     of : Communicator
-        The program's: its label and its ranks are named.
+        The program's communicator, whose label and ranks are reported.
 
     Attributes
     ----------
     root : int or None
         The root of the call in progress, as the program names it.
     skipped : int
-        What is added to the number of a collective: calls on smaller or larger communicators before, less attempts.
+        An offset to the number of a collective: calls on earlier communicators, minus repeated attempts.
     counted : int
-        The program's calls that are over.
+        The program's completed calls.
     """
 
     __slots__ = ("counted", "of", "root", "skipped")
@@ -202,21 +202,21 @@ class Guise:
         self.counted = of.collectives
 
     def number(self, comm: Communicator) -> int:
-        """Return how many collectives the program has begun, the last of them on `comm`."""
+        """Return the number of collectives that the program has begun, the last of them on `comm`."""
         return comm.collectives + self.skipped
 
     def done(self, comm: Communicator) -> None:
-        """Count a call that is over, on `comm`."""
+        """Count a completed call on `comm`."""
         self.counted = self.number(comm)
 
     def put_on(self, comm: Communicator) -> None:
-        """Let `comm` be named so from now on; what it has done before is no call of the program."""
+        """Apply this name to `comm` from now on; its earlier calls are not calls of the program."""
         comm.guise = self
         self.skipped = self.counted - comm.collectives
 
 
 class _Hot:
-    """The slots that a message needs of a communicator: those of a base class lie together, in a line of the cache."""
+    """The slots that a message needs of a communicator: those of a base class are adjacent, in a cache line."""
 
     __slots__ = ("box", "cid", "fabric", "me", "whom")
 
@@ -227,45 +227,45 @@ class Communicator(_Hot):
     Attributes
     ----------
     context : Context
-        What the members share.
+        The state that the members share.
     cid : int
         Its number, even.
     me : int
         This rank's number in it (in the local group).
     remote, whom : sequence of int
-        Whom ranks in calls mean, as ranks of the whole run; see `Context`.
+        The world ranks of ranks in calls; see `Context`.
     local : Communicator or None
         The intracommunicator of the local group, for an intercommunicator; None for an intracommunicator.
     box : Mailbox
-        This rank's.
+        This rank's mailbox.
     collectives, children : int
-        How many collectives this rank has begun on it, and how many communicators it has made from it.
+        The numbers of collectives that this rank has begun on it, and of communicators that it has made from it.
     topology : Cartesian, Graph, DistGraph or None
         A virtual topology.
     freed : bool
-        Whether this rank has freed it: other handles may name it still.
+        Whether this rank has freed it: other handles may still refer to it.
     outer : Communicator or None
-        The one that this is a part of, such as the intercommunicator of a `local`: its errors are that one's, too.
+        The communicator of which this is a part, such as the intercommunicator of a `local`: it shares its errors.
     failed, examined : sequence of int, int
-        Its failed members, of so many failures that the rank knows of; ask `failed_members`.
+        Its failed members, among the first `examined` failures that the rank knows of; see `failed_members`.
     acknowledged : int
-        How many of its failed members the program has acknowledged.
+        The number of its failed members that the program has acknowledged.
     preference : Preference
-        The algorithms that are wanted for its collectives; those not named are decided by size.
+        The algorithms selected for its collectives; others are chosen by size.
     missing : frozenset of int
-        Of its last operation by FTCO, the ranks whose contributions are not in the result.
+        The ranks whose contributions are missing in its last FTCO operation.
     replacement : object
-        What the program wants in their place: a value, or a function of the rank; None: nothing.
+        Their replacement, set by the program: a value, or a function of the rank; None: nothing.
     locks : dict or None
         One for each lower-case collective that has been called; None unless the program has asked for them.
     guise : Guise or None
-        How reports name it, where it stands for one of the program's.
+        Its name in reports, if it replaces one of the program's.
     implicit : ImplicitActions
-        What its library does about failures by itself; see `failures.implicit`.
+        The implicit actions of its library on failures; see `failures.implicit`.
     looked_ps : dict or None
-        Since when the program has looked unsuccessfully for what; in fault-tolerant runs only (see `polling`).
+        The begins of unsuccessful polls; in fault-tolerant runs only (see `polling`).
     errhandler, attributes, info, name, object_context
-        Local properties; the face gives them their meaning.
+        Local properties, defined by the mpi4py layer.
     """
 
     __slots__ = (
@@ -336,13 +336,13 @@ class Communicator(_Hot):
                 local.prefer(wanted)
 
     def prefer(self, wanted: Wanted) -> None:
-        """Have its collectives use these algorithms from the next one on; all members must ask for the same."""
+        """Use these algorithms for its collectives from the next one on; all members must select the same."""
         inter = self.local is not None or self.outer is not None
         self.preference = for_communicator(wanted, len(self.context.ranks), inter=inter)
 
     @property
     def ranks(self) -> Sequence[int]:
-        """The members of the local group, as ranks of the whole run."""
+        """The members of the local group, as world ranks."""
         return self.context.ranks
 
     @property
@@ -351,19 +351,19 @@ class Communicator(_Hot):
         return self.local is not None
 
     def holds(self, number: int) -> bool:
-        """Return whether a rank of the whole run is a member, of either group."""
+        """Return True if a world rank is a member, of either group."""
         return self.context.place(number) >= 0 or self.context.is_remote(number)
 
     def involves(self, number: int) -> bool:
-        """Return whether a collective on it needs a rank of the whole run."""
+        """Return True if a collective on it needs a world rank."""
         return (self.outer or self).holds(number)
 
     def expects(self, number: int) -> bool:
-        """Return whether a receive from any source counts on a rank; an acknowledged failure does not count."""
+        """Return True if a receive from any source depends on a world rank; acknowledged failures do not count."""
         return self.context.is_remote(number) and number not in self.acknowledged_members()
 
     def failed_members(self) -> Sequence[int]:
-        """Return the members that this rank knows to have failed, in the order in which it learnt of them.
+        """Return the members that this rank knows to have failed, in the order of detection.
 
         A later list begins with the earlier one (MPI_Comm_get_failed).
         """
@@ -378,13 +378,13 @@ class Communicator(_Hot):
         return self.failed_members()[: self.acknowledged] if self.acknowledged else ()
 
     def acknowledge(self, count: int | None) -> int:
-        """Acknowledge the first `count` failed members (None: all); return how many are (MPI_Comm_ack_failed)."""
+        """Acknowledge the first `count` failed members (None: all); return their number (MPI_Comm_ack_failed)."""
         known = len(self.failed_members())
         self.acknowledged = max(self.acknowledged, known if count is None else min(count, known))
         return self.acknowledged
 
     def label(self) -> str:
-        """Return how reports call it."""
+        """Return its name in reports."""
         if self.name:
             return self.name
         if self.cid == WORLD_CID:
@@ -396,11 +396,11 @@ class Communicator(_Hot):
 
     @property
     def shown(self) -> Communicator:
-        """The communicator that reports name for this one: the program's."""
+        """The communicator to name in reports: the program's."""
         return self if self.guise is None else self.guise.of
 
     def named(self, place: int) -> int:
-        """Return how reports call one of the ranks that calls can name."""
+        """Return the name in reports of a rank that calls can address."""
         return place if self.guise is None else self.guise.of.context.place(self.remote[place])
 
     @property
@@ -409,25 +409,24 @@ class Communicator(_Hot):
         return self.collectives if self.guise is None else self.guise.number(self)
 
     def fail(self, code: int, detail: str = "") -> NoReturn:
-        """Report an error of a call that cannot go on: the error handler sees it, and the call raises it."""
+        """Report an error of a call that cannot continue to the error handler, and raise it."""
         error = errors.error(code, detail)
         self.report(error)
         raise error
 
     def reject(self, code: int, detail: str = "") -> None:
-        """Report an error of a call that may do nothing instead; returns where a handler of the user has seen it."""
+        """Report an error of a call that may do nothing instead; return if a user handler has handled it."""
         error = errors.error(code, detail)
         if not self.report(error):
             raise error
 
     def report(self, error: errors.Exception) -> bool:
-        """Let the error handler see an error (MPI 4.1, 9.3).
+        """Call the error handler (MPI 4.1, 9.3).
 
-        Returns True where a handler of the user has: the call then returns as if nothing had happened, as it does in
-        MPICH. False means that the call is to raise the error, as mpi4py does with ERRORS_RETURN, and also after the
-        handler has seen a failure or a revocation, as in Open MPI: the call can not have done what it says.
-
-        A handler sees an error once, and where the program completes the call: not in the middle of a background one.
+        Returns True if a user handler has handled the error: the call then returns as if nothing had happened, as in
+        MPICH. False means that the call must raise the error, as mpi4py does with ERRORS_RETURN, and also after the
+        handler has seen a failure or a revocation, as in Open MPI: the call cannot have succeeded. A handler sees an
+        error once, and where the program completes the call: not in the middle of a background one.
         """
         fiber = current.fiber
         if error._reported or (fiber is not None and not is_program(fiber)):
@@ -437,13 +436,13 @@ class Communicator(_Hot):
         return whole.errhandler is not None and whole.errhandler(whole, error) and not error._is_about_failures
 
     def next_child(self) -> int:
-        """Count a communicator made from this one; the same at every member, for such calls are collective."""
+        """Count a communicator made from this one; equal on every member, because such calls are collective."""
         self.children += 1
         return self.children
 
 
 def world(box: Mailbox, size: int) -> Communicator:
-    """Return this rank's view of COMM_WORLD; `size` is that of the first: who was started later has it from birth."""
+    """Return this rank's view of COMM_WORLD of `size` initial ranks; spawned ranks have theirs from the start."""
     made: Communicator | None = box.world
     if made is None:
         made = box.world = Communicator(shared_context(box.fabric, WORLD_CID, range(size)), box, me=box.rank.number)

@@ -1,8 +1,8 @@
-"""Every integer constant of MPI, with the value the MPI 5.0 standard ABI gives it (chapter 20 of the standard).
+"""Every integer constant of MPI, with its value in the MPI 5.0 standard ABI (chapter 20 of the standard).
 
 A program must not depend on these values, but results that print them should at least agree with one real MPI. Two
-things have no value in that ABI and are ours: the three error classes of user-level failure mitigation, which take
-the numbers after the last standard class, and the logical type class, which takes the number its draft had.
+things have no value in that ABI and are our own: the three error classes of user-level failure mitigation, with the
+numbers after the last standard class, and the logical type class, with the number in its draft.
 """
 
 from typing import Final
@@ -80,7 +80,7 @@ COMM_TYPE_HW_GUIDED: Final = 223
 COMM_TYPE_HW_UNGUIDED: Final = 222
 COMM_TYPE_RESOURCE_GUIDED: Final = 224
 
-# Buffered sends: what one message adds to its data in the attached buffer.
+# Buffered sends: the overhead of one message in the attached buffer.
 BSEND_OVERHEAD: Final = 512
 
 # Windows.

@@ -1,6 +1,6 @@
 """Constructors of derived datatypes (MPI 4.1, section 5.1).
 
-Each returns an uncommitted `Type`. Counts and displacements are integers already; what they mean is checked here.
+Each returns an uncommitted `Type`. Counts and displacements are integers; their values are checked here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _count(*counts: int) -> None:
 
 
 def _regular(old: Type, count: int, block: int, stride: int, recipe: Recipe) -> Type:
-    """`count` blocks of `block` elements, `stride` bytes apart."""
+    """Return `count` blocks of `block` elements, `stride` bytes apart."""
     lb = ub = 0
     if count and block and old.size:
         inner = (block - 1) * old.extent
@@ -50,7 +50,7 @@ def _regular(old: Type, count: int, block: int, stride: int, recipe: Recipe) -> 
 
 
 def contiguous(old: Type, count: int) -> Type:
-    """Elements one after the other."""
+    """Return consecutive elements."""
     _not_null(old)
     _count(count)
     recipe = Recipe(c.COMBINER_CONTIGUOUS, {"count": count}, counts=[count], types=[old])
@@ -58,12 +58,12 @@ def contiguous(old: Type, count: int) -> Type:
 
 
 def vector(old: Type, count: int, blocklength: int, stride: int) -> Type:
-    """Blocks at a regular distance, counted in elements."""
+    """Return blocks at a regular distance, counted in elements."""
     return _vector(old, count, blocklength, stride, old.extent, c.COMBINER_VECTOR)
 
 
 def hvector(old: Type, count: int, blocklength: int, stride: int) -> Type:
-    """Blocks at a regular distance in bytes."""
+    """Return blocks at a regular distance in bytes."""
     return _vector(old, count, blocklength, stride, 1, c.COMBINER_HVECTOR)
 
 
@@ -76,12 +76,12 @@ def _vector(old: Type, count: int, blocklength: int, stride: int, unit: int, com
 
 
 def indexed(old: Type, blocklengths: Sequence[int], displacements: Sequence[int]) -> Type:
-    """Blocks of any length at any place, counted in elements."""
+    """Return blocks of any length at any displacement, counted in elements."""
     return _indexed(old, blocklengths, displacements, old.extent, c.COMBINER_INDEXED)
 
 
 def hindexed(old: Type, blocklengths: Sequence[int], displacements: Sequence[int]) -> Type:
-    """Blocks of any length at any place in bytes."""
+    """Return blocks of any length at any displacement in bytes."""
     return _indexed(old, blocklengths, displacements, 1, c.COMBINER_HINDEXED)
 
 
@@ -94,12 +94,12 @@ def _indexed(old: Type, lengths: Sequence[int], displacements: Sequence[int], un
 
 
 def indexed_block(old: Type, blocklength: int, displacements: Sequence[int]) -> Type:
-    """Blocks of one length at any place, counted in elements."""
+    """Return blocks of one length at any displacement, counted in elements."""
     return _indexed_block(old, blocklength, displacements, old.extent, c.COMBINER_INDEXED_BLOCK)
 
 
 def hindexed_block(old: Type, blocklength: int, displacements: Sequence[int]) -> Type:
-    """Blocks of one length at any place in bytes."""
+    """Return blocks of one length at any displacement in bytes."""
     return _indexed_block(old, blocklength, displacements, 1, c.COMBINER_HINDEXED_BLOCK)
 
 
@@ -112,7 +112,7 @@ def _indexed_block(old: Type, length: int, displacements: Sequence[int], unit: i
 
 
 def _blocks(old: Type, lengths: Sequence[int], places: Sequence[int], recipe: Recipe) -> Type:
-    """Blocks of elements at places given in bytes."""
+    """Return blocks of elements at displacements in bytes."""
     size, extent = old.size, old.extent
     used = [(length, at) for length, at in zip(lengths, places, strict=True) if length] if size else []
     lb = ub = 0
@@ -141,7 +141,7 @@ def _block_layout(old: Type, blocks: Sequence[tuple[int, int]]) -> Layout:
 
 
 def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Sequence[Type]) -> Type:
-    """Blocks of any type at any place in bytes."""
+    """Return blocks of any type at any displacement in bytes."""
     _not_null(*types)
     _count(*blocklengths)
     members = [member for member in zip(blocklengths, displacements, types, strict=True) if member[0] * member[2].size]
@@ -174,21 +174,21 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
 
 
 def _is_rounded(types: Sequence[Type], members: Sequence[tuple[int, int, Type]]) -> bool:
-    """Return whether a struct's extent is rounded up; MPICH takes a struct of equal elements for an indexed type."""
+    """Return True if a struct's extent is rounded up; MPICH treats a struct of equal elements as an indexed type."""
     if len(members) == 1 and members[0][2].is_predefined:
         return False
     return len({_original(old) for old in types}) > 1
 
 
 def _original(core: Type) -> Type:
-    """Return the type of which a duplicate, of a duplicate, was made."""
+    """Return the original of a duplicate, possibly of another duplicate."""
     while core.recipe.combiner == c.COMBINER_DUP:
         core = core.recipe.types[0]
     return core
 
 
 def duplicate(old: Type) -> Type:
-    """Return the type once more; it has been committed if the old one has."""
+    """Return a duplicate of the type; it is committed if the old one is."""
     _not_null(old)
     new = _like(old, Recipe(c.COMBINER_DUP, {}, types=[old]))
     new.committed = old.committed
@@ -196,7 +196,7 @@ def duplicate(old: Type) -> Type:
 
 
 def again(old: Type) -> Type:
-    """Return a type that is built in the same way: what is done to one is not seen in the other."""
+    """Return a type that is built in the same way, with independent state."""
     new = _like(old, old.recipe)
     new.committed = old.committed
     return new
@@ -238,7 +238,7 @@ def _order(order: int) -> None:
 
 
 def _array(old: Type, sizes: Sequence[int], chosen: Sequence[Any], order: int, recipe: Recipe) -> Type:
-    """An array of which some indices are taken in each dimension; its extent is that of the whole array."""
+    """Return an array with some indices selected in each dimension; its extent is that of the whole array."""
     dimensions = list(zip(sizes, chosen, strict=True))
     if order == c.ORDER_C:
         dimensions.reverse()
@@ -256,7 +256,7 @@ def _array(old: Type, sizes: Sequence[int], chosen: Sequence[Any], order: int, r
 
 
 def _array_layout(old: Type, dimensions: Sequence[tuple[int, Sequence[int]]]) -> Layout:
-    """Return how long each dimension of an array is, the fastest first, and which indices are taken."""
+    """Return the layout for dimensions given by length and selected indices, the fastest first."""
     layout, stride = old.layout, old.extent
     for size, indices in dimensions:
         layout = place(layout, np.array(indices, np.int64) * stride)
@@ -275,7 +275,7 @@ def darray(
     psizes: Sequence[int],
     order: int,
 ) -> Type:
-    """Return what one rank of a process grid has of a distributed array."""
+    """Return one process's part of an array distributed over a process grid."""
     _not_null(old)
     _order(order)
     if not 0 <= rank < size:
@@ -302,7 +302,7 @@ def darray(
 
 
 def _coordinates(rank: int, sizes: Sequence[int]) -> list[int]:
-    """Return where a rank is in a grid in C order."""
+    """Return the coordinates of a rank in a grid in C order."""
     found = []
     for size in reversed(sizes):
         rank, at = divmod(rank, size)
@@ -352,7 +352,7 @@ _f90_types: dict[tuple[int, ...], Type] = {}
 
 
 def f90_integer(digits: int) -> Type:
-    """Return the Fortran integer with so many decimal digits; always the same type for the same arguments."""
+    """Return the Fortran integer with that number of decimal digits; the same type for the same arguments."""
     name = next((name for most, name in _F90_INTEGERS if digits <= most), None)
     recipe = Recipe(c.COMBINER_F90_INTEGER, {"r": digits}, integers=[digits])
     return _f90(name, recipe)

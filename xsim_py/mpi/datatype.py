@@ -1,10 +1,10 @@
-"""Datatypes of the virtual MPI: what an element is made of, how long it is, and how it was built.
+"""Datatypes of the virtual MPI: their elements, sizes and construction.
 
-A `Type` never changes after its construction, but for `committed` and `freed`. What a *process* can change of a type
-that all processes share (the name and the attributes of a predefined one) is kept by the floor above.
+A `Type` never changes after its construction, except `committed` and `freed`. State that a *process* can change of a
+type shared by all processes (the name and the attributes of a predefined one) is kept by the layer above.
 
-Extents follow MPICH: a struct is padded to the alignment of its members, as a C compiler would, until somebody says
-otherwise with a resized type.
+Extents follow MPICH: a struct is padded to the alignment of its members, as a C compiler would, unless a resized type
+overrides it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xsim_py.mpi.typemap import Layout, block
 
 
 class Recipe:
-    """How a type was built: what MPI_Type_get_envelope and MPI_Type_get_contents tell.
+    """The construction of a type, as returned by MPI_Type_get_envelope and MPI_Type_get_contents.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Recipe:
     types : sequence of Type
         The types it was built from.
 
-    Nobody changes any of these sequences afterwards, so they are kept as they are.
+    These sequences are never modified, so they are not copied.
     """
 
     __slots__ = ("combiner", "counts", "integers", "params", "types")
@@ -81,24 +81,24 @@ class Type:
     lb, extent : int
         Lower bound and distance from one element to the next, in bytes.
     layout : Layout
-        Where the bytes of one element are.
+        The locations of the bytes of one element.
     is_contiguous : bool
         Whether any number of elements is one run of bytes that begins at the first one's origin.
     is_verbatim : bool
-        Whether these bytes are the packed elements, too: long doubles have padding, which is left out.
+        Whether these bytes are the packed elements, too: long doubles have padding, which is cleared.
     alignment : int
-        What a C compiler would align it to, in bytes.
+        The alignment of a C compiler, in bytes.
     kind : str
-        Which reductions it takes: ``"integer"``, ``"fortran integer"``, ``"real"``, ``"complex"``, ``"logical"``,
-        ``"byte"``, ``"pair"``, or nothing for all others.
+        The kind of reductions it supports: ``"integer"``, ``"fortran integer"``, ``"real"``, ``"complex"``,
+        ``"logical"``, ``"byte"``, ``"pair"``, or empty for all others.
     dtype : numpy.dtype or None
-        One packed element as numpy sees it; None for a derived type.
+        The NumPy type of one packed element; None for a derived type.
     elements : int
         Basic elements in one element; a pair has two.
     is_predefined : bool
         Whether it needs no constructor, commit or free.
     attributes : Attributes or None
-        What its process has attached to a derived type.
+        The attributes that its process has attached to a derived type.
     """
 
     layout: Layout
@@ -154,7 +154,7 @@ class Type:
         self.typechar = ""
 
     def like(self, recipe: Recipe, lb: int, extent: int) -> Type:
-        """Return a type of the same elements, built in another way and with other bounds."""
+        """Return a type of the same elements, with another construction and other bounds."""
         new = _blank(Type)  # what the constructor does, in half the time
         new._make_layout = self._layout
         new.size = self.size
@@ -174,7 +174,7 @@ class Type:
         return self.layout
 
     def __getattr__(self, name: str) -> Any:
-        """Make the layout when it is first asked for: most types are only built into others, and freed."""
+        """Make the layout on first use: most types are only used to build others, and freed."""
         if name not in ("layout", "is_contiguous", "is_verbatim"):
             raise AttributeError(name)
         layout = self.layout = self._make_layout()
@@ -192,7 +192,7 @@ class Type:
 
     @property
     def true_lb(self) -> int:
-        """Where the first byte of data is."""
+        """The offset of the first byte of data."""
         return self.layout.low
 
     @property
@@ -208,7 +208,7 @@ class Type:
         memory : memoryview of bytes
             The user's memory.
         offset : int
-            Where the first element's origin is; negative when `memory` begins behind it.
+            The first element's origin; negative if `memory` begins after it.
         """
         if self.is_verbatim:
             end = offset + count * self.size
@@ -221,13 +221,13 @@ class Type:
         return self.layout.pack(memory, origin=offset, count=count, extent=self.extent)
 
     def unpack(self, data: bytes, memory: memoryview, offset: int, count: int) -> int:
-        """Copy packed bytes into at most `count` elements; returns how many bytes that were.
+        """Copy packed bytes into at most `count` elements; return the number of bytes.
 
         A message may be shorter than the buffer, even end within an element; a longer one is `ERR_TRUNCATE`.
         """
         nbytes = len(data)
         if nbytes > count * self.size:
-            self.unpack(data[: count * self.size], memory, offset, count)  # what fits arrives, as in a real MPI
+            self.unpack(data[: count * self.size], memory, offset, count)  # as in a real MPI, a part arrives
             fail(c.ERR_TRUNCATE, f"{nbytes} bytes arrived, the receive buffer takes {count * self.size}")
         if self.is_contiguous:
             end = offset + nbytes
@@ -241,14 +241,14 @@ class Type:
         self._check(memory, offset, whole + (rest > 0))
         if whole:
             self.layout.unpack(data[: nbytes - rest], memory, origin=offset, count=whole, extent=self.extent)
-        if rest:  # the last element arrives in part: the missing bytes keep what they are
+        if rest:  # the last element is incomplete: the missing bytes are unchanged
             last = offset + whole * self.extent
             old = self.layout.pack(memory, origin=last, count=1, extent=self.extent)
             self.layout.unpack(data[-rest:] + old[rest:], memory, origin=last, count=1, extent=self.extent)
         return nbytes
 
     def span(self, count: int) -> tuple[int, int]:
-        """The bytes that `count` elements touch, counted from the first one's origin: (low, high)."""
+        """Return the range of bytes of `count` elements, relative to the first one's origin: (low, high)."""
         if not count or not self.size:
             return 0, 0
         shift = (count - 1) * self.extent
@@ -261,7 +261,7 @@ class Type:
 
     def _outside(self, memory: memoryview, offset: int, count: int) -> None:
         low, high = self.span(count)
-        if low == high:  # nothing is touched, wherever that is
+        if low == high:  # no access, so any offset is valid
             return
         what = f"{count} x {self.name or 'a derived datatype'}"
         fail(
@@ -271,7 +271,7 @@ class Type:
         )
 
     def unknown(self, nbytes: int) -> bytes:
-        """Return packed elements that stand for values that are lost: NaN for floating point, zeros for all others."""
+        """Return packed elements for lost values: NaN for floating point, zeros for all others."""
         element = b"".join(
             (np.full(n, np.nan, dtype) if dtype.kind in "fc" else np.zeros(n, dtype)).tobytes()
             for dtype, n in self.runs()
@@ -279,7 +279,10 @@ class Type:
         return element * (nbytes // self.size) if self.size else b""
 
     def basic_elements(self, nbytes: int) -> int:
-        """How many basic elements `nbytes` packed bytes are; `UNDEFINED` if they end within one (MPI_Get_elements)."""
+        """Return the number of basic elements in `nbytes` packed bytes (MPI_Get_elements).
+
+        `UNDEFINED` if they end within one.
+        """
         if not self.size:
             return 0
         whole, rest = divmod(nbytes, self.size)
@@ -295,7 +298,7 @@ class Type:
         return c.UNDEFINED
 
     def runs(self) -> list[tuple[np.dtype[Any], int]]:
-        """The basic elements in packing order, equal neighbours together: (numpy's type, how many)."""
+        """Return the basic elements in packing order, equal neighbours merged: (NumPy's type, count)."""
         if self.dtype is not None:
             return [(self.dtype[i], 1) for i in range(2)] if self.kind == "pair" else [(self.dtype, 1)]
         types, params = self.recipe.types, self.recipe.params
@@ -306,7 +309,7 @@ class Type:
 
 
 def _may_have_padding(datatype: Type) -> bool:
-    """Return whether a basic element of it is a long double, or made of them."""
+    """Return True if a basic element of it is a long double, or consists of them."""
     if datatype.dtype is None:
         return any(map(_may_have_padding, datatype.recipe.types))
     basic = datatype.dtype if datatype.dtype.names is None else datatype.dtype[0]

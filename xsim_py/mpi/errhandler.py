@@ -1,4 +1,4 @@
-"""Error handlers: what a failing call does (MPI 4.1, chapter 9.3)."""
+"""Error handlers: the reaction to failing calls (MPI 4.1, chapter 9.3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Error classes, codes and strings, and the exception that carries one: `MPI.Exception`.
 
-An error *class* is one of the constants or was made by `add_error_class`; an error *code* belongs to a class and may
-say more. What a program adds is private to its process (see `private`).
+An error *class* is one of the constants or was added by `add_error_class`; an error *code* belongs to a class and may
+be more specific. Additions of a program are private to its process (see `per_process`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ErrorTable:
     Attributes
     ----------
     last_used : int
-        The value of the attribute ``LASTUSEDCODE``: the largest code handed out so far.
+        The value of the attribute ``LASTUSEDCODE``: the largest code assigned so far.
     """
 
     __slots__ = ("classes", "last_used", "strings")
@@ -100,14 +100,14 @@ class ErrorTable:
         self.last_used: int = c.ERR_LASTCODE
 
     def new_code(self, error_class: int | None = None) -> int:
-        """Hand out a new code of a class, or a new class when none is given."""
+        """Assign a new code of a class, or a new class if `error_class` is None."""
         self.last_used += 1
         self.classes[self.last_used] = self.last_used if error_class is None else error_class
         return self.last_used
 
 
 def table() -> ErrorTable:
-    """The additions of the current process."""
+    """Return the additions of the current process."""
     return of_process("errors", ErrorTable)
 
 
@@ -130,12 +130,12 @@ def error_string(errorcode: int) -> str:
 
 
 def add_error_class() -> int:
-    """Make a new error class (MPI_Add_error_class)."""
+    """Add an error class (MPI_Add_error_class)."""
     return table().new_code()
 
 
 def add_error_code(errorclass: int) -> int:
-    """Make a new error code of a predefined or an added class (MPI_Add_error_code)."""
+    """Add an error code of a predefined or an added class (MPI_Add_error_code)."""
     added = table()
     if errorclass not in STRINGS and added.classes.get(errorclass) != errorclass:
         fail(c.ERR_ARG, f"unknown error class {errorclass}")
@@ -143,12 +143,12 @@ def add_error_code(errorclass: int) -> int:
 
 
 def add_error_string(errorcode: int, string: str) -> None:
-    """Give an added class or code its text, in place of any it had (MPI_Add_error_string)."""
+    """Set the text of an added class or code (MPI_Add_error_string)."""
     _added(errorcode).strings[errorcode] = string[: c.MAX_ERROR_STRING - 1]
 
 
 def remove_error_class(errorclass: int) -> None:
-    """Remove an added class that has neither codes nor a text any more (MPI_Remove_error_class)."""
+    """Remove an added class without codes and without a text (MPI_Remove_error_class)."""
     added = _added(errorclass)
     if added.classes[errorclass] != errorclass:
         fail(c.ERR_OTHER, f"{errorclass} is an error code, not a class")
@@ -158,7 +158,7 @@ def remove_error_class(errorclass: int) -> None:
 
 
 def remove_error_code(errorcode: int) -> None:
-    """Remove an added code that has no text any more (MPI_Remove_error_code)."""
+    """Remove an added code without a text (MPI_Remove_error_code)."""
     added = _added(errorcode)
     if added.classes[errorcode] == errorcode:
         fail(c.ERR_OTHER, f"{errorcode} is an error class, not a code")
@@ -166,7 +166,7 @@ def remove_error_code(errorcode: int) -> None:
 
 
 def remove_error_string(errorcode: int) -> None:
-    """Take the text of an added class or code away (MPI_Remove_error_string)."""
+    """Remove the text of an added class or code (MPI_Remove_error_string)."""
     _added(errorcode).strings.pop(errorcode, None)
 
 
@@ -188,11 +188,11 @@ class Exception(RuntimeError):
 
     __module__ = "mpi4py.MPI"
 
-    # What the failing call adds to its text, and whether an error handler has seen it. No slots: with them a program
-    # could not derive a class from this one and another kind of error.
+    # The detail of the failing call, and whether an error handler has seen it. No slots: with them a program could not
+    # derive a class from this one and another kind of error.
     _detail = ""
     _reported = False
-    _tells_of_failures = False  # of ERR_IN_STATUS
+    _tells_of_failures = False  # for ERR_IN_STATUS
 
     def __init__(self, ierr: int = c.SUCCESS, /) -> None:
         code = int(operator.index(ierr))
@@ -250,12 +250,12 @@ class Exception(RuntimeError):
         return f"{text} ({self._detail})" if self._detail else text
 
     def _add_detail(self, text: str) -> None:
-        """Add to what the text says in brackets."""
+        """Append to the bracketed detail of the text."""
         self._detail = f"{self._detail}; {text}" if self._detail else text
 
     @property
     def _is_about_failures(self) -> bool:
-        """True for an error that tells of a failed process or of a revocation."""
+        """True for an error about a failed process or a revocation."""
         return self._tells_of_failures or self._code in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING, c.ERR_REVOKED)
 
     @property
@@ -286,13 +286,13 @@ def fail(code: int, detail: str = "") -> NoReturn:
     code : int
         One of the `ERR_` constants, or an added code.
     detail : str
-        Who and what, in a few words; goes into the exception's text behind that of the code.
+        The details in a few words; appended to the text of the code.
     """
     raise error(code, detail)
 
 
 def error(code: int, detail: str = "") -> Exception:
-    """Make the exception of an error code, for a caller that has an error handler to ask first."""
+    """Return the exception of an error code, for a caller that consults an error handler first."""
     exception = Exception(code)
     if detail:
         exception._detail = detail
@@ -300,7 +300,7 @@ def error(code: int, detail: str = "") -> Exception:
 
 
 def in_status(causes: Iterable[Exception]) -> Exception:
-    """Make the exception of a call for several requests, which have failed for these reasons: ERR_IN_STATUS."""
+    """Return the exception of a call for several requests that failed for these reasons: ERR_IN_STATUS."""
     causes = list(causes)
     exception = error(c.ERR_IN_STATUS, str(causes[0]))
     exception._tells_of_failures = any(cause._is_about_failures for cause in causes)

@@ -12,10 +12,10 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.errors import fail
 
-_NARROW = {"l": ">i4", "L": ">u4", "U": ">u2"}  # long and wchar_t are shorter here than on the machine
+_NARROW = {"l": ">i4", "L": ">u4", "U": ">u2"}  # long and wchar_t are shorter here than in memory
 
 _LONG_DOUBLES = {"g": 16, "G": 32}
-_EXTENDED = np.finfo(np.longdouble).nmant == 63  # the 80 bits of x86, with their leading one
+_EXTENDED = np.finfo(np.longdouble).nmant == 63  # the 80 bits of x86, with an explicit leading one
 
 
 def _external(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -25,12 +25,12 @@ def _external(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def basic_size(dtype: np.dtype[Any]) -> int:
-    """Bytes of one basic element in the representation."""
+    """Return the bytes of one basic element in the representation."""
     return _external(dtype).itemsize
 
 
 def size(datarep: str, datatype: Type) -> int:
-    """Bytes of one element in the representation."""
+    """Return the bytes of one element in the representation."""
     if datarep != "external32":
         fail(c.ERR_UNSUPPORTED_DATAREP, f"{datarep!r}: there is only 'external32'")
     return sum(n * _external(dtype).itemsize for dtype, n in datatype.runs())
@@ -59,14 +59,14 @@ def _convert(datatype: Type, data: bytes, old_size: int, new_size: int, *, outwa
             new[:, there] = (_to_quadruple if outwards else _from_quadruple)(part)
             continue
         values = part.view(source)
-        if source.char == "U":  # a wide character is a number as far as numbers go
+        if source.char == "U":  # a wide character is converted as a number
             values = values.view("u4")
         new[:, there] = values.astype(target.str.replace("U1", "u4")).view(np.uint8)
     return new.tobytes()
 
 
 def _columns(datatype: Type, outwards: bool) -> Iterator[tuple[slice, slice, np.dtype[Any], np.dtype[Any]]]:
-    """For each run of equal basic elements: where it is on both sides, and its types."""
+    """Yield, for each run of equal basic elements, its location and type on both sides."""
     old_at = new_at = 0
     for dtype, n in datatype.runs():
         source, target = (dtype, _external(dtype)) if outwards else (_external(dtype), dtype)
@@ -76,7 +76,7 @@ def _columns(datatype: Type, outwards: bool) -> Iterator[tuple[slice, slice, np.
 
 
 def _to_quadruple(native: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Rows of long doubles in the format binary128 of IEEE 754, whose bytes begin with the sign."""
+    """Return rows of long doubles in the format binary128 of IEEE 754, whose bytes begin with the sign."""
     if not _EXTENDED:
         return _swapped(native)
     words = native.reshape(-1).view("<u8").reshape(-1, 2)
@@ -88,7 +88,7 @@ def _to_quadruple(native: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _from_quadruple(external: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The reverse; what does not fit is cut off, so what came from a long double comes back as it was."""
+    """Convert back; excess digits are truncated, so a converted long double is restored exactly."""
     if not _EXTENDED:
         return _swapped(external)
     words = external.reshape(-1).view(">u8").reshape(-1, 2).astype(np.uint64)
@@ -102,7 +102,7 @@ def _from_quadruple(external: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _swapped(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Where a long double has that format already, but its bytes begin at the other end."""
+    """Return reversed bytes, on machines whose long double has that format in little-endian order."""
     if np.dtype(np.longdouble).itemsize != 16 or np.finfo(np.longdouble).nmant != 112:
         raise NotImplementedError("MPI_Pack_external: the long double of this machine")
     return rows.reshape(-1, 16)[:, ::-1].reshape(rows.shape) if np.little_endian else rows

@@ -1,11 +1,11 @@
-"""Groups: ordered sets of processes, by their ranks in the whole run (MPI 4.1, chapter 7.3).
+"""Groups: ordered sets of processes, as world ranks (MPI 4.1, chapter 7.3).
 
-Every process of a large run may make the same group of nearly all others (say, all but the one that failed). So the
-members are kept apart from the group object that a program holds: `Members` never change, are a `range` where they can
-be, and the operations remember their last results, so that all who ask for a set get the same one.
+Every process of a large run may make the same group of nearly all others (say, all except the one that failed). So the
+members are separate from the group object that a program holds: `Members` never change, are a `range` if possible, and
+the operations cache their last results, so that equal sets are shared.
 
-Ranks given twice are an error (ERR_RANK, or ERR_ARG in ranges). The standard calls such a program erroneous; MPICH
-takes it and returns groups that are not sets.
+Duplicate ranks are an error (ERR_RANK, or ERR_ARG in ranges). The standard calls such a program erroneous; MPICH
+accepts it and returns groups that are not sets.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _REMEMBERED = 32  # results of each operation; one may hold a tuple of a million
 
 
 class Members:
-    """An immutable ordered set of ranks of the whole run; who asks for the same ones soon again gets the same object.
+    """An immutable ordered set of world ranks; equal sets requested in succession share one object.
 
     Attributes
     ----------
     ranks : range or tuple of int
-        The ranks in the group's order; always a range when they are equally spaced.
+        The ranks in the group's order; always a range if they are equally spaced.
     """
 
     __slots__ = ("_index", "ranks")
@@ -39,7 +39,7 @@ class Members:
         return _make_members(ranks if isinstance(ranks, range) else tuple(ranks))
 
     def index(self, number: int) -> int:
-        """Return the place of a rank of the whole run, `UNDEFINED` if it is not a member."""
+        """Return the rank in the group of a world rank, `UNDEFINED` if it is not a member."""
         if isinstance(self.ranks, range):
             return self.ranks.index(number) if number in self.ranks else c.UNDEFINED
         if self._index is None:
@@ -76,14 +76,14 @@ def _compact(ranks: range | tuple[int, ...]) -> range | tuple[int, ...]:
 
 
 class GroupState:
-    """A group, as a handle of a program names it: two groups of the same members are still two.
+    """A group, as a program's handle refers to it: two groups of the same members are distinct.
 
     Attributes
     ----------
     members : Members
-        Who is in it.
+        The members.
     session : Session or None
-        Of which one of the process sets this is.
+        The session, if this is one of its process sets.
     """
 
     __slots__ = ("members", "session")
@@ -116,27 +116,27 @@ def difference(one: Members, other: Members) -> Members:
 
 @lru_cache(_REMEMBERED)
 def include(members: Members, places: Sequence[int]) -> Members:
-    """Return the members at these places, in this order."""
+    """Return the members with these ranks, in this order."""
     _check_places(places, len(members), c.ERR_RANK)
     return Members([members.ranks[place] for place in places])
 
 
 @lru_cache(_REMEMBERED)
 def exclude(members: Members, places: Sequence[int]) -> Members:
-    """Return the members that are not at these places, in their order."""
+    """Return the members without these ranks, in their order."""
     _check_places(places, len(members), c.ERR_RANK)
     return _without(members, places)
 
 
 @lru_cache(_REMEMBERED)
 def include_ranges(members: Members, triplets: Sequence[tuple[int, int, int]]) -> Members:
-    """Return the members at the places ``first, first + stride, ... last`` of each triplet, in this order."""
+    """Return the members with the ranks ``first, first + stride, ... last`` of each triplet, in this order."""
     return Members([members.ranks[place] for place in _places(triplets, len(members))])
 
 
 @lru_cache(_REMEMBERED)
 def exclude_ranges(members: Members, triplets: Sequence[tuple[int, int, int]]) -> Members:
-    """Return the members that are not at the places of any triplet, in their order."""
+    """Return the members without the ranks of any triplet, in their order."""
     return _without(members, _places(triplets, len(members)))
 
 
@@ -166,7 +166,7 @@ def _places(triplets: Sequence[tuple[int, int, int]], size: int) -> list[int]:
 
 
 def translate(members: Members, places: Sequence[int], other: Members) -> list[int]:
-    """Return the ranks in `other` of the members at these places; `UNDEFINED` where there is none."""
+    """Return the ranks in `other` of the members with these ranks; `UNDEFINED` for non-members."""
     size = len(members)
     found = []
     for place in places:
@@ -181,7 +181,7 @@ def translate(members: Members, places: Sequence[int], other: Members) -> list[i
 
 @lru_cache(_REMEMBERED)
 def contains(whole: Members, part: Members) -> bool:
-    """Return whether all members of one group are in another."""
+    """Return True if all members of one group are in another."""
     return len(part) <= len(whole) and all(rank in whole for rank in part.ranks)
 
 

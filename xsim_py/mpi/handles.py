@@ -1,21 +1,21 @@
-"""Handles as integers: what `handle`, `toint` and `py2f` show, and what `fromint` takes back.
+"""Handles as integers: the results of `handle`, `toint` and `py2f`, and the arguments of `fromint`.
 
-Predefined objects have the numbers of the MPI 5.0 ABI. Any other object gets one when a program first asks for it,
-counted by each process for itself, so the numbers do not depend on addresses.
+Predefined objects have the numbers of the MPI 5.0 ABI. Any other object gets one when a program first requests it,
+counted separately by each process, so the numbers do not depend on addresses.
 """
 
 from __future__ import annotations
 
 from xsim_py.mpi.per_process import of_process
 
-_FIRST = 0x1000  # the ABI keeps what is below for predefined handles
+_FIRST = 0x1000  # the ABI reserves lower numbers for predefined handles
 
 _predefined: dict[int, object] = {}
 _predefined_numbers: dict[int, int] = {}
 
 
 class _Numbers:
-    """The numbers that one process has given out; keeps the objects, for a program may hold nothing but the number."""
+    """The numbers that one process has assigned; keeps the objects, as a program may hold only the number."""
 
     __slots__ = ("numbers", "objects")
 
@@ -25,13 +25,13 @@ class _Numbers:
 
 
 def predefine(number: int, value: object) -> None:
-    """Give a predefined object, such as MPI_INT, the number that the MPI ABI has for its handle."""
+    """Give a predefined object, such as MPI_INT, the number of its handle in the MPI ABI."""
     _predefined[number] = value
     _predefined_numbers[id(value)] = number
 
 
 def number_of(value: object) -> int:
-    """Return the handle of an object, from now on the same."""
+    """Return the handle of an object, always the same."""
     number = _predefined_numbers.get(id(value))
     if number is not None:
         return number

@@ -1,8 +1,8 @@
-"""Making and ending communicators: what MPI 4.1, chapter 7, calls context management.
+"""Creation and release of communicators: context management of MPI 4.1, chapter 7.
 
-Every call here is collective and exchanges messages over the parent, as it does in a real MPI, so it takes time and it
-waits for all who take part. The new number (`derive_cid`) follows from what all of them know. It counts calls, not
-successes: where a member has failed, a call may succeed at some ranks only.
+Every call here is collective and exchanges messages over the parent, as in a real MPI, so it takes time and waits for
+all participants. The new number (`derive_cid`) follows from shared information. It counts calls, not successes: if a
+member has failed, a call may succeed on some ranks only.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _LARGEST = make_fold(PREDEFINED["MAX"], DATATYPES["INT64_T"])
 
 
 def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[Any]:
-    """Return every member's `data`, at every member, but None of a dead one; `sizes` where they differ."""
+    """Return every member's `data`, on every member, but None for a failed one; `sizes` if they differ."""
     each = equal_sizes(len(data), ch.size) if sizes is None else tuple(sizes)
     taken: list[Any] = perform(ch, BLOCKS, pick(ch.comm, "allgather", each[0]), data, each)
     return taken
 
 
 def agree(comm: Communicator, name: str) -> None:
-    """Do what a real MPI needs to find a context number that is free at all members: one small allreduce.
+    """Run one small allreduce, as a real MPI does to find a context number that is free on all members.
 
-    MPI_Comm_disconnect does the same, to leave no member behind.
+    MPI_Comm_disconnect does the same, to wait for all members.
     """
     _agree_on(channel(comm, note(name), check=False))
 
@@ -53,14 +53,14 @@ def _agree_on(ch: CollectiveChannel) -> None:
 
 
 def duplicate(comm: Communicator, name: str = "Comm.Dup") -> Communicator:
-    """MPI_Comm_dup: the same members in a new context."""
+    """Return the same members in a new context: MPI_Comm_dup."""
     child = comm.next_child()
     agree(comm, name)
     return _like(comm, derive_cid(comm.cid, "dup", child), child)
 
 
 def prepare_duplicate(comm: Communicator, name: str) -> tuple[Communicator, Callable[[], None]]:
-    """MPI_Comm_idup: the new communicator, and what has to be done in the background before it may be used."""
+    """Return the new communicator of MPI_Comm_idup, and the function to run in the background before its use."""
     child = comm.next_child()
     ch = channel(comm, Note(name), check=False, admitted=True)
     made = _like(comm, derive_cid(comm.cid, "dup", child), child)
@@ -94,7 +94,7 @@ def duplicate_for_objects(comm: Communicator, name: str) -> tuple[Communicator, 
     Returns
     -------
     made : Communicator
-        The duplicate, with what it takes over; of an intercommunicator with a separate `local`.
+        The duplicate, with its inherited properties; of an intercommunicator with a separate `local`.
     low_group : bool
         Of an intercommunicator, whether the local group comes first.
     """
@@ -117,7 +117,10 @@ def duplicate_for_objects(comm: Communicator, name: str) -> tuple[Communicator, 
 
 
 def split(comm: Communicator, color: int, key: int, name: str = "Comm.Split") -> Communicator | None:
-    """MPI_Comm_split: one communicator a colour, ordered by key and then by rank; None for ``UNDEFINED``."""
+    """Return one communicator per colour, ordered by key and then by rank: MPI_Comm_split.
+
+    None for ``UNDEFINED``.
+    """
     if comm.local is not None:
         return _split_inter(comm, color, key, name)
     child = comm.next_child()
@@ -129,7 +132,7 @@ def split(comm: Communicator, color: int, key: int, name: str = "Comm.Split") ->
     return Communicator(context, comm.box)
 
 
-_IN_NO_PART = struct.pack("<qq", c.UNDEFINED, 0)  # a dead member
+_IN_NO_PART = struct.pack("<qq", c.UNDEFINED, 0)  # a failed member
 
 
 def _of_color(table: Sequence[bytes | None], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
@@ -143,7 +146,7 @@ def _of_color(table: Sequence[bytes | None], color: int, ranks: Sequence[int]) -
 
 
 def _split_inter(comm: Communicator, color: int, key: int, name: str) -> Communicator | None:
-    """Split both groups of an intercommunicator: the parts of equal colour face each other."""
+    """Split both groups of an intercommunicator: parts of equal colour form intercommunicators."""
     assert comm.local is not None
     child = comm.next_child()
     mine = gather_everywhere(channel(comm.local, Note(name), check=False), struct.pack("<qq", color, key))
@@ -159,7 +162,7 @@ def _split_inter(comm: Communicator, color: int, key: int, name: str) -> Communi
 
 
 def exchange(comm: Communicator, data: bytes, name: str) -> bytes:
-    """Return what the other group's leader of an intercommunicator has; `data` is the same at all of this group."""
+    """Return the data of the other group's leader; `data` is the same on all ranks of this group."""
     ch = channel(comm, Note(name), check=False)
     assert ch.local is not None
     theirs = ch.sendrecv(0, data, 0) if comm.me == 0 else None
@@ -167,7 +170,7 @@ def exchange(comm: Communicator, data: bytes, name: str) -> bytes:
 
 
 def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes:
-    """Return the root's `data` at every member, who need not know its size."""
+    """Return the root's `data` on every member; only the root knows its size."""
     size = struct.pack("<q", len(data)) if data is not None else None
     (length,) = struct.unpack("<q", pick(ch.comm, "bcast", 8)(ch, size, root, 8))
     taken: bytes = pick(ch.comm, "bcast", length)(ch, data, root, length)
@@ -175,7 +178,7 @@ def broadcast(ch: CollectiveChannel, data: bytes | None, root: int = 0) -> bytes
 
 
 def make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Sequence[int]) -> Communicator:
-    """Make the intercommunicator of that number between two groups, the local one first, for one rank."""
+    """Return one rank's view of the intercommunicator of that number between two groups, the local one first."""
     fabric, box = comm.fabric, comm.box
     if not fabric.alike and not all(0 <= number < fabric.shard.population for number in remote):
         comm.fail(c.ERR_INTERN, f"the other group is said to be {list(remote[:9])}, of {fabric.shard.population} ranks")
@@ -184,7 +187,10 @@ def make_inter(comm: Communicator, cid: int, ranks: Sequence[int], remote: Seque
 
 
 def create(comm: Communicator, members: Sequence[int], name: str = "Comm.Create") -> Communicator | None:
-    """MPI_Comm_create: `members` (ranks of the whole run) in their order; None for who is not among them."""
+    """Return a communicator of `members` (world ranks) in their order: MPI_Comm_create.
+
+    None for a rank that is not among them.
+    """
     child = comm.next_child()
     if comm.local is not None:
         mine = tuple(members)
@@ -208,10 +214,10 @@ def _compact(members: Sequence[int]) -> Sequence[int]:
 def create_from_members(
     comm: Communicator, members: Sequence[int], tag: Hashable, base_cid: int | None = None
 ) -> Communicator | None:
-    """MPI_Comm_create_group: only the members take part; two calls at once are told apart by `tag`.
+    """Create a communicator by its members only: MPI_Comm_create_group. Concurrent calls differ in `tag`.
 
     With `base_cid` it is MPI_Comm_create_from_group: there is no parent, so the members need not all be of `comm`, and
-    what becomes of `comm` does not matter (MPI 4.1, 7.4.2).
+    the state of `comm` is irrelevant (MPI 4.1, 7.4.2).
     """
     if comm.box.rank.number not in members:
         return None
@@ -225,7 +231,7 @@ def create_from_members(
     parent = comm if base_cid is None else None
     if comm.fabric.troubled:
         comm.fabric.guard.admit(parent or made, None, collective=True, survives=survives(made, _CREATE_GROUP))
-    made.outer = parent  # until it is there, what happens to its parent happens to it
+    made.outer = parent  # until it exists, failures of its parent concern it, too
     agree(made, _CREATE_GROUP)
     made.outer = None
     return made
@@ -243,21 +249,21 @@ def create_topology(comm: Communicator, members: int, topology: Any, name: str) 
     return made
 
 
-_EDGE = struct.Struct("<6q")  # to whom, whose it is and its place there, source, destination, weight
+_EDGE = struct.Struct("<6q")  # destination, owner and index there, source, destination, weight
 
 
 def exchange_edges(comm: Communicator, edges: Sequence[tuple[int, int, int]], name: str) -> list[tuple[int, int, int]]:
-    """Hand each edge (source, destination, weight) to the two ranks that it joins, whoever knows of it.
+    """Send each edge (source, destination, weight) to the two ranks that it joins, from any rank.
 
     Returns
     -------
     list
-        This rank's edges, ordered by the rank that gave them and by their places there.
+        This rank's edges, ordered by the rank that passed them and by their indices there.
 
     Notes
     -----
-    Nobody knows from whom to receive. So the edges travel as the blocks of an alltoall do in Bruck's algorithm, by
-    steps of 1, 2, 4, ... ranks, and only those that there are: ceil(log2 p) messages a rank.
+    Receivers do not know the senders. So the edges travel like the blocks of an alltoall in Bruck's algorithm, by steps
+    of 1, 2, 4, ... ranks, and only existing ones: ceil(log2 p) messages per rank.
     """
     ch = channel(comm, note(name), check=False)
     here: list[Any] = [(to, ch.rank, place, *edge) for place, edge in enumerate(edges) for to in {*edge[:2]}]
@@ -281,7 +287,7 @@ def create_intercomm(
     remote_leader: int,
     tag: int,
 ) -> Communicator:
-    """MPI_Intercomm_create: the leaders exchange their groups over `peer`, then tell their own."""
+    """Create an intercommunicator: MPI_Intercomm_create. The leaders exchange their groups over `peer`."""
     name = "Intracomm.Create_intercomm"
     child = comm.next_child()
     ch = channel(comm, Note(name), check=False)
@@ -300,7 +306,7 @@ def create_intercomm(
 
 
 def merge(comm: Communicator, high: bool) -> Communicator:
-    """MPI_Intercomm_merge: both groups in one, the group that says `high` after the other."""
+    """Merge both groups into one: MPI_Intercomm_merge. The group with `high` comes last."""
     assert comm.local is not None
     child = comm.next_child()
     other = exchange(comm, bytes([high]), "Intercomm.Merge")
@@ -312,7 +318,7 @@ def merge(comm: Communicator, high: bool) -> Communicator:
 
 
 def same_context(one: Communicator, other: Communicator) -> int:
-    """MPI_Comm_compare: IDENT, CONGRUENT, SIMILAR or UNEQUAL."""
+    """Compare two communicators: MPI_Comm_compare. Returns IDENT, CONGRUENT, SIMILAR or UNEQUAL."""
     if one.is_inter is not other.is_inter:
         return c.UNEQUAL
     if one.cid == other.cid:

@@ -1,13 +1,13 @@
-"""ReductionOp operations on packed bytes.
+"""Reduction operations on packed bytes.
 
-A collective knows nothing of datatypes: it folds two messages of packed elements into one (`Fold`). For a predefined
-operation that is one numpy ufunc over the bytes as they are. Two things are worth knowing:
+A collective does not know datatypes: it folds two messages of packed elements into one (`Fold`). For a predefined
+operation that is one NumPy ufunc over the bytes as they are. Two details:
 
-* An 8-byte allreduce is mostly this call, and numpy needs 0.6 us for it, nearly all of it to make its arrays. One
+* An 8-byte allreduce is mostly this call, and NumPy needs 0.6 us for it, nearly all of it to make its arrays. One
   element of a common type is therefore folded with `struct` and Python arithmetic (0.25 us), which gives the same
-  bits; what does not fit (an integer that overflows) goes to numpy, the slow twin.
-* MAX and MIN of a NaN are NaN here, whoever contributes it. In MPICH and Open MPI that depends on the order of the
-  operands, hence on the algorithm.
+  bits; values that do not fit (an integer that overflows) use NumPy, the slow twin.
+* MAX and MIN of a NaN are NaN here, whichever rank contributes it. In MPICH and Open MPI that depends on the order of
+  the operands, hence on the algorithm.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from xsim_py.mpi.padding import Mask, without_padding
 _frombuffer = np.frombuffer
 
 # Real MPI never warns of an overflow. Entering `np.errstate` costs as much as the addition; a context that has it costs
-# a tenth of that. (numpy 1 keeps the error state per thread, so there it is the slow way.)
+# a tenth of that. (NumPy 1 keeps the error state per thread, so it uses the slow way.)
 _quiet_context = contextvars.copy_context()
 
 
@@ -56,11 +56,11 @@ class ReductionOp:
     Parameters
     ----------
     name : str
-        mpi4py's name of a predefined operation, empty for the user's own.
+        mpi4py's name of a predefined operation, empty for a user-defined one.
     python : callable
         ``python(x, y)`` on two Python objects.
     ufuncs : dict
-        For each kind of datatype (`Type.kind`) what computes it on arrays.
+        The NumPy function for each kind of datatype (`Type.kind`).
     function : callable or None
         The user's function: ``function(in, inout, type)`` computes inout = in op inout.
     commutative : bool
@@ -105,7 +105,7 @@ class ArrayFold:
 
 
 class PaddedFold(ArrayFold):
-    """A predefined operation on long doubles, whose padding numpy leaves as it found it in memory."""
+    """A predefined operation on long doubles, whose padding NumPy leaves uninitialised."""
 
     __slots__ = ("mask",)
 
@@ -135,13 +135,13 @@ class ScalarFold(ArrayFold):
         if len(left) == self.unit_bytes:
             try:
                 return self.pack(self.scalar(self.unpack(left)[0], self.unpack(right)[0]))
-            except (struct.error, OverflowError):  # too large for its type: numpy wraps around, or says inf, as C does
+            except (struct.error, OverflowError):  # too large for its type: NumPy wraps around, or returns inf
                 pass
         return ArrayFold.__call__(self, left, right)
 
 
 class UserFold:
-    """The user's function, which sees elements as they lie in memory."""
+    """The user's function, which gets elements in their memory layout."""
 
     __slots__ = ("commutative", "datatype", "function", "unit_bytes")
 
@@ -173,7 +173,7 @@ def make_fold(operation: ReductionOp, datatype: Type) -> Fold:
     Raises
     ------
     MPI.Exception
-        `ERR_OP` if the operation is null, is for one-sided communication only, or does not take this type.
+        `ERR_OP` if the operation is null, is for one-sided communication only, or does not support this type.
     """
     fold = operation.folds.get(datatype)
     if fold is None:
@@ -200,16 +200,16 @@ def _new_fold(operation: ReductionOp, datatype: Type) -> Fold:
 
 
 def foldable(fold: Fold) -> bool:
-    """Return whether `fold_rows` takes it: not a function of the user's, which may do anything."""
+    """Return True if `fold_rows` supports it: not a user-defined function, which may have side effects."""
     return isinstance(fold, ArrayFold)
 
 
 def fold_rows(fold: ArrayFold, left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Fold each row of packed elements with its partner: the very bits that ``fold(left, right)`` gives for each.
+    """Fold each row of packed elements with its partner, bit-identical to ``fold(left, right)`` for each.
 
-    Integers, and sums and products of floats, are the same however many elements numpy is given at once. That is not
-    promised of which NaN comes out of two, nor of the sign of the greater of two zeros, and of other types it is not
-    known: then it is fold by fold, the slow twin.
+    Integers, and sums and products of floats, do not depend on the number of elements passed to NumPy at once. This is
+    not guaranteed for the choice between two NaNs, the sign of the larger of two zeros, and other types: then the rows
+    are folded individually, the slow twin.
     """
     folded = _folded_at_once(fold, left, right)
     if folded is not None:
@@ -237,7 +237,7 @@ def _folded_at_once(fold: ArrayFold, left: NDArray[np.uint8], right: NDArray[np.
 
 
 def _greater(x: Any, y: Any) -> Any:
-    return x if x > y or x != x else y  # the second: a NaN stays
+    return x if x > y or x != x else y  # the second condition keeps a NaN
 
 
 def _less(x: Any, y: Any) -> Any:
@@ -254,7 +254,7 @@ _SCALARS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _in_type(ufunc: Ufunc) -> Ufunc:
-    """A logical operation whose result is 0 or 1 in the operands' own type."""
+    """Return a logical operation whose result is 0 or 1 in the operands' own type."""
 
     def logical(left: NDArray[Any], right: NDArray[Any]) -> Any:
         return ufunc(left, right).astype(left.dtype)
@@ -263,7 +263,7 @@ def _in_type(ufunc: Ufunc) -> Ufunc:
 
 
 def _located(better: Ufunc) -> Ufunc:
-    """MAXLOC and MINLOC: the better value with its index, the lower index of equal ones."""
+    """Return MAXLOC or MINLOC: the better value with its index, the lower index of equal ones."""
 
     def located(left: NDArray[Any], right: NDArray[Any]) -> Any:
         first, second = left["value"], right["value"]

@@ -1,8 +1,8 @@
-"""Padding inside of basic elements: bytes of memory that belong to no value.
+"""Padding inside of basic elements: bytes of memory that are not part of any value.
 
-On x86 a long double has ten bytes of value in a place of sixteen (or twelve). What the others hold is whatever was in
-memory before, so it is left out of messages: the same program would send other bytes each time, and the digest of a
-run is made of them. Packed elements have zeros there.
+On x86 a long double has ten bytes of value in a slot of sixteen (or twelve). The others are uninitialised memory, so
+they are cleared in messages: otherwise the same program would send different bytes each time, and they enter the digest
+of a run. Packed elements have zeros there.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ Mask = NDArray[np.uint8]
 _PLACE_BYTES = np.dtype(np.longdouble).itemsize
 _VALUE_BYTES = 10 if np.finfo(np.longdouble).nmant == 63 else _PLACE_BYTES
 _LONG_DOUBLE = np.repeat(np.array([0xFF, 0], np.uint8), [_VALUE_BYTES, _PLACE_BYTES - _VALUE_BYTES])
-_LONG_DOUBLES = {"g": 1, "G": 2}  # how many of them such an element is made of
+_LONG_DOUBLES = {"g": 1, "G": 2}  # the number of long doubles in such an element
 
 
 def mask_of(runs: Iterable[tuple[np.dtype[np.generic], int]]) -> Mask | None:
-    """Return which bits of packed elements are values, for as many elements as it takes until it begins anew.
+    """Return the mask of value bytes in packed elements, up to its period.
 
     Parameters
     ----------
     runs : iterable of (dtype, count)
-        The basic elements in packing order, equal neighbours together.
+        The basic elements in packing order, equal neighbours merged.
 
     Returns
     -------
     (bytes,) array or None
-        255 for each byte of a value and 0 for each of padding; None where no element has padding.
+        255 for each byte of a value and 0 for each of padding; None if no element has padding.
     """
     runs = list(runs)
     if _VALUE_BYTES == _PLACE_BYTES or not any(dtype.char in _LONG_DOUBLES for dtype, _ in runs):
         return None
-    if len(runs) == 1:  # however many there are, it begins anew with each
+    if len(runs) == 1:  # the period is one element, for any number of them
         runs = [(runs[0][0], 1)]
     return np.concatenate([np.tile(_mask(dtype), count) for dtype, count in runs])
 

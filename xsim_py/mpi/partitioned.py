@@ -1,8 +1,8 @@
-"""Partitioned point-to-point communication (MPI 4.1, 4.2): a message whose parts are sent when they are ready.
+"""Partitioned point-to-point communication (MPI 4.1, 4.2): parts of a message are sent when they are ready.
 
-The messages of a partitioned operation have a context of their own, on which the tag also says which of the operations
-with equal arguments it is: they are matched in the order in which they were initialised. Each partition that becomes
-ready is one message, with its number in front; the receiver may cut the whole into another number of partitions.
+The messages of a partitioned operation have a separate context, on which the tag also encodes which of the operations
+with equal arguments they belong to: operations match in the order of their initialisation. Each partition that becomes
+ready is one message, prefixed by its number; the receiver may divide the data into another number of partitions.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Stream:
     Parameters
     ----------
     comm : Communicator
-        On which it is.
+        The communicator.
     peer, tag : int
-        As the program gave them.
+        As passed by the program.
     buffer : object
         Has ``pack_part(i)``, ``unpack_part(i, data)`` and ``nbytes``, the size of a partition.
     partitions : int
-        How many there are on this side.
+        The number of partitions on this side.
     sends : bool
-        Which side this is.
+        True on the sending side.
     """
 
     __slots__ = ("buffer", "cid", "comm", "partitions", "peer", "tag")
@@ -56,14 +56,14 @@ class Stream:
         self.tag = counts[key] * ORDINAL + tag
 
     def check(self, partition: int) -> int:
-        """Refuse a partition that there is not."""
+        """Raise an error if the partition does not exist."""
         if not 0 <= partition < self.partitions:
             errors.fail(c.ERR_ARG, f"partition {partition} is not in 0..{self.partitions - 1}")
         return partition
 
 
 class Outgoing(Operation):
-    """A partitioned send that has been started: complete when all partitions were ready and have left."""
+    """A started partitioned send: complete when all partitions were ready and have left."""
 
     __slots__ = ("left", "ready", "stream")
 
@@ -98,7 +98,7 @@ class Outgoing(Operation):
             send.waiter = _Departure(self, send)
 
     def _gone(self, send: Operation | None) -> None:
-        """A partition has left, or can not."""
+        """Count a partition that has left, or cannot leave."""
         fiber = current.fiber
         self.left -= 1
         if send is not None:
@@ -111,7 +111,7 @@ class Outgoing(Operation):
 
 
 class _Departure:
-    """Waits for a partition to leave."""
+    """A waiter for the departure of a partition."""
 
     __slots__ = ("operation", "send")
 
@@ -120,16 +120,16 @@ class _Departure:
         self.send = send
 
     def resume(self) -> None:
-        """It has left."""
+        """Count the partition: it has left."""
         self.operation._gone(self.send)
 
     def interrupt(self) -> None:
-        """It can not leave for now."""
+        """Continue to wait: the partition cannot leave for now."""
         self.send.waiter = self
 
 
 class Incoming:
-    """A partitioned receive that has been started: what of it is here."""
+    """A started partitioned receive, and the partitions received so far."""
 
     __slots__ = ("arrived", "parts", "stream", "there")
 
@@ -140,7 +140,7 @@ class Incoming:
         self.there = 0
 
     def body(self) -> None:
-        """Receive all partitions: runs in a fiber of its own."""
+        """Receive all partitions, in a separate fiber."""
         while self.parts is None or self.there < len(self.parts):
             stream = self.stream
             message = receive(stream.comm, stream.peer, stream.tag, stream.cid, "Comm.Precv_init")
@@ -156,7 +156,7 @@ class Incoming:
                 raise
 
     def _store(self) -> None:
-        """Put those partitions into the program's buffer whose bytes are all here now."""
+        """Unpack the partitions whose bytes are complete into the program's buffer."""
         parts, stream = self.parts, self.stream
         assert parts is not None
         theirs, mine, size_bytes = len(parts), stream.partitions, stream.buffer.nbytes

@@ -1,8 +1,8 @@
 """Tables that belong to one process: error codes, attribute keys, handle numbers.
 
 A real process keeps such tables in global variables. Here many processes share one interpreter, so every table is
-asked for by name. The running simulation says where the current virtual rank keeps its own; outside of a run, in a unit
-test, there is one process.
+looked up by name. The running simulation determines where the current virtual rank keeps its tables; outside of a run,
+in a unit test, there is one process.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _lookup: Lookup = _of_interpreter
 
 
 def bind(lookup: Lookup | None) -> None:
-    """Let `lookup` find the tables of the current virtual rank; None goes back to those of the interpreter."""
+    """Use `lookup` to find the tables of the current virtual rank; None restores those of the interpreter."""
     global _lookup
     _lookup = _of_interpreter if lookup is None else lookup
 
 
 def of_process(name: str, make: Callable[[], T]) -> T:
-    """Return the current process's object called `name`, made by ``make()`` on first use."""
+    """Return the current process's object with that name, made by ``make()`` on first use."""
     found: T = _lookup(name, make)
     return found

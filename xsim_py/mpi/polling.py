@@ -1,17 +1,17 @@
-"""A call that looks and finds nothing takes time: the more, the longer a rank has looked in vain.
+"""Virtual time of unsuccessful polls: it increases with the time a rank has polled unsuccessfully.
 
-A loop of looks lets virtual time pass, by `mpi.poll_time` a look, or it would never end. But each look is an event, and
-who waits a second by 100 ns makes ten million of them. So once a rank has looked in vain often enough to be known for a
-program that polls, a look takes a part of the time that it has waited already: one look of each round, for a master may
-ask hundreds of workers in turn. A round is over when something is asked again. What comes is found late by no more than
-that part and the price of a round, and a wait costs a number of rounds that grows with its logarithm. Clocks that are
-read in a loop that waits for a time tick by a similar rule (see `process.python.clock`).
+A polling loop must advance virtual time, by `mpi.poll_time` per poll, or it would never end. But each poll is an event,
+and a wait of a second by 100 ns makes ten million of them. So after enough unsuccessful polls a rank is recognised as
+polling, and a poll takes a fraction of the time waited so far: one poll per round, because a master may poll hundreds
+of workers in turn. A round ends when a target is polled again. An arrival is detected late by no more than that
+fraction and the cost of a round, and a wait costs a number of rounds that grows with its logarithm. Clocks read in a
+loop that waits for a time tick by a similar rule (see `process.python.clock`).
 
-In a fault-tolerant run a look that finds nothing may also tell of a death (`look_past`), so that a program that polls
-learns of it as one that waits.
+In a fault-tolerant run an unsuccessful poll may also reveal a failure (`look_past`), so that a program that polls
+detects it like one that waits.
 
-A wait begins anew with whatever a rank finds or does: something that was there, time that passed in another way, a
-message that left. It can be told from the rank alone, so it is the same for every number of shards.
+A wait restarts with any other action of a rank: a successful poll, time that passed in another way, a message sent.
+This follows from the rank's state alone, so it is the same for every number of shards.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.rank import Rank
 
 _PATIENT_LOOKS = 1000
-_PART = 6  # a look takes up to 1/64 of the time waited so far
+_PART = 6  # a poll takes up to 1/64 of the time waited so far
 _LONGEST_PS = 10**10
-_PART_OF_LONG = 10  # of a wait for more than 10 s a look takes 1/1024: it may last for hours
-_LONGEST_ROUND = 1 << 16  # who asks for something new each time, for ever, is taken to ask again
+_PART_OF_LONG = 10  # in a wait of more than 10 s a poll takes 1/1024: it may last for hours
+_LONGEST_ROUND = 1 << 16  # a rank that keeps polling new targets is assumed to repeat itself
 
 
 class Looks:
-    """Counts how often one rank has looked in vain, and since when without anything else happening.
+    """The unsuccessful polls of one rank, and the begin of its current series.
 
     Attributes
     ----------
     count : int
         In the whole run.
     since_ps, clock_ps : int
-        When the wait began, and when the last look ended.
+        When the wait began, and when the last poll ended.
     key : int
-        The rank's event key as the next look will see it, if nothing else happens.
+        The rank's event key at the next poll, if nothing else happens.
     asked : set
-        What it has looked for in this round; the things themselves, for their addresses may be used again.
+        The targets of this round; the objects themselves, because addresses may be reused.
     last : object
-        What it has looked for last, and not found: something with ``describe()``, or what makes it.
+        The last unsuccessful target: an object with ``describe()``, or its factory.
     """
 
     __slots__ = ("asked", "clock_ps", "count", "key", "last", "since_ps")
@@ -59,9 +59,9 @@ class Looks:
 
 
 def looked_in_vain(fiber: Fiber, what: Hashable, shown: Any) -> None:
-    """Let a look that has found nothing take its time, after it has caught up with the kernel.
+    """Charge an unsuccessful poll, after synchronisation with the kernel.
 
-    `what` tells what it was for from what other looks are for; `shown` is what reports make of it.
+    `what` identifies the target of the poll; `shown` represents it in reports.
     """
     rank = fiber.rank
     fabric = rank.shard.fabric
@@ -83,14 +83,14 @@ def looked_in_vain(fiber: Fiber, what: Hashable, shown: Any) -> None:
         looks.asked.add(what)
     fiber.clock_ps += cost_ps
     looks.clock_ps = fiber.clock_ps
-    looks.key = rank.key + 1  # for the next look waits for its time first
+    looks.key = rank.key + 1  # because the next poll first waits for its time
 
 
 def look_past(comm: Any, what: Hashable, depends_on: Callable[[int], bool]) -> None:
-    """Have the running rank learn of the deaths that its looks for `what`, which is not there, have outwaited.
+    """Make the running rank detect failures that its unsuccessful polls for `what` have outlasted.
 
-    The caller asks the guard afterwards: what the rank knows may refuse the call. `depends_on` says of a rank of the
-    whole run whether what is looked for may come from it.
+    The caller consults the guard afterwards, which may raise an error. `depends_on` returns True if `what` may come
+    from a world rank.
     """
     fabric = comm.fabric
     if fabric.shard.fault_tolerant:
@@ -103,14 +103,14 @@ def look_past(comm: Any, what: Hashable, depends_on: Callable[[int], bool]) -> N
 
 
 def found_on(comm: Any, what: Hashable) -> None:
-    """End the wait that a look on this communicator has ended, so that the next look begins another one."""
+    """End the wait that a poll on this communicator has ended, so that the next poll begins another one."""
     found(comm.box.rank)
     if comm.looked_ps is not None:
         comm.looked_ps.pop(what, None)
 
 
 def found(rank: Rank) -> None:
-    """A look has found something: the next wait is another one."""
+    """End the wait of a rank after a successful poll."""
     box = rank.mpi
     if box is not None and box.looks is not None:
         box.looks.clock_ps = -1

@@ -1,4 +1,4 @@
-"""The predefined datatypes, with the sizes this machine's C compiler gives them and the handles of the MPI 5.0 ABI.
+"""The predefined datatypes, with the sizes of the host's C compiler and the handles of the MPI 5.0 ABI.
 
 The selection is that of MPICH: no 16-byte integers, no sized logicals, no half-precision Fortran types; those names
 exist in mpi4py, and are null there.
@@ -16,7 +16,7 @@ from xsim_py.mpi.typemap import block, join, place
 
 _I, _FI, _R, _C, _L = "integer", "fortran integer", "real", "complex", "logical"
 
-# mpi4py's name: (MPI's name, numpy's type, kind, mpi4py's character, mpi4py's code, ABI handle)
+# mpi4py's name: (MPI's name, NumPy's type, kind, mpi4py's character, mpi4py's code, ABI handle)
 _TABLE: dict[str, tuple[str, str, str, str, str, int]] = {
     "PACKED": ("PACKED", "u1", "", "B", "B", 0x207),
     "BYTE": ("BYTE", "u1", "byte", "B", "B", 0x247),
@@ -123,7 +123,7 @@ def _basic(mpi_name: str, dtype: str, kind: str, typechar: str, code: str, handl
 
 
 def _pair(mpi_name: str, value: str, handle: int) -> Type:
-    """A C struct of a value and an int, which is packed without its padding."""
+    """Return the type of a C struct of a value and an int, which is packed without its padding."""
     members = np.dtype([("value", value), ("index", "i")])
     in_memory = np.dtype([("value", value), ("index", "i")], align=True)
     index_at = -(-members[0].itemsize // members[1].itemsize) * members[1].itemsize  # an int is aligned to its size

@@ -1,7 +1,7 @@
 """Sessions: MPI without COMM_WORLD (MPI 4.1, section 11.3).
 
-A session names process sets, of which groups are made, of which communicators are made. Here it is an object of one
-process and costs no messages: who is in the process sets is known since the start.
+A session has process sets, from which groups and then communicators are made. Here it is an object of one process and
+costs no messages: the members of process sets are known from the start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .transport.mailbox import Mailbox
 
 PROCESS_SETS = ("mpi://WORLD", "mpi://SELF")
-"""Those that the standard wants every process to have."""
+"""The process sets that the standard requires of every process."""
 
 _DERIVED = "communicators of sessions"
 
@@ -28,7 +28,7 @@ class SessionState:
     Attributes
     ----------
     box : Mailbox
-        The process's.
+        The process's mailbox.
     info : dict of str to str
         Its hints.
     errhandler : callable or None
@@ -46,7 +46,7 @@ class SessionState:
         self.buffer: Any = None
 
     def label(self) -> str:
-        """Return how reports call it."""
+        """Return its name in reports."""
         return "a session"
 
     def members(self, name: str) -> Sequence[int]:
@@ -68,7 +68,7 @@ class SessionState:
 
 
 def note_session(comm: Communicator, session: SessionState) -> None:
-    """A communicator was made of a group of a session: what is attached to the session serves it."""
+    """Record that a communicator was made from a group of a session, whose buffer it uses."""
     comm.box.of_process(_DERIVED, dict)[comm.cid] = session
 
 

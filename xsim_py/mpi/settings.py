@@ -1,4 +1,4 @@
-"""Settings of the MPI library, which it is told when a run begins."""
+"""Settings of the MPI library for a run."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from .wanted_algorithms import Wanted
 
 
 class Settings(NamedTuple):
-    """Settings that a run and its machine make for the MPI library.
+    """Settings of the MPI library, from a run and its machine.
 
     Attributes
     ----------
     ranks : int
         The size of COMM_WORLD.
     collectives : mapping
-        The algorithm of each collective operation; those not named are decided by size. See `preference`.
+        The algorithm of each collective operation; others are chosen by size. See `wanted_algorithms`.
     poll_ps : int
-        What a call costs that only looks.
+        The cost of an unsuccessful poll.
     pairs : bool
         Whether messages are counted for each pair of ranks.
     machine : object
-        Answers ``processor_name(rank)`` and ``node_of[rank]``.
+        Has ``processor_name(rank)`` and ``node_of[rank]``.
     firsts : sequence of int
         The first rank of each program of the job.
     discovers : bool
-        Whether the members of a group find out who of them is alive before they make a communicator.
+        Whether the members of a group discover which of them are alive before they make a communicator.
     library_version : str
-        What the library says that it is; empty for what it is.
+        The reported library version; empty for the real one.
     seed : int
-        Of the run's random streams.
+        The seed of the run's random streams.
     counts_memory : bool
-        Whether what the arrays of ranks take is counted.
+        Whether the memory of ranks' arrays is counted.
     segments : mapping or None
-        Memory that ranks share, by the number of its window, where all shards are in this process; else None.
+        Memory shared by ranks, by the number of its window, if all shards are in this process; else None.
     folder : str or None
-        Of this run only, where its processes are on one computer: memory that they share are files in there.
+        A directory private to this run, if its processes are on one host: shared memory is in files there.
     """
 
     ranks: int

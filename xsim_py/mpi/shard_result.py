@@ -1,4 +1,4 @@
-"""The rest of a shard at the end of a run: plain data that can travel to the shard that reports."""
+"""The result of a shard at the end of a run: plain data that can be sent to the reporting shard."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ if TYPE_CHECKING:
 
 _MOST_LEFTOVERS = 1000
 _ACTS = re.compile(r"\.(?!Get_|Is_)([A-Z]|i?[bs]?send\b)")
-"""Calls that communicate, not those that look at what the rank has: a loop of the program may be stopped in one."""
+"""Calls that communicate, unlike local queries: a loop of the program may be interrupted in one."""
 
 
 @dataclass(slots=True)
 class WaitingRank:
-    """A rank that had not ended, or one more of its threads.
+    """A rank that had not ended, or one of its additional threads.
 
     Attributes
     ----------
     rank, clock_ps : int
-        Who, and at what virtual time: since when it waits, or until when it sleeps.
+        The rank, and a virtual time: since when it waits, or until when it sleeps.
     reason : str
-        What it waits for, if for anything.
+        The reason of its wait, if any.
     place : str
         File, line and text of the program.
     peers : list of int
-        The ranks in the whole run all of which it waits for; empty where one of several would do.
+        The world ranks all of which it waits for; empty if one of several would do.
     polled : list of int
-        The ranks in the whole run one of which it looks for, by calls that do not wait.
+        The world ranks one of which it polls for.
     collectives : list of (str, int, str)
         Communicator, number and note of each collective that it is in.
     """
@@ -87,9 +87,9 @@ class WaitingRank:
 
 @dataclass(slots=True)
 class Leftover:
-    """A message that arrived and was never received; ranks are those of the whole run.
+    """A message that arrived and was never received; ranks are world ranks.
 
-    `place` says where in the program it was sent, if that is known.
+    `place` is the source location of its send, if known.
     """
 
     source: int
@@ -103,22 +103,20 @@ class Leftover:
 class ShardResult:
     """One shard's share of the result; lists have one entry for each of its ranks, in order.
 
-    Where ranks have not ended, `begun` and `refused` say which collective calls ranks have made (see
-    `transport.call_order`), and `counted` how many, by the number of the communicator and by rank.
-
-    `unread` names the messages of collectives that nobody took: communicator, number, note, and sender. `failures` are
-    those of this shard's ranks: time, rank, cause; `learned` says who knows: failed rank, time, who, how; `troubled`
-    is whether calls may have been left in the middle because of failures or revocations; `storage` is what each rank
-    has done with a simulated storage: operations, bytes read, bytes written, picoseconds; `profile` is the seconds of
-    wall time that went into each of `process.profiler.PARTS`. The last ranks are those that were started `later`;
-    `worlds`, in the first part, are those of the whole run; `shared`, in the first part of a process, says by names
-    what its ranks have changed for each other; `choices` are those of the ranks, in a run with a schedule;
-    `polls` is True if a rank has looked for what was not there yet;
-    `computed`, in the first part of a process, says what computing has shown, and `called` what ranks called in place
-    of calls at which they were to die; `flips` are the bits that have changed, and `hangs` the processes that have
-    stood still; `peak_bytes` is what the arrays of each rank have taken at most, where that is counted; `clock_waits`
-    are the loops that waited for a time in ticks that grew: file and line, rank, picoseconds; `kept` is what calls have
-    left as it was in receive buffers.
+    If ranks have not ended, `begun` and `refused` are the collective calls that ranks have made (see
+    `transport.call_order`), and `counted` their numbers, by the number of the communicator and by rank. `unread` are
+    the unreceived messages of collectives: communicator, number, note, and sender. `failures` are those of this shard's
+    ranks: time, rank, cause; `learned` are the detections: failed rank, time, detecting rank, how; `troubled` is
+    whether calls may have been left in the middle because of failures or revocations; `storage` is the use of a
+    simulated storage by each rank: operations, bytes read, bytes written, picoseconds; `profile` is the wall-clock
+    seconds spent in each of `process.profiler.PARTS`. The last ranks are the spawned ones (`later`); `worlds`, in the
+    first part, are those of the whole run; `shared`, in the first part of a process, is the state that its ranks have
+    changed for each other, by name; `choices` are those of the ranks, in a run with a schedule; `polls` is True if a
+    rank has polled unsuccessfully; `computed`, in the first part of a process, is the result of compute measurements,
+    and `called` the calls made instead of those at which ranks were to fail; `flips` are the flipped bits, and `hangs`
+    the processes that have hung; `peak_bytes` is the maximum memory of each rank's arrays, if counted; `clock_waits`
+    are the loops that waited for a time in growing ticks: file and line, rank, picoseconds; `kept` is the blocks left
+    unchanged in receive buffers.
     """
 
     first: int
@@ -167,7 +165,7 @@ class ShardResult:
 
     @property
     def mishaps(self) -> set[str]:
-        """The soft errors and transient failures that have come, as they were written."""
+        """The soft errors and transient failures that have occurred, as specified."""
         return {flip.cause for flip in self.flips} | {hang.cause for hang in self.hangs}
 
 
@@ -175,9 +173,9 @@ _OF_RANKS = ("ended_ps", "exit_status", "messages", "sent_bytes", "waited_ps", "
 
 
 def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
-    """Take the ranks that were started later out of the parts, and put them into one more, in order of their numbers.
+    """Move the spawned ranks from the parts to an additional one, ordered by number.
 
-    So what is said of ranks is in order, part by part; `first` is the first of their numbers.
+    So lists over ranks are in order, part by part; `first` is the first number of a spawned rank.
     """
     if not any(part.later for part in parts):
         return parts
@@ -211,13 +209,13 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
 
 
 def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
-    """Collect what shard and ranks know, before their memory is given up."""
+    """Collect the results of shard and ranks, before their memory is released."""
     ranks = shard.ranks
     node_of = fabric.settings.machine.node_of
     if shard.abort is None:
         for rank in ranks:
             if rank.extra is not None:
-                finish_lines(rank, UNBOUNDED_PS - 1)  # at the end of all: later lines than its clock may be written
+                finish_lines(rank, UNBOUNDED_PS - 1)  # at the very end: lines after its clock may be written
     part = ShardResult(
         first=shard.first,
         lines=[] if shard.number == 0 else shard.output.take(far=shard.far),
@@ -250,7 +248,7 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
         part.refused = fabric.order.refused(program.start)
     if part.waiting:
         part.counted = _counted(ranks)
-    if program.has_value:  # which those that were started later do not run
+    if program.has_value:  # spawned ranks do not run it
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks[: len(shard.block)]]
     part.later = [rank.number for rank in ranks[len(shard.block) :]]
     part.worlds = list(fabric.part(Launcher).worlds.values()) if shard.number == 0 else []
@@ -273,7 +271,7 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
 
 
 def _clock_waits(rank: Rank, program: Program) -> Iterator[tuple[str, int, int]]:
-    """Yield the loops of a rank that have waited for a time in ticks that grew."""
+    """Yield the loops of a rank that have waited for a time in growing ticks."""
     for (file, line), grown_ps in rank.reads.grown_ps.items():
         yield f"{shown(file, program.start)}:{line}", rank.number, grown_ps
 
@@ -285,7 +283,7 @@ def _peak_bytes(ranks: Sequence[Rank]) -> list[int]:
 
 
 def _look_for_messages(part: ShardResult, ranks: Sequence[Rank], program: Program) -> None:
-    """Enter the messages that no rank has received: those of the program, and those within collectives."""
+    """Record the unreceived messages: those of the program, and those within collectives."""
     unread: set[tuple[str, int, str, int]] = set()
     for rank in ranks:
         left = rank.extra.get(LEFT, ()) if rank.extra else ()
@@ -306,7 +304,7 @@ def _look_for_messages(part: ShardResult, ranks: Sequence[Rank], program: Progra
 
 
 def _counted(ranks: Sequence[Rank]) -> dict[int, dict[int, int]]:
-    """Return how many collective calls ranks have made, on COMM_WORLD and on the communicator that they wait on."""
+    """Return the number of collective calls of ranks, on COMM_WORLD and on the communicator that they wait on."""
     counted: dict[int, dict[int, int]] = {}
     for rank in ranks:
         waiting = rank.fiber.waiting if rank.exit_status is None else None
@@ -320,7 +318,7 @@ def _counted(ranks: Sequence[Rank]) -> dict[int, dict[int, int]]:
 
 
 def _collectives(fabric: Fabric) -> dict[tuple[str, str, str], tuple[int, int, int, int]]:
-    """The calls by communicator, operation, and name of the algorithm."""
+    """Return the calls by communicator, operation, and name of the algorithm."""
     named: dict[tuple[str, str, str], tuple[int, int, int, int]] = {}
     for (label, name, algorithm), (calls, size, total, longest) in fabric.calls.items():
         key = label, name, title(algorithm)
@@ -330,7 +328,7 @@ def _collectives(fabric: Fabric) -> dict[tuple[str, str, str], tuple[int, int, i
 
 
 def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
-    """Return what was recorded of a traced run: calls that did not return are closed, and an abort is marked."""
+    """Return the recorder of a traced run, after closing unfinished calls and marking an abort."""
     trace = fabric.trace
     if trace is not None:
         for rank in shard.ranks:
@@ -341,9 +339,9 @@ def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
 
 
 def release(fabric: Fabric) -> None:
-    """Undo the cycles between mailboxes and communicators: Python looks for those late, if ever.
+    """Break the cycles between mailboxes and communicators: Python collects those late, if ever.
 
-    What is kept for ever of a dead rank refers to the fabric, and must not keep the whole run.
+    Objects kept forever of a failed rank refer to the fabric, and must not keep the whole run alive.
     """
     envelopes.observed = envelopes.departed = None
     for rank in fabric.shard.ranks:
@@ -374,7 +372,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
     noted = [leaf for leaf in leaves if getattr(leaf, "note", None) is not None]
     waiting.collectives = sorted({(leaf.comm.shown.label(), leaf.comm.number, str(leaf.note)) for leaf in noted})
     if len(noted) == len(leaves) and len(waiting.collectives) == 1:
-        # Whom a rank waits for inside a collective is up to the algorithm, and would tear apart what belongs together.
+        # The peers inside a collective depend on the algorithm, and would split a group of ranks that belong together.
         label, _, note = waiting.collectives[0]
         waiting.reason = f"{note} on {label}"
     else:
@@ -396,7 +394,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
 
 
 def _instead(leaf: Receive | Probe, program: Program) -> str:
-    """Return what has come for a rank that waits for something else: under another tag, or from another rank."""
+    """Return a message that has arrived instead of the awaited one: with another tag, or from another rank."""
     if leaf.note is not None or leaf.message is not None:
         return ""
     box, cid = leaf.comm.box, leaf.comm.cid
@@ -408,7 +406,7 @@ def _instead(leaf: Receive | Probe, program: Program) -> str:
 
 
 def _leaves(reason: Any) -> list[Any]:
-    """The single operations behind a reason: those of several requests, and what a progress thread waits for."""
+    """Return the single operations behind a reason: several requests, or the waits of a progress thread."""
     if isinstance(reason, Background):
         inner = reason.fiber.waiting if reason.fiber is not None else None
         return [reason] if inner is None else _leaves(inner)
@@ -419,7 +417,7 @@ def _leaves(reason: Any) -> list[Any]:
 
 
 def _peers(leaf: Any) -> Sequence[int]:
-    """The ranks in the whole run all of which have to do something to complete an operation."""
+    """Return the world ranks all of which must act to complete an operation."""
     if isinstance(leaf, WindowWait):
         return leaf.awaited
     if isinstance(leaf, Send):
@@ -430,14 +428,14 @@ def _peers(leaf: Any) -> Sequence[int]:
 
 
 def _senders(leaf: Any) -> list[int]:
-    """The ranks in the whole run one of which has to do something to complete an operation."""
+    """Return the world ranks one of which must act to complete an operation."""
     if isinstance(leaf, Receive | Probe) and leaf.source == ANY_SOURCE:
         return [number for number in leaf.comm.remote if number != leaf.comm.box.rank.number]
     return list(_peers(leaf))
 
 
 def _named(leaf: Any) -> int:
-    """The rank that an operation names, in its communicator."""
+    """Return the rank in an operation's arguments, in its communicator."""
     if isinstance(leaf, RepairCall):
         return leaf.awaited[0]
     named: int = leaf.dest if isinstance(leaf, Send) else leaf.source
@@ -445,16 +443,16 @@ def _named(leaf: Any) -> int:
 
 
 def _abort_place(shard: Shard, program: Program) -> str:
-    """Where the rank stood that ended the job, if it stood somewhere and is one of this shard's."""
+    """Return the source location of the rank that aborted the job, if it is known and in this shard."""
     if shard.abort is None or not shard.local(shard.abort.rank):
         return ""
     return _place((shard.rank(shard.abort.rank).extra or {}).get("left"), program)
 
 
 def _place(greenlet: Any, program: Program) -> str:
-    """Where in the user's own code a parked fiber stands: the innermost frame of a file that is not installed.
+    """Return a parked fiber's source location in user code: the innermost frame of a file that is not installed.
 
-    What was made by `exec` has no file; it is named where nothing else can be, as in ``python -c``.
+    Code made by `exec` has no file; it is used only if there is no other, as in ``python -c``.
     """
     frame = greenlet.gr_frame if greenlet is not None else None
     second_best = ""

@@ -1,7 +1,7 @@
 """Virtual topologies (MPI 4.1, chapter 8): functions of numbers, and the three kinds of topology as values.
 
 Ranks here are those of the communicator that has the topology. Ranks are never reordered, as in MPICH. Errors have the
-classes that MPICH reports; where it reports none (a negative dimension) the class is ERR_DIMS.
+classes that MPICH reports; if it reports none (a negative dimension), the class is ERR_DIMS.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Weights = tuple[int, ...] | None
 def dims_create(nnodes: int, dims: Sequence[int]) -> list[int]:
     """Fill the zeros of `dims` so that the product is `nnodes` (MPI_Dims_create).
 
-    The free dimensions are in non-increasing order and as equal as they can be. The standard leaves open what that
-    means; here, as in MPICH, it is the smallest ratio of the largest to the smallest, and of equal ratios the one whose
-    largest dimensions are smallest.
+    The free dimensions are in non-increasing order and as equal as possible. The standard does not define that; here,
+    as in MPICH, it is the smallest ratio of the largest to the smallest, and of equal ratios the one whose largest
+    dimensions are smallest.
 
     Raises
     ------
     Exception
-        ERR_DIMS when a dimension is negative, or the given ones do not divide `nnodes`.
+        ERR_DIMS if a dimension is negative, or the given ones do not divide `nnodes`.
     """
     free = sum(dim == 0 for dim in dims)
     given = prod(dim for dim in dims if dim)
@@ -50,7 +50,7 @@ def _imbalance(factors: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
 
 
 def _factorings(number: int, count: int) -> Iterator[tuple[int, ...]]:
-    """Return all ways to write a number as a product of `count` factors in non-increasing order."""
+    """Yield all factorisations of a number into `count` factors in non-increasing order."""
     divisors = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
     divisors = sorted({*divisors, *(number // d for d in divisors)}, reverse=True)
 
@@ -79,7 +79,7 @@ class Cartesian:
     Attributes
     ----------
     dims : tuple of int
-        Processes along each dimension; none at all is one process.
+        Processes along each dimension; an empty tuple is one process.
     periods : tuple of bool
         Whether a dimension is a ring.
     """
@@ -91,11 +91,14 @@ class Cartesian:
 
     @property
     def size(self) -> int:
-        """How many processes it has."""
+        """The number of processes."""
         return prod(self.dims)
 
     def check(self, comm_size: int) -> None:
-        """Refuse negative dimensions and a grid that is larger than its communicator; an empty grid has no members."""
+        """Raise an error if a dimension is negative, or the grid is larger than its communicator.
+
+        An empty grid has no members.
+        """
         if any(dim < 0 for dim in self.dims):
             fail(c.ERR_DIMS, f"dimensions {list(self.dims)}")
         if self.size > comm_size:
@@ -113,7 +116,7 @@ class Cartesian:
         return rank
 
     def coords(self, rank: int) -> list[int]:
-        """Return where a process is (MPI_Cart_coords)."""
+        """Return the coordinates of a process (MPI_Cart_coords)."""
         if not 0 <= rank < self.size:
             fail(c.ERR_RANK, f"rank {rank} of a grid of {self.size}")
         coords = []
@@ -123,7 +126,7 @@ class Cartesian:
         return coords[::-1]
 
     def shift(self, rank: int, direction: int, disp: int) -> tuple[int, int]:
-        """Whom a process receives from and sends to, when all send `disp` steps along a dimension (MPI_Cart_shift)."""
+        """Return source and destination of a process for a shift by `disp` along a dimension (MPI_Cart_shift)."""
         if not 0 <= direction < len(self.dims):
             fail(c.ERR_ARG, f"direction {direction} of a grid of {len(self.dims)} dimensions")
         return self._step(rank, direction, -disp), self._step(rank, direction, disp)
@@ -136,12 +139,12 @@ class Cartesian:
         return self.rank(coords)
 
     def sub(self, rank: int, remain: Sequence[bool]) -> tuple[int, int, Cartesian]:
-        """Return the grid of lower dimension that a process ends up in (MPI_Cart_sub).
+        """Return the grid of lower dimension with a process (MPI_Cart_sub).
 
         Returns
         -------
         tuple
-            Which of the parts it is (to split by), the process's rank in it, and its topology.
+            The index of the part (to split by), the process's rank in it, and its topology.
         """
         kept = [place for place, stays in enumerate(remain) if stays]
         dropped = [place for place, stays in enumerate(remain) if not stays]
@@ -153,10 +156,10 @@ class Cartesian:
         return Cartesian(tuple(self.dims[i] for i in places), tuple(self.periods[i] for i in places))
 
     def neighbors(self, rank: int) -> tuple[list[int], list[int]]:
-        """Sources and destinations of neighbourhood collectives: for each dimension one step down, then one up.
+        """Return sources and destinations of neighbourhood collectives: per dimension one step down, then one up.
 
-        Both lists are equal. What arrives from the neighbour below was sent by it to its neighbour above, and in a ring
-        of two or one both are the same process; there the order alone does not tell the messages apart.
+        Both lists are equal. Data from the neighbour below were sent by it to its neighbour above, and in a ring of two
+        or one both are the same process; then only the order distinguishes the messages.
         """
         found = [neighbor for direction in range(len(self.dims)) for neighbor in self.shift(rank, direction, 1)]
         return found, list(found)
@@ -167,12 +170,12 @@ class Cartesian:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A graph that every process knows all of.
+    """A graph that every process knows completely.
 
     Attributes
     ----------
     index : tuple of int
-        Where the edges of each node end in `edges`.
+        The end of the edges of each node in `edges`.
     edges : tuple of int
         The neighbours of node 0, then those of node 1, and so on.
     """
@@ -184,11 +187,11 @@ class Graph:
 
     @property
     def size(self) -> int:
-        """How many processes it has."""
+        """The number of processes."""
         return len(self.index)
 
     def check(self, comm_size: int) -> None:
-        """Refuse what is not a graph, or is larger than its communicator."""
+        """Raise an error if this is not a graph, or larger than its communicator."""
         if self.size > comm_size:
             fail(c.ERR_ARG, f"a graph of {self.size} nodes from a communicator of {comm_size} processes")
         ends = (0, *self.index)
@@ -207,7 +210,7 @@ class Graph:
         return list(self.edges[self.index[rank - 1] if rank else 0 : self.index[rank]])
 
     def neighbors(self, rank: int) -> tuple[list[int], list[int]]:
-        """Sources and destinations of neighbourhood collectives."""
+        """Return sources and destinations of neighbourhood collectives."""
         found = self.of(rank)
         return found, list(found)
 
@@ -219,7 +222,7 @@ class DistGraph:
     Attributes
     ----------
     sources, destinations : tuple of int
-        Where edges come from and where they go.
+        The other ends of incoming and outgoing edges.
     source_weights, destination_weights : tuple of int or None
         None for an unweighted graph.
     """
@@ -232,17 +235,20 @@ class DistGraph:
     destination_weights: Weights = None
 
     def check(self, comm_size: int) -> None:
-        """Refuse edges to processes that are not there, and negative weights."""
+        """Raise an error for edges to processes that do not exist, and negative weights."""
         check_edges((*self.sources, *self.destinations), comm_size)
         _check_weights((*(self.source_weights or ()), *(self.destination_weights or ())))
 
     def neighbors(self, rank: int) -> tuple[list[int], list[int]]:
-        """Sources and destinations of neighbourhood collectives."""
+        """Return sources and destinations of neighbourhood collectives."""
         return list(self.sources), list(self.destinations)
 
 
 def check_edges(ranks: Sequence[int], comm_size: int, weights: Weights = None) -> None:
-    """Refuse ends of edges that are not processes, and negative weights, as Open MPI does; MPICH breaks down later."""
+    """Raise an error for ends of edges that are not processes, and negative weights.
+
+    As in Open MPI; MPICH fails later.
+    """
     for rank in ranks:
         if not 0 <= rank < comm_size:
             fail(c.ERR_ARG, f"an edge at process {rank} of {comm_size}")
@@ -256,7 +262,7 @@ def _check_weights(weights: Sequence[int]) -> None:
 
 
 def weights_of(weights: Sequence[int] | int | None, count: int) -> Weights:
-    """Return what a program gave as weights of `count` edges: a list, or UNWEIGHTED, WEIGHTS_EMPTY or None."""
+    """Return a program's weights of `count` edges: a list, or UNWEIGHTED, WEIGHTS_EMPTY or None."""
     if weights is None:
         return None
     if isinstance(weights, int):
@@ -271,17 +277,17 @@ def weights_of(weights: Sequence[int] | int | None, count: int) -> Weights:
 
 
 def gather_edges(rank: int, contributions: Sequence[Sequence[tuple[int, int, int]]], *, weighted: bool) -> DistGraph:
-    """Put one process's part of a distributed graph together (MPI_Dist_graph_create).
+    """Assemble one process's part of a distributed graph (MPI_Dist_graph_create).
 
     Parameters
     ----------
     rank : int
         The process.
     contributions : sequence of sequences of (source, destination, weight)
-        The edges that each process of the communicator has given, in the order of their ranks. Edges keep that order,
-        which MPI leaves open: it must not depend on which message came first.
+        The edges passed by each process of the communicator, in the order of their ranks. Edges keep that order,
+        which MPI leaves open: it must not depend on the order of messages.
     weighted : bool
-        Whether the weights mean something.
+        Whether the weights are meaningful.
     """
     edges = [edge for given in contributions for edge in given]
     arriving = [(source, weight) for source, destination, weight in edges if destination == rank]

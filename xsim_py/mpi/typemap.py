@@ -1,9 +1,9 @@
-"""Where the bytes of a datatype lie in memory, and how to gather and scatter them fast.
+"""The locations of a datatype's bytes in memory, and how to gather and scatter them fast.
 
-A type map in the standard (section 5.1) is a list of (basic type, displacement). Here it is kept as a small program for
-numpy: a few regular dimensions around a list of blocks. Almost every type in real programs (vectors, subarrays,
-their nestings) is one block under some dimensions, so packing it is one strided copy in C, however large it is. What
-is irregular (indexed, structs) is gathered by an index array: of numbers where the blocks are short, else of blocks,
+A type map in the standard (section 5.1) is a list of (basic type, displacement). Here it is stored as a small program
+for NumPy: a few regular dimensions around a list of blocks. Almost every type in real programs (vectors, subarrays,
+their nestings) is one block under some dimensions, so packing it is one strided copy in C, however large it is.
+Irregular parts (indexed, structs) are gathered by an index array: of numbers if the blocks are short, else of blocks,
 once for each length; nothing is ever done byte by byte or element by element in Python.
 """
 
@@ -20,37 +20,37 @@ from xsim_py.mpi.padding import Mask, without_padding
 
 Dims: TypeAlias = tuple[tuple[int, int], ...]
 Integers: TypeAlias = NDArray[np.int64]
-# Bytes of a unit and from one to the next, where the first begins, how many there are, which of them, and where they go
-# (None: in a row).
+# Bytes of a unit, distance from one to the next, offset of the first, their number, the selected ones, and their
+# destinations (None: consecutive).
 Group: TypeAlias = tuple[int, int, int, int, Integers, Integers | None]
 
 _UNITS: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
-_FEW = 64  # so many blocks are copied faster one by one than through index arrays, which cost 20 us to begin with
+_FEW = 64  # up to this number of blocks, individual copies are faster than index arrays, which cost 20 us to set up
 _LARGEST_UNIT = 8
-_SHORT = 8  # so many units are gathered faster one by one than as one block of a length that numpy has no type for
+_SHORT = 8  # up to this number of units, individual gathers are faster than one block of a length without a NumPy type
 
 
 def _unit(length: int) -> np.dtype[Any]:
-    """A numpy type that copies `length` bytes as they are."""
+    """Return a NumPy type that copies `length` bytes unchanged."""
     found = _UNITS.get(length)
     return found if found is not None else np.dtype(f"V{length}")
 
 
 class Layout:
-    """The bytes of one element, in the order in which they are packed.
+    """The bytes of one element, in packing order.
 
     Parameters
     ----------
     dims : tuple of (count, stride_bytes)
         Regular repetitions, the outermost first.
     offsets, lengths : array of int64
-        The blocks under them: where each begins, counted from the element's origin, and its length, in bytes.
+        The blocks under them: their offsets from the element's origin, and lengths, in bytes.
 
     Attributes
     ----------
     mask : array of bytes or None
-        What is padding inside of basic elements (`padding.mask_of`); packed it is zero.
+        The padding inside of basic elements (`padding.mask_of`), which is cleared when packed.
     """
 
     __slots__ = ("_groups", "_pieces", "dims", "high", "lengths", "low", "mask", "offsets", "size")
@@ -76,11 +76,11 @@ class Layout:
 
     @property
     def is_block(self) -> bool:
-        """True where the element is one run of bytes."""
+        """True if the element is one run of bytes."""
         return not self.dims and len(self.offsets) <= 1
 
     def blocks(self) -> tuple[Integers, Integers]:
-        """All blocks one by one: (offsets, lengths)."""
+        """Return all blocks individually: (offsets, lengths)."""
         offsets, lengths = self.offsets, self.lengths
         for count, stride in reversed(self.dims):
             offsets = (np.arange(count, dtype=np.int64)[:, None] * stride + offsets).reshape(-1)
@@ -107,7 +107,7 @@ class Layout:
         return packed.tobytes()
 
     def unpack(self, data: bytes, memory: memoryview, *, origin: int, count: int, extent: int) -> None:
-        """Scatter ``count * size`` packed bytes; the reverse of `pack`."""
+        """Scatter ``count * size`` packed bytes; the inverse of `pack`."""
         packed = np.frombuffer(data, np.uint8)
         if len(self.offsets) == 1:
             length = int(self.lengths[0])
@@ -125,25 +125,25 @@ class Layout:
             there[0][there[1]] = here[0][here[1]]
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Where each block begins and ends, for Python; made once."""
+        """Return the begin and end of each block as Python integers; cached."""
         if self._pieces is None:
             ends = self.offsets + self.lengths
             self._pieces = list(zip(self.offsets.tolist(), ends.tolist(), strict=True))
         return self._pieces
 
     def _view(self, memory: memoryview, offset: int, length: int, origin: int, count: int, extent: int) -> NDArray[Any]:
-        """All repetitions of one block, as an array of units of its length."""
+        """Return all repetitions of one block, as an array of units of its length."""
         counts = (count, *(n for n, _ in self.dims))
         strides = (extent, *(stride for _, stride in self.dims))
         return np.ndarray(counts, _unit(length), memory, origin + offset, strides)
 
     def _pairs(self, memory: memoryview, packed: NDArray[Any], origin: int, count: int, extent: int) -> Iterable[Any]:
-        """For each group of blocks: (array, index) in the memory, and (array, index) in the packed bytes.
+        """Yield, for each group of blocks, (array, index) in the memory and in the packed bytes.
 
-        Where lengths differ, the last axis of both arrays advances by one byte, so that it can be indexed with plain
-        byte offsets: the overlapping units of such an array are never all touched.
+        If lengths differ, the last axis of both arrays advances by one byte, so that it can be indexed with plain byte
+        offsets: the overlapping units of such an array are never all accessed.
         """
-        repeated = [dim for dim in ((count, extent), *self.dims) if dim[0] != 1]  # numpy is slower in more dimensions
+        repeated = [dim for dim in ((count, extent), *self.dims) if dim[0] != 1]  # NumPy is slower in more dimensions
         counts, strides = [n for n, _ in repeated], [stride for _, stride in repeated]
         inner = int(self.lengths.sum())
         for unit, step, first, width, index, positions in self.groups():
@@ -157,10 +157,10 @@ class Layout:
             yield (there, (..., index)), (here, (..., positions))
 
     def groups(self) -> list[Group]:
-        """How irregular blocks are copied; made once.
+        """Return the copy instructions of irregular blocks; cached.
 
-        Short blocks of any lengths are one gather of numbers, where all begin and end at a multiple of such a number's
-        size: what numpy does for an index array. Others are a gather for each length.
+        Short blocks of any lengths are one gather of numbers if all begin and end at a multiple of the size of such a
+        number, by NumPy's index arrays. Others are one gather per length.
         """
         if self._groups is None:
             first = int(self.offsets.min())
@@ -174,7 +174,7 @@ class Layout:
         return self._groups
 
     def _numbers(self, first: int, unit: int) -> Integers:
-        """The units of all blocks, in packing order, counted from `first`."""
+        """Return the units of all blocks, in packing order, counted from `first`."""
         counts = self.lengths // unit
         before = np.cumsum(counts) - counts
         return np.repeat((self.offsets - first) // unit - before, counts) + np.arange(int(counts.sum()))
@@ -189,7 +189,7 @@ class Layout:
 
 
 def block(length: int) -> Layout:
-    """The layout of `length` bytes at the origin."""
+    """Return the layout of `length` bytes at the origin."""
     return _simple((), 0, length)
 
 
@@ -203,7 +203,7 @@ def _empty() -> Layout:
 
 
 def _scattered(offsets: Integers, lengths: Integers) -> Layout:
-    """A layout of single blocks, with neighbours in memory and in order made one."""
+    """Return a layout of single blocks; consecutive blocks adjacent in memory are merged."""
     if not lengths.all():
         offsets, lengths = offsets[lengths > 0], lengths[lengths > 0]
     if len(offsets) > 1:
@@ -215,7 +215,7 @@ def _scattered(offsets: Integers, lengths: Integers) -> Layout:
 
 
 def repeat(layout: Layout, count: int, stride: int) -> Layout:
-    """`count` copies of a layout at a regular distance in bytes."""
+    """Return `count` copies of a layout at a regular distance in bytes."""
     if count == 0 or layout.size == 0:
         return _empty()
     if count == 1:
@@ -225,13 +225,13 @@ def repeat(layout: Layout, count: int, stride: int) -> Layout:
     offset, length = int(layout.offsets[0]), int(layout.lengths[0])
     if not layout.dims and stride == length:
         return _simple((), offset, count * length)
-    if layout.dims and layout.dims[0][0] * layout.dims[0][1] == stride:  # goes on where the inner dimension ends
+    if layout.dims and layout.dims[0][0] * layout.dims[0][1] == stride:  # continues where the inner dimension ends
         return _simple(((count * layout.dims[0][0], layout.dims[0][1]), *layout.dims[1:]), offset, length)
     return _simple(((count, stride), *layout.dims), offset, length)
 
 
 def place(layout: Layout, origins: Integers) -> Layout:
-    """One copy of a layout at each of the given origins, in that order."""
+    """Return a copy of a layout at each of the given origins, in that order."""
     if len(origins) == 0 or layout.size == 0:
         return _empty()
     stride = int(origins[1] - origins[0]) if len(origins) > 1 else 0
@@ -243,7 +243,7 @@ def place(layout: Layout, origins: Integers) -> Layout:
 
 
 def join(layouts: Sequence[Layout]) -> Layout:
-    """One layout after the other, in that order."""
+    """Return the concatenation of layouts."""
     layouts = [layout for layout in layouts if layout.size]
     if not layouts:
         return _empty()

@@ -1,4 +1,4 @@
-"""Which algorithms the collectives of a communicator are to have: what the machine says, or a hint at it."""
+"""The selection of algorithms for the collectives of a communicator: by the machine, or by a hint."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 from .collectives.choose import TUNED
 
 Wanted = Mapping[str, "str | tuple[tuple[int, str], ...]"]
-"""For an operation the name of an algorithm, or several, each from a number of ranks on."""
+"""The name of an operation's algorithm, or several, each from a number of ranks on."""
 
 INFO_KEY = "xsim_collectives"
-"""The Info key by which a program chooses for all collectives of a communicator; one of `WORDS`, at all members."""
+"""The Info key that selects for all collectives of a communicator; one of `WORDS`, equal on all members."""
 
 WORDS = (TUNED, FTCO)
 
 
 class Preference(dict[str, str]):
-    """The name of the algorithm that is wanted for an operation; those not named are decided by size.
+    """The names of the selected algorithms, by operation; others are chosen by size.
 
     Attributes
     ----------
     ftco : bool
-        Whether FTCO is to serve any.
+        Whether any of them is FTCO.
     picked : dict
-        The algorithms that this has come to, by what they were picked for.
+        A cache of the resulting algorithms, by the arguments of the choice.
     """
 
     __slots__ = ("ftco", "picked")
@@ -43,22 +43,22 @@ _EVERYTHING = Preference(dict.fromkeys(FTCO_OPERATIONS, FTCO))
 
 
 def uses_ftco(collectives: str | Wanted) -> bool:
-    """Return whether a description asks for FTCO in any collective."""
+    """Return True if a description selects FTCO for any collective."""
     return FTCO in from_description(collectives).values()
 
 
 def from_description(collectives: str | Wanted) -> Wanted:
-    """Return what ``mpi.collectives`` of a machine's description asks for; nothing is Open MPI's choice."""
+    """Return the selection in ``mpi.collectives`` of a machine's description; empty: Open MPI's choice."""
     return of_word(collectives) if isinstance(collectives, str) else collectives
 
 
 def of_word(word: str) -> Mapping[str, str]:
-    """Return what one of `WORDS` asks for."""
+    """Return the selection for one of `WORDS`."""
     return _EVERYTHING if word == FTCO else _NOTHING
 
 
 def for_communicator(wanted: Wanted, size: int, *, inter: bool) -> Preference:
-    """Return what is wanted for a communicator of `size` ranks; FTCO is for two ranks or more, and for one group."""
+    """Return the selection for a communicator of `size` ranks; FTCO needs two ranks or more, in one group."""
     if not wanted:
         return _NOTHING
     if wanted is _EVERYTHING and size > 1 and not inter:
