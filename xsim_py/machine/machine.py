@@ -144,7 +144,7 @@ class Machine:
 
     @property
     def shares(self) -> tuple[bool, bool]:
-        """Whether messages between nodes share any links, and whether those within a node do."""
+        """Two flags: messages between nodes share links, and messages within a node do."""
         network, across = self.spec.network, self.spec.nic is not None
         return across or (network is not None and network.contention != "none"), self.spec.memory is not None
 
