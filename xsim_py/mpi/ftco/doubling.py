@@ -1,30 +1,33 @@
-"""Recursive doubling that is right whoever dies, and whenever: no tree, and no root.
+"""Recursive doubling that tolerates any failures at any time: no tree, no root.
 
-Halves of the nodes exchange their values, and before that halves of the halves: node ``me`` deals with ``me ^ 2**k`` in
-turn, after so many rounds as the number of nodes can be doubled. Halves of an odd number differ by one; then one node
-of the smaller half sends to two (`Halves`). Fault-tolerant recursive doubling is the paper's future work; its authors
-say no more than that. What is here on top of the textbook's algorithm:
+Halves of the nodes exchange values, after halves of the halves have done so: node ``me`` exchanges with ``me ^ 2**k``
+in round k. Halves of an odd number differ by one; then one node of the smaller half sends to two (`Halves`).
+Fault-tolerant recursive doubling is the paper's future work; its authors give no details. Additions to the textbook
+algorithm:
 
-**Another one stands in.** For a dead partner stands the lowest living node of its half (`DoublingNode._stand_in`): it
-has the same value, or will have it. Who knew of the death before sends there, and is sent to from there, at once; who
-finds out on the way asks, and whoever is asked answers as soon as it can, also when it is done.
+**Substitutes.** The lowest surviving node of the same half replaces a failed partner (`DoublingNode._stand_in`): it has
+the same value, or will have it. A node that already knew of the failure exchanges values with the substitute at once. A
+node that detects it during the operation sends a query, and a queried node answers as soon as it can, even when it is
+done.
 
-**Rosters.** A value says who of its half is absent from it. Halves are apart, so nobody can be in a value twice.
+**Absent nodes.** A value lists the absent nodes of its half. Halves are disjoint, so no contribution can be in a value
+twice.
 
-**Passes.** A node that dies while the others exchange can be in the value of some and not of others, and nobody can see
-that from its own value: exchanges among equals need as many rounds as there are failures (Fischer and Lynch, 1982). So
-each value also says whom *all* that are in it had known to be dead before they began. Who is absent from the value of
-the whole is among them: then everybody alive has left out the same nodes, and the value is the result. If not, all who
-see that begin again, with what they know now, in the next pass. Without failures, and with failures that everybody knew
-of, there is one pass; each death that is found on the way can make for two more.
+**Passes.** If a node fails during the exchange, its contribution may be in some values and not in others, and no node
+can see that from its own value: exchanges among equals need as many rounds as there are failures (Fischer and Lynch,
+1982). So each value also lists the nodes that *all* its contributors knew to have failed before they began. If the
+nodes absent from the total are among them, all survivors have excluded the same nodes, and the value is the result. If
+not, the nodes that see this start a new pass with what they know now. Without failures, or if all nodes knew of the
+failures, there is one pass; each failure detected during the operation can add up to two.
 
-Why is that one result? Say X decides in a pass, and Y, too, or in a later one, and both live. From what Y knew when it
-began that pass it took nothing from those who are absent from its result, and neither did anyone in it. So what came to
-X from one of these came through nodes that are absent themselves, up to X, which is dead then. A result that has been
-found is passed on, and taken unless its sender is known to be dead, for which the same holds.
+Why are all results equal? Suppose X decides in a pass, Y decides in the same or a later one, and both survive. When Y
+began that pass it already knew of the nodes absent from its result, so it took nothing from them, and neither did any
+contributor to that result. So values that X received from one of these nodes came through nodes that are absent
+themselves, up to X, which has then failed. A result is passed on, and is accepted unless its sender is known to have
+failed, for which the same holds.
 
-Two who exchange values need no receipts: each one's value is the receipt for the other's. Without failures and among
-2**k nodes there is no other message.
+Two nodes that exchange values need no ACKs: each value acknowledges the other. Without failures and among 2**k nodes
+there are no other messages.
 """
 
 from __future__ import annotations
@@ -37,11 +40,11 @@ from xsim_py.mpi import NOBODY
 from .node import DATA, KEEPALIVE, Contact, Limits, NodePacket, OperationNode, SendAction, TreeResult
 
 RECURSIVE_DOUBLING = "recursive_doubling"
-"""The entry `mpi.ftco.algorithm` and `xsim ftco --algorithm` name it so."""
+"""The name of this algorithm in `mpi.ftco.algorithm` and `xsim ftco --algorithm`."""
 
 
 class DoublingRound(NamedTuple):
-    """A round of one node, an exchange: its half of some nodes exchanges values with the other half.
+    """A round of one node: its half of some nodes exchanges values with the other half.
 
     Attributes
     ----------
@@ -57,19 +60,19 @@ class DoublingRound(NamedTuple):
 
 
 class Halves:
-    """The nodes from 0 on, halved again and again; where that does not come out even, the first half is larger by one.
+    """The nodes from 0 on, halved repeatedly; the first half of an odd number is larger by one.
 
     Parameters
     ----------
     size : int
-        How many nodes there are.
+        Number of nodes.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
 
     def rounds(self, node: int) -> tuple[DoublingRound, ...]:
-        """Return the exchanges of a node, in their order."""
+        """Return the exchanges of a node, in order."""
         found: list[DoublingRound] = []
         whole = range(self.size)
         while len(whole) > 1:
@@ -80,12 +83,15 @@ class Halves:
         return tuple(reversed(found))
 
     def degree(self, node: int) -> int:
-        """Return how many nodes a node deals with."""
+        """Return the number of nodes that a node exchanges with."""
         return len(self.rounds(node))
 
 
 class DoublingTiming:
-    """How long nodes wait, in ticks; see `trees.Timing` for the parameters, but for the shape."""
+    """Timeouts and expected arrival times, in ticks.
+
+    For the other parameters see `trees.Timing`.
+    """
 
     def __init__(self, shape: Halves, *, latency: int, overhead: int, timeout: int | None = None) -> None:
         rounds = (shape.size - 1).bit_length()
@@ -94,31 +100,31 @@ class DoublingTiming:
         self._whole = rounds * self._exchange
 
     def timeout(self, node: int, distance: int) -> int:
-        """How long to wait for an answer: the paper's time limit for a neighbour with so many neighbours."""
+        """Return the timeout: the paper's for a neighbour with that number of neighbours."""
         return self._timeout
 
     def eta_sub(self, node: int) -> int:
-        """When the value of the other half should have arrived, from the start of an exchange."""
+        """Return when the other half's value is expected, from the start of an exchange."""
         return self._exchange
 
     def eta_full(self, node: int) -> int:
-        """When the result should have arrived at a node, from the start."""
+        """Return when the result is expected at a node, from the start."""
         return self._whole
 
 
 class BlockValue(NamedTuple):
-    """DATA of an exchange: what one half comes to.
+    """DATA of an exchange: the combined value of one half.
 
     Attributes
     ----------
     number, depth : int
-        In which pass, and in which exchange of it.
+        The pass and its exchange.
     absent : frozenset of int
-        The nodes of the half whose contributions are not in, because they are dead.
+        The failed nodes of the half whose contributions are not included.
     known : frozenset of int
-        Whom all of those who are in knew to be dead when they began the pass.
+        The failed nodes known to all contributors when they began the pass.
     payload : object
-        What the others' contributions come to.
+        The combined contributions of the others.
     """
 
     number: int
@@ -138,7 +144,7 @@ class DoublingNode(OperationNode):
     Parameters
     ----------
     shape : Halves
-        Who exchanges with whom.
+        The exchanges.
     operation : str
         Always ``allreduce``.
 
@@ -177,35 +183,35 @@ class DoublingNode(OperationNode):
         self.dead = dead
         self._rounds = shape.rounds(me)
         self._number = 0  # the pass
-        self._current = 0  # which of its exchanges comes next
-        self._own = BlockValue(0, 0, NOBODY, NOBODY, None)  # the value of my half of it
-        self._source = -1  # who has to send me the value of the other half
-        self._since = 0  # from when on it may be asked for it
+        self._current = 0  # index of its next exchange
+        self._own = BlockValue(0, 0, NOBODY, NOBODY, None)  # the value of my half in it
+        self._source = -1  # the node that must send me the value of the other half
+        self._since = 0  # when it may first be queried
         self._values: dict[Place, BlockValue] = {}  # of my halves, of all passes
-        self._came: dict[Place, dict[int, BlockValue]] = {}  # of the others, by who has sent it, first come first
-        self._wanted: dict[tuple[Place, int], None] = {}  # what others have asked for
-        self._answered: set[tuple[Place, int]] = set()  # what others have from me
-        self._told: set[int] = set()  # who has the result from me
+        self._came: dict[Place, dict[int, BlockValue]] = {}  # of other halves, by sender, in order of arrival
+        self._wanted: dict[tuple[Place, int], None] = {}  # queries of other nodes
+        self._answered: set[tuple[Place, int]] = set()  # exchanges whose value I have sent, by receiver
+        self._told: set[int] = set()  # the nodes to which I have sent the result
 
     def distance(self, other: int) -> int:
-        """Everybody is everybody's neighbour."""
+        """Return 1: all nodes are neighbours."""
         return 1
 
-    # ------------------------------------------------------------------------------------------- what happens to it
+    # ------------------------------------------------------------------------------------------------------- inputs
 
     def enter(self, now: int, contribution: Any = None) -> None:
-        """Begin the operation, with what this node contributes."""
+        """Begin the operation with this node's contribution."""
         super().enter(now, contribution)
         self._begin(now)
         self._advance(now)
 
     def died(self, other: int, now: int) -> None:
-        """Hear that a node is dead."""
+        """Handle the failure of a node."""
         self._bury((other,))
         self._advance(now)
 
     def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
-        """Handle a message; what its sender knows of the dead comes first."""
+        """Handle a message; the failures known to its sender are recorded first."""
         self._bury(packet.dead)
         source, value = packet.source, packet.value
         if packet.kind == KEEPALIVE:
@@ -223,17 +229,17 @@ class DoublingNode(OperationNode):
                 self._answer(place, source)
         self._advance(now)
 
-    # ------------------------------------------------------------------------------------------ who stands for whom
+    # -------------------------------------------------------------------------------------------------- substitutes
 
     def _stand_in(self, half: range, place: int) -> int:
-        """Who has to send the value of a half to the node at a place of the other half; -1: they are all dead."""
+        """Return the sender of a half's value to an index of the other half; -1: all have failed."""
         node = half[place % len(half)]
         if node not in self.dead:
             return node
         return next((node for node in half if node not in self.dead), -1)
 
     def _served(self, exchange: DoublingRound) -> Iterator[int]:
-        """Whom I have to send the value of my half, for myself and for the dead for whom I stand in."""
+        """Yield the nodes to which I must send my half's value, also for failed nodes that I replace."""
         mine, theirs = exchange.mine, exchange.theirs
         senders = [self.me]
         dead = [node for node in self.dead if node in mine] if self.dead else []
@@ -245,16 +251,16 @@ class DoublingNode(OperationNode):
                     yield other
 
     def _is_awaited(self, place: Place, other: int) -> bool:
-        """Return whether another node still waits for what I shall send it, so that it had better know that I live."""
+        """Return True if another node waits for a value from me, so that I must acknowledge it."""
         if (place, other) in self._answered:
             return False
         exchange = next(each for each in self._rounds if each.depth == place[1])
         return self._stand_in(exchange.mine, exchange.theirs.index(other)) == self.me
 
-    # ----------------------------------------------------------------------------------------------- what it does
+    # ---------------------------------------------------------------------------------------------------- actions
 
     def _begin(self, now: int) -> None:
-        """Begin a pass: what comes from those who are known to be dead by now does not count in it."""
+        """Begin a pass: values from nodes that are known to have failed do not count in it."""
         for place in [place for place in self._came if place[0] == self._number]:
             came = self._came.pop(place)
             self._came[place] = {source: value for source, value in came.items() if source not in self.dead}
@@ -274,16 +280,16 @@ class DoublingNode(OperationNode):
             self._answer(place, other)
 
     def _expect(self, since: int) -> None:
-        """Wait for the value of the other half, from whoever has to send it now."""
+        """Wait for the value of the other half, from the node that must send it now."""
         exchange = self._rounds[self._current]
         source = self._stand_in(exchange.theirs, exchange.mine.index(self.me))
         self._source, self._since = source, since
         if source >= 0:
             contact = self.contact(source)
-            contact.sent, contact.asked = -1, 0  # it has not been asked for this
+            contact.sent, contact.asked = -1, 0  # it has not been queried for this value
 
     def _advance(self, now: int) -> None:
-        """Go on from exchange to exchange, and from pass to pass, as far as values have come."""
+        """Proceed through exchanges and passes as far as values have arrived."""
         while self.entered and self.result is None:
             if self._current < len(self._rounds):
                 exchange = self._rounds[self._current]
@@ -302,7 +308,7 @@ class DoublingNode(OperationNode):
                 self._begin(now)
 
     def _joined(self, exchange: DoublingRound, other: BlockValue | None) -> BlockValue:
-        """Return the value of both halves; of one in which nobody lives there is None."""
+        """Return the combined value of both halves; `other` is None if that half has failed."""
         own = self._own
         if other is None:
             return own._replace(absent=own.absent | frozenset(exchange.theirs))
@@ -314,7 +320,7 @@ class DoublingNode(OperationNode):
         )
 
     def _decide(self, result: TreeResult) -> None:
-        """Have the result, and let all have it who wait for me, or are going to."""
+        """Record the result, and send it to all nodes that wait for me or will do so."""
         self.result = result
         for place, other in self._wanted:
             self._answer(place, other)
@@ -327,7 +333,7 @@ class DoublingNode(OperationNode):
                     self._answer(place, source)
 
     def _answer(self, place: Place, other: int) -> None:
-        """Send another node what it needs for an exchange, once: the result, or else the value of my half."""
+        """Send another node the result, or else the value of my half for an exchange, once."""
         if (place, other) in self._answered or other in self._told:
             return
         value = self.result or self._values.get(place)
@@ -339,12 +345,15 @@ class DoublingNode(OperationNode):
                 self._answered.add((place, other))
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
-        """Who has to send me the value of the other half, and from when on it may be asked for it."""
+        """Yield the sender of the other half's value, and the time from which to query it."""
         if self.entered and self.result is None and self._source >= 0:
             yield self._source, self._since
 
     def _send(self, kind: int, dest: int, value: Any, now: int) -> SendAction:
-        """Say in a question what is wanted; and expect no answer to what is one, or is sent for the dead."""
+        """Send a message; a KEEPALIVE names the wanted exchange.
+
+        No answer is expected to a result, or to DATA that is itself an answer or replaces a failed node's.
+        """
         until, place = self.contact(dest).until, self._place_of(dest)
         sending = super()._send(kind, dest, place if kind == KEEPALIVE else value, now)
         if kind == DATA and (isinstance(value, TreeResult) or place != (value.number, value.depth)):
@@ -352,14 +361,14 @@ class DoublingNode(OperationNode):
         return sending
 
     def _place_of(self, other: int) -> Place | None:
-        """For which exchange another node has to send me a value."""
+        """Return the exchange for which another node must send me a value, or None."""
         if any(other == source for source, _ in self._awaited()):
             return self._number, self._rounds[self._current].depth
         return None
 
-    # ------------------------------------------------------------------------------------------------ the end
+    # --------------------------------------------------------------------------------------------- completion
 
     @property
     def finished(self) -> bool:
-        """True when it has nothing left to do but to answer others."""
+        """True if it has nothing left to do but answer others."""
         return self.result is not None and not self.can_send()

@@ -1,23 +1,24 @@
-"""FTCO on the simulated network: what each rank's MPI library does for it, by itself, as with a progress thread.
+"""FTCO in each rank's simulated MPI library, which acts as if by a progress thread.
 
-The protocol is a state machine: `paper.PaperNode`, or `doubling.DoublingNode`. Here it is given the time, the messages,
-and the deaths of which its rank can know, and its messages are charged to the network: they are control messages, which
-arrive also where a rank computes. Each action takes the library the network's overhead for a message sent or taken.
+The protocol is a state machine: `paper.PaperNode` or `doubling.DoublingNode`. This module passes it the time, the
+messages and the failures of which its rank can know, and charges its messages to the network. They are control
+messages, which also arrive while a rank computes. Each action costs the library the network's overhead for a message
+sent or received.
 
-**Sessions.** A rank has one `FtcoSession` for each operation, made when it enters or when the first message for it
-comes; before it enters, it only confirms that it is alive (appendix B). A rank that is done goes on answering as long
-as somebody may ask: whoever has the result of an operation that all contribute to knows by that that everybody alive is
-done with those before, and forgets them. After so many operations that tell no such thing, all meet in the background,
-which is what Open MPI's ``coll/sync`` does with a barrier.
+**Sessions.** A rank has one `FtcoSession` per operation, created on entry or on the first message for it; before its
+rank enters, it only confirms that it is alive (appendix B). A rank that is done keeps answering as long as another rank
+may query it. The result of an operation to which all contribute implies that all survivors have completed earlier
+operations, so their sessions are discarded. After 64 operations that imply no such thing, all ranks run one in the
+background, as Open MPI's ``coll/sync`` does with a barrier.
 
-**Who is dead.** A rank that has not answered within the session's time limit and *is* dead counts as dead from then on:
-for this rank, for good, and for all that learn it from its messages. The living are never suspected. As only the dead
-are noticed, time limits of the living need no events; those of a dead rank begin to count when it dies, wherever a
-question was open by then, and whoever asks it later waits as long.
+**Failure detection.** A rank that has not answered within the session's timeout and *has* failed is declared failed:
+for this rank, permanently, and for all that learn it from its messages. Surviving ranks are never suspected. As only
+failed ranks are detected, timeouts of surviving ranks need no events. Those of a failed rank start when it fails, for
+each query pending then; later queries wait as long.
 
-**Questions to the living.** In a run of hours a rank that comes late would be asked, and answer, millions of times, and
-a program that is stuck would never be seen to be. So the time between two questions doubles, and those after the tenth
-are taken to be answered without being sent: until that rank dies.
+**Queries to surviving ranks.** In a run of hours a late rank would be queried, and answer, millions of times, and a
+deadlock would never be recognised. So the interval between two queries doubles, and those after the tenth are assumed
+to be answered without being sent, until that rank fails.
 """
 
 from __future__ import annotations
@@ -53,27 +54,27 @@ _FTCO = 4
 
 _MOST_QUESTIONS = 10
 _OPERATIONS_BETWEEN_MEETINGS = 64
-_MEETING = 1 << 20  # where the steps of a call are numbered, the number of the meeting after it
+_MEETING = 1 << 20  # where a call's operations are numbered, the number of the completion check after it
 
 Key = tuple[int, int, int]
-"""An operation: communicator (its collective context), number of the call on it, and which of the call's operations."""
+"""An operation: communicator (its collective context), number of the call on it, index of the operation in the call."""
 
 
 class Post(NamedTuple):
-    """A message as it travels.
+    """A message on the network.
 
     Attributes
     ----------
     key : tuple of int
-        For which operation.
+        The operation.
     note : Note
         The call that it belongs to, the same for all members.
     operation, root : str, int
-        What is done, and which rank of the communicator is node 0.
+        The kind of operation, and the rank of the communicator that is node 0.
     packet : NodePacket
-        What one node says to another.
+        The message of the protocol.
     members : sequence of int or None
-        The communicator's ranks, in case the receiver has not made it yet; None for the whole run's, and of a receipt.
+        The communicator's ranks, in case the receiver has not created it yet; None for the world, and for an ACK.
     """
 
     key: Key
@@ -96,11 +97,11 @@ class FtcoCall(Operation):
         self.session = session
 
     def describe(self) -> str:
-        """One line for the deadlock report."""
+        """Return a line for the deadlock report."""
         return f"{self.note} on {self.comm.shown.label()}, until all ranks have arrived or are known to have failed"
 
     def finish(self, error: Exception | None = None) -> None:
-        """End it now, with an error or a result."""
+        """Complete it now, with a result or an error."""
         self.error = error
         self.time_ps = max(self.comm.fabric.kernel.now_ps, knowledge_of(self.comm.box).busy_ps)
         rank = self.comm.box.rank
@@ -109,11 +110,11 @@ class FtcoCall(Operation):
 
 
 class _Modest(OperationNode):
-    """A node that does not ask on and on who has often said that it is alive."""
+    """A node that stops querying nodes which have often confirmed that they are alive."""
 
     __slots__ = ()
 
-    dying: Any  # the nodes of which the simulator knows that they are dead
+    dying: Any  # the nodes that the simulator knows to have failed
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
         contacts = self.contacts
@@ -132,14 +133,14 @@ class _Doubling(_Modest, DoublingNode):
 
 
 class Ftco(LibraryPart):
-    """The part of the library that serves FTCO on a shard: it has shapes of trees, and takes in messages.
+    """The part of the library that serves FTCO on a shard.
 
     Parameters
     ----------
     deaths : Deaths
-        What this shard has been told of deaths.
+        The failures reported to this shard.
     shapes : Shapes
-        The trees and time limits of this run's machine.
+        The trees and timeouts of this run's machine.
     """
 
     def __init__(self, deaths: Deaths, shapes: Shapes) -> None:
@@ -148,18 +149,18 @@ class Ftco(LibraryPart):
         self.shapes = shapes
 
     def control(self) -> dict[int, ControlHandler]:
-        """Return what takes its control messages."""
+        """Return the handler of its control messages."""
         return {_FTCO: ControlHandler("ftco", self._heard)}
 
     def _heard(self, rank: Rank, message: Message) -> None:
-        """A message has come, perhaps for an operation that this rank has not entered."""
+        """Handle a message, which may be for an operation that this rank has not entered."""
         post: Post = message.note
         state = knowledge_of(rank.mpi or self.fabric.open(rank))
         session: FtcoSession | None = state.sessions.get(post.key)
         if session is None:
             cid, number, _ = post.key
             if number < state.done.get(cid, 0) or cid & ~1 in state.revoked:
-                return  # it is over for everybody
+                return  # all survivors have completed it
             if post.packet.kind == ACK:
                 return
             members = self._members(cid & ~1, post.members)
@@ -175,26 +176,27 @@ class Ftco(LibraryPart):
         state.keep("sessions", key, session)
         return session
 
-    # ----------------------------------------------------------------------------------- what algorithms call
+    # ----------------------------------------------------------------------------------- called by algorithms
 
     def run(self, ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> TreeResult:
-        """Take part in an operation, in the running fiber, and wait for its end.
+        """Run an operation in the running fiber, and wait for its end.
 
         Parameters
         ----------
         ch : CollectiveChannel
-            Which collective of which communicator it belongs to.
+            The collective, and its communicator, to which the operation belongs.
         operation, root : str, int
-            What to do; the rank of the communicator at the root of the tree.
+            The kind of operation; the rank of the communicator at the root of the tree.
         contribute : callable
-            What this rank contributes, given the number up to which everything is complete for it (see `Folded`).
+            Returns this rank's contribution, given the number before which this rank has completed everything (see
+            `Folded`).
         combine : callable
-            Makes one payload of several; see `OperationNode`.
+            Combines several payloads; see `OperationNode`.
 
         Returns
         -------
-        Result
-            Of a reduce, only at its root.
+        TreeResult
+            The result; for a reduce, only at its root.
         """
         comm: Communicator = ch.comm
         fiber = current.running()
@@ -215,7 +217,7 @@ class Ftco(LibraryPart):
         return session.result
 
     def _entering(self, comm: Communicator, ch: Any, operation: str, root: int) -> FtcoSession:
-        """The session of the next operation of a call; others may have begun it."""
+        """Return the session of the next operation of a call; other ranks may have begun it."""
         state = knowledge_of(comm.box)
         step = 0
         while (known := state.sessions.get((comm.cid | 1, ch.tag, step))) is not None and known.node.entered:
@@ -228,7 +230,7 @@ class Ftco(LibraryPart):
         return session
 
     def forget(self, rank: Rank, cid: int, low: int) -> None:
-        """Everybody alive is done with what came before `low` on a communicator."""
+        """Discard the sessions before `low` on a communicator: all survivors have completed them."""
         state = knowledge_of(rank.mpi)
         if low > state.done.get(cid, 0):
             state.keep("done", cid, low)
@@ -236,7 +238,7 @@ class Ftco(LibraryPart):
                 state.drop("sessions", key)
 
     def _meet(self, comm: Communicator, ch: Any, complete: bool) -> None:
-        """Find out by the way that everybody is done with everything so far."""
+        """Check in the background that all ranks have completed all operations so far."""
         rank = comm.box.rank
         key = (comm.cid | 1, ch.tag, _MEETING)
         session = knowledge_of(comm.box).sessions.get(key)
@@ -246,7 +248,7 @@ class Ftco(LibraryPart):
 
 
 def _expected_bytes(note: Any, size: int) -> int:
-    """How long a call's longest messages are, by what all members know of it; 0 where that is nothing."""
+    """Return the length of a call's longest messages as far as all members know it, else 0."""
     if note.size_bytes is None:
         return 0
     name = note.name.lower()
@@ -265,17 +267,17 @@ class FtcoSession:
     Attributes
     ----------
     members : Context
-        Who takes part.
+        The participating ranks.
     root : int
-        The place among them of node 0; the others follow in their order.
+        The index of node 0 among them; the others follow in order.
     note : Note
         The call that it belongs to, the same for all members.
     node : OperationNode
-        What it knows and does.
+        The state machine.
     call : FtcoCall or None
-        Whom to tell that it is over.
+        The call that waits for its end.
     result : TreeResult
-        The outcome, once `call` is complete; without a payload where this rank gets none.
+        The result, once `call` is complete; without a payload if this rank gets none.
     """
 
     __slots__ = (
@@ -325,17 +327,17 @@ class FtcoSession:
             operation=operation,
             combine=None,
             service=Service(shapes.spec.service, seed=seed, degree=shape.degree(me), slot_ps=slot_ps),
-            order="code",  # with the printed one, who is asked by many may never come to ask
+            order="code",  # in the printed order a node queried by many may never send its own queries
             patient=True,
             dead=self._nodes_of(knowledge_of(rank.mpi).known),
         )
         dead = ftco.deaths.dead
         self.node.dying = set(self._nodes_of(dead)) if dead else set()
 
-    # --------------------------------------------------------------------------------------- names of nodes
+    # ----------------------------------------------------------------------------------- numbering of nodes
 
     def _node_of(self, number: int) -> int:
-        """The node of a rank of the whole run, which must be a member."""
+        """Return the node of a world rank, which must be a member."""
         return (self.members.index(number) - self.root) % len(self.members.ranks)
 
     def _nodes_of(self, numbers: Iterable[int]) -> frozenset[int]:
@@ -343,14 +345,14 @@ class FtcoSession:
         return frozenset((place - self.root) % size for place in self.members.places(numbers))
 
     def _rank_of(self, node: int) -> int:
-        """The rank of the whole run that a node is."""
+        """Return the world rank of a node."""
         return self.members.ranks[self.place_of(node)]
 
     def place_of(self, node: int) -> int:
-        """The rank in the communicator that a node is."""
+        """Return the rank in the communicator of a node."""
         return (node + self.root) % len(self.members.ranks)
 
-    # ------------------------------------------------------------------------------------- what comes to it
+    # ----------------------------------------------------------------------------------------------- inputs
 
     def enter(self, contribution: Any, combine: Any) -> None:
         """Begin, at the kernel's time."""
@@ -363,14 +365,14 @@ class FtcoSession:
         self._wake(now_ps)
 
     def heard(self, post: Post, origin: int) -> None:
-        """A message has arrived."""
+        """Handle a message."""
         if self._matches(post, origin):
             now_ps = self.rank.shard.kernel.now_ps
             self.node.deliver(post.packet, now_ps)
             self._wake(now_ps)
 
     def _matches(self, post: Post, origin: int) -> bool:
-        """Return whether another member does the same; if it does not, that is the end of the job."""
+        """Return True if another member runs the same operation; if it does not, abort the job."""
         note = self.note
         if (note is post.note or note == post.note) and post.operation == self.operation and post.root == self.root:
             return True
@@ -379,7 +381,7 @@ class FtcoSession:
         return False
 
     def mismatch(self, mine: Any, who: str, theirs: Any = None) -> str:
-        """The message of the abort of a job whose ranks are in different collectives."""
+        """Return the message of the abort of a job whose ranks are in different collectives."""
         named = self.members.stands_for or self.members
         where = "MPI_COMM_WORLD" if named.cid == WORLD_CID else f"a communicator of {named.size} ranks"
         whole = self.rank.shard.everyone
@@ -387,7 +389,7 @@ class FtcoSession:
         return f"{MISMATCH} on {where}: {said}"
 
     def learn(self, numbers: Iterable[int]) -> None:
-        """The rank has learnt of failures."""
+        """Handle failures that the rank has learnt of."""
         nodes = self._nodes_of(numbers) - self.node.dead
         if nodes:
             now_ps = self.rank.shard.kernel.now_ps
@@ -396,7 +398,7 @@ class FtcoSession:
             self._wake(now_ps)
 
     def revoke(self, cid: int) -> None:
-        """A communicator is revoked: what is in progress on it is over."""
+        """Handle the revocation of a communicator: its pending operations end."""
         if self.key[0] != cid | 1:
             return
         self._revoked = True
@@ -405,10 +407,10 @@ class FtcoSession:
         if call is not None:
             call.finish(revoked_error(call.comm))
 
-    # --------------------------------------------------------------------------------------- time and deaths
+    # --------------------------------------------------------------------------------- timeouts and failures
 
     def watch(self, number: int) -> None:
-        """A rank has died: whoever waits for its answer finds out when its time is over."""
+        """Handle a rank's failure: nodes that wait for its answer detect it at their timeout."""
         place = self.members.place(number)
         if place < 0:
             return
@@ -420,31 +422,31 @@ class FtcoSession:
             return
         now_ps = self.rank.shard.kernel.now_ps
         if 0 <= contact.until < now_ps:
-            # It was alive when its time was over, and was given the same time again.
+            # It was alive at its deadline and got a new one.
             timeout_ps = node.timeout(other)
             contact.until += -(-(now_ps - contact.until) // timeout_ps) * timeout_ps
         elif contact.until < 0 and contact.asked >= _MOST_QUESTIONS:
-            # The questions that were not sent have been answered: the next one is due as if they had been.
+            # The queries that were not sent count as answered: the next one is due as if they had been.
             patience_ps = node.patience(other)
             contact.sent += (now_ps - contact.sent) // patience_ps * patience_ps
         self._expect(other)
         self._wake(now_ps)
 
     def _expect(self, other: int) -> None:
-        """A node is dead, and may have been sent something that wants an answer."""
+        """Schedule the timeout of a failed node that may owe an answer."""
         contact = self.node.contacts.get(other)
         if contact is None or contact.until < 0:
             return
         rank, number = self.rank, self._rank_of(other)
         fabric = rank.mpi.fabric
         died_ps = self.ftco.deaths.dead[number].time_ps
-        # Nobody may know of a death before anything can have come from there.
+        # No rank may know of a failure before any message from there can have arrived.
         soonest_ps = died_ps + fabric.link(number, rank.number).latency_ps
         rank.key += 1
         rank.shard.kernel.post(max(contact.until, soonest_ps), rank.key, self._expired, (other, contact.until))
 
     def _expired(self, entry: tuple[int, int]) -> None:
-        """The time is over in which a node that is dead should have answered."""
+        """Handle the timeout of a node that has failed."""
         other, until = entry
         rank = self.rank
         contact = self.node.contacts.get(other)
@@ -455,14 +457,14 @@ class FtcoSession:
         self.ftco.deaths.learn(rank, (self._rank_of(other),), "ftco")
 
     def _wake(self, at_ps: int) -> None:
-        """Act at a time, unless it is going to act sooner."""
+        """Act at a time, unless an earlier action is scheduled."""
         if self._due_ps < 0 or at_ps < self._due_ps:
             self._due_ps = at_ps
             self.rank.key += 1
             self.rank.shard.kernel.post(at_ps, self.rank.key, self._act, at_ps)
 
     def _act(self, at_ps: int) -> None:
-        """Do one thing after the other, as long as they take no time."""
+        """Perform actions, as long as they take no time."""
         rank = self.rank
         if at_ps != self._due_ps or type(rank.mpi) is ClosedMailbox or self._revoked:
             return
@@ -493,7 +495,7 @@ class FtcoSession:
             self._wake(max(next_ps, state.busy_ps))
 
     def _send(self, done: SendAction, at_ps: int) -> int:
-        """Let a message leave; when the processor is free again."""
+        """Send a message; return when the processor is free again."""
         rank, packet = self.rank, done.packet
         fabric = rank.mpi.fabric
         members = None if packet.kind == ACK or self.key[0] == WORLD_CID | 1 else self.members.ranks
@@ -505,7 +507,10 @@ class FtcoSession:
         return at_ps
 
     def _pass_on(self, nodes: Iterable[int]) -> None:
-        """Let the rank know of deaths that others have told: in an event, for this is in the middle of an action."""
+        """Notify the rank of failures learnt from messages, in an event.
+
+        It cannot be done at once, because an action is in progress.
+        """
         rank = self.rank
         numbers = [self._rank_of(node) for node in sorted(nodes)]
         if any(number not in knowledge_of(rank.mpi).known for number in numbers):
@@ -514,7 +519,7 @@ class FtcoSession:
             kernel.post(kernel.now_ps, rank.key, _learn, (rank, numbers))
 
     def _finish(self) -> None:
-        """It is over for this rank, which may be asked for the outcome still."""
+        """Complete the operation for this rank, which keeps answering queries for the result."""
         self._over = True
         result = self.node.result
         if result is not None:
@@ -533,7 +538,7 @@ def _learn(entry: tuple[Rank, list[int]]) -> None:
 
 
 def absent(comm: Communicator, places: Iterable[int]) -> errors.Exception:
-    """Make the error of a call that can not go on without the dead."""
+    """Return the error of a call that cannot complete without the failed ranks."""
     who = sorted(places)
     named = f"rank{'s' * (len(who) > 1)} {', '.join(map(str, who[:8]))}{', ...' * (len(who) > 8)}"
     return errors.error(c.ERR_PROC_FAILED, f"{named} of {comm.label()} failed without a contribution")

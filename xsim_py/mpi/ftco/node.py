@@ -1,15 +1,15 @@
-"""One node's part in a fault-tolerant tree collective: what every set of rules has in common.
+"""The state machine of a node in a fault-tolerant tree collective: the part common to all rule sets.
 
-The paper's Algorithms 1, 2, 4 and 5 without the tree: a queue with priorities, receipts, questions whether somebody is
-alive, and the time limits for their answers. What a node sends along the tree, and what it does about a death, is up to
-the subclasses (Algorithm 3 and "Data Propagation Disruptions"): `paper.PaperNode` and `reference.ReferenceNode`.
+The paper's Algorithms 1, 2, 4 and 5 without the tree: a queue with priorities, ACKs, KEEPALIVE queries and their
+timeouts. Subclasses decide what a node sends along the tree and how it reacts to a failure (Algorithm 3 and "Data
+Propagation Disruptions"): `paper.PaperNode` and `reference.ReferenceNode`.
 
-A node knows neither network nor clock. Its driver tells it the time, in ticks (steps of the formal model, picoseconds
-on the simulated MPI), brings what has arrived (`TreeNode.deliver`) and who has died (`TreeNode.died`), and asks it to
-do one thing (`TreeNode.act`). A driver that asks no sooner than at `TreeNode.wake` misses nothing.
+A node knows neither network nor clock. Its driver passes it the time in ticks (steps of the formal model, picoseconds
+on the simulated MPI), the messages (`TreeNode.deliver`) and failures (`TreeNode.died`), and asks it for one action at a
+time (`TreeNode.act`). A driver that does not ask before `TreeNode.wake` misses nothing.
 
-A node is told of a death by its driver, which knows whether somebody who does not answer is dead or slow: the paper
-assumes that time limits are long enough, and nothing here would be right if a living node were taken for dead.
+The driver reports failures, because it knows whether a node that does not answer has failed or is slow. The paper
+assumes that timeouts are long enough; if a surviving node were declared failed, the results would be wrong.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any, NamedTuple, Protocol
 from xsim_py.mpi import NOBODY
 
 DATA, KEEPALIVE, ACK = range(3)
-"""The paper's three kinds of message: a value, the question whether somebody is alive, and the receipt for either."""
+"""The paper's three kinds of message: a value, a query for a heartbeat, and the acknowledgement of either."""
 
 ANY = 0
 """The service distance that every contact has."""
 
 
 class NodePacket(NamedTuple):
-    """A message.
+    """A message between two nodes.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class NodePacket(NamedTuple):
     distance : int
         Between sender and receiver in the tree, as the sender sees it.
     value : object
-        Of `DATA`, what is passed on.
+        The value passed on, for `DATA`.
     dead : frozenset of int
-        Whom the sender knows to be dead.
+        The failed nodes known to the sender.
     """
 
     kind: int
@@ -52,14 +52,14 @@ class NodePacket(NamedTuple):
 
 
 class TreeResult(NamedTuple):
-    """DATA that is the outcome of an operation.
+    """The result of an operation, as a value of DATA.
 
     Attributes
     ----------
     payload : object
-        The result; of a bcast whose root died before anyone alive heard from it, None.
+        The result; None for a bcast whose root failed before any surviving node had its value.
     missing : frozenset of int
-        Whose contributions are not in it.
+        The nodes whose contributions are not included.
     """
 
     payload: Any
@@ -67,48 +67,48 @@ class TreeResult(NamedTuple):
 
 
 class SendAction(NamedTuple):
-    """An action: a message leaves."""
+    """An action: send a message."""
 
     dest: int
     packet: NodePacket
 
 
 class TakeAction(NamedTuple):
-    """An action: a message has been taken from the queue."""
+    """An action: a message was taken from the queue."""
 
     packet: NodePacket
 
 
 class Limits(Protocol):
-    """How long to wait, in ticks; see `trees.Timing`."""
+    """Timeouts and expected arrival times, in ticks; see `trees.Timing`."""
 
     def timeout(self, node: int, distance: int) -> int:
-        """After how long a node at a distance that has not answered counts as dead."""
+        """Return the timeout after which a node at a distance is suspected."""
 
     def eta_sub(self, node: int) -> int:
-        """When the values of all its children should have arrived at a node, counted from the start."""
+        """Return when the values of all of a node's children are expected, from the start."""
 
     def eta_full(self, node: int) -> int:
-        """When the result should have arrived at a node, counted from the start."""
+        """Return when the result is expected at a node, from the start."""
 
 
 class Contact:
-    """A node's memory of another one.
+    """What a node knows about one peer.
 
     Attributes
     ----------
     distance : int
         Between the two in the tree.
     sent : int
-        When DATA or KEEPALIVE was last sent there; -1: never.
+        Time of the last DATA or KEEPALIVE sent there; -1: never.
     until : int
-        Until when an answer to that is awaited; -1: none is.
+        Deadline of the answer to it; -1: no answer is awaited.
     asked : int
-        How often it has confirmed that it is alive, and had nothing to tell.
+        Number of ACKs received from it, if `patient`.
     heard : bool
-        Whether anything has come from there.
+        Whether any message has come from it.
     owed : bool
-        Whether it is to have a receipt.
+        Whether it must be sent an ACK.
     """
 
     __slots__ = ("asked", "distance", "heard", "owed", "sent", "until")
@@ -130,30 +130,30 @@ class TreeNode:
     me : int
         Its number.
     limits : Limits
-        Time limits, in ticks.
+        Timeouts, in ticks.
     order : str
-        One of `ORDERS`: what comes first when nothing can be sent along the tree.
+        One of `ORDERS`: the order of tasks when nothing can be sent along the tree.
     service : callable
         ``service(me, now)`` is the service distance at a time (appendix A); `ANY` for no preference.
     patient : bool
-        Whether the time between two questions to the same node doubles each time, so that they cannot flood a node that
-        is slow, or that many depend on. A death that comes late may be noticed late then, but no later than after twice
-        the time waited so far. The paper has "some time interval".
+        Whether the interval between KEEPALIVEs to the same node doubles each time, so that they cannot flood a node
+        that is slow or has many dependants. A late failure may then be detected late, but at most after twice the time
+        waited so far. The paper has "some time interval".
     start : int
-        When the operation begins for the first node; expected times of arrival count from there.
+        When the first node begins the operation; expected arrival times count from there.
 
     Attributes
     ----------
     entered : bool
         Whether it has begun the operation itself (appendix B).
     dead : frozenset of int
-        Whom it knows to be dead.
+        The nodes that it knows to have failed.
     contacts : dict of int to Contact
-        Whom it deals with, in the order in which it turns to them.
+        Its peers, in the order in which it serves them.
     finish_time : int
-        When it first found that it had nothing left to send; -1: not yet.
+        When it first had nothing left to send; -1: not yet.
     longest_queue : int
-        The most messages that were ever delivered and not yet taken.
+        The maximum length of its queue of delivered messages.
     """
 
     __slots__ = (
@@ -196,34 +196,34 @@ class TreeNode:
         self._patient = patient
         self._queues: tuple[list[NodePacket], list[NodePacket], list[NodePacket]] = ([], [], [])
 
-    # ------------------------------------------------------------------------------------ what subclasses decide
+    # ------------------------------------------------------------------------------------- decided by subclasses
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
-        """Whom to send what value next along the tree (Algorithm 3); None: nothing can be sent now."""
+        """Return the next destination and value along the tree (Algorithm 3), or None."""
         raise NotImplementedError
 
     def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
-        """Handle what has been taken from the queue; its contact has been brought up to date already."""
+        """Handle a message taken from the queue; its contact is already up to date."""
         raise NotImplementedError
 
     def suspects(self) -> Iterable[tuple[int, int]]:
-        """Who is to be asked whether it is alive, and from which time on, in order (Algorithm 4, lines 18 to 21)."""
+        """Return the nodes to query, each with its earliest time (Algorithm 4, lines 18 to 21)."""
         raise NotImplementedError
 
     def died(self, other: int, now: int) -> None:
-        """Hear that a node is dead."""
+        """Handle the failure of a node."""
         raise NotImplementedError
 
     def distance(self, other: int) -> int:
-        """How far another node is in the tree, at least 1."""
+        """Return the distance to another node in the tree, at least 1."""
         raise NotImplementedError
 
     @property
     def finished(self) -> bool:
-        """True when it has nothing left to do but to answer others."""
+        """True if it has nothing left to do but answer others."""
         raise NotImplementedError
 
-    # -------------------------------------------------------------------------------------- what drivers call
+    # -------------------------------------------------------------------------------------- called by drivers
 
     def enter(self, now: int) -> None:
         """Begin the operation."""
@@ -237,7 +237,7 @@ class TreeNode:
             self.longest_queue = self.queue_length
 
     def act(self, now: int) -> SendAction | TakeAction | None:
-        """Do at most one thing (one round of Algorithm 1)."""
+        """Perform and return at most one action (one round of Algorithm 1)."""
         if self.entered:
             sending = self.traverse(now)
             if sending is not None:
@@ -255,9 +255,9 @@ class TreeNode:
         return None
 
     def wake(self, now: int) -> int | None:
-        """The earliest time from `now` on at which there is something to do if nothing more arrives; None: never.
+        """Return when there is next something to do if no more messages arrive, or None.
 
-        It may be too early, and never is too late.
+        It may be too early, but is never too late.
         """
         if self.queue_length or any(contact.owed for contact in self.contacts.values()):
             return now
@@ -269,13 +269,13 @@ class TreeNode:
         return max(now, min(due)) if due else None
 
     def can_send(self) -> bool:
-        """Return whether `traverse` has something to send."""
+        """Return True if `traverse` has something to send."""
         raise NotImplementedError
 
     def overdue(self, now: int) -> list[int]:
-        """Who has not answered in time; a driver without an oracle looks whether they are dead, and says so by `died`.
+        """Return the nodes that have missed their deadline, and set each a new one.
 
-        Whoever lives is given the same time again.
+        A driver without an oracle checks which of them have failed, and reports those by `died`.
         """
         late = [other for other, contact in self.contacts.items() if 0 <= contact.until <= now]
         for other in late:
@@ -283,29 +283,29 @@ class TreeNode:
         return late
 
     def deadline(self) -> int | None:
-        """When somebody will be `overdue`."""
+        """Return the earliest deadline of an answer, or None if no answer is awaited."""
         return min((contact.until for contact in self.contacts.values() if contact.until >= 0), default=None)
 
-    # -------------------------------------------------------------------------------------- what it does itself
+    # ------------------------------------------------------------------------------------------------ internals
 
     def contact(self, other: int) -> Contact:
-        """Return what is remembered of another node; made on first use."""
+        """Return the contact of another node, creating it on first use."""
         known = self.contacts.get(other)
         if known is None:
             known = self.contacts[other] = Contact(self.distance(other))
         return known
 
     def timeout(self, other: int) -> int:
-        """After how many ticks without an answer another node counts as dead."""
+        """Return the timeout of another node, in ticks."""
         return self.limits.timeout(other, self.contact(other).distance)
 
     def patience(self, other: int) -> int:
-        """The ticks between two questions to another node, by now."""
+        """Return the current interval between two KEEPALIVEs to another node, in ticks."""
         contact = self.contact(other)
         return max(self.timeout(other), self.limits.timeout(self.me, contact.distance)) << contact.asked
 
     def _due(self, contact: Contact, other: int, since: int) -> int:
-        """From when on a suspect is to be asked whether it is alive."""
+        """Return the time from which a suspect may be queried."""
         if contact.until >= 0:
             since = max(since, contact.until + 1)
         if contact.heard and contact.sent >= 0:
@@ -313,7 +313,7 @@ class TreeNode:
         return since
 
     def _has_work(self, now: int) -> bool:
-        """Return whether a task would do something: most nodes have nothing to do most of the time."""
+        """Return True if some task has work: most nodes have nothing to do most of the time."""
         return bool(self.queue_length) or self.wake(now) == now
 
     def _send(self, kind: int, dest: int, value: Any, now: int) -> SendAction:
@@ -325,7 +325,7 @@ class TreeNode:
         return SendAction(dest, NodePacket(kind, self.me, contact.distance, value, self.dead))
 
     def _take(self, kind: int, distance: int, now: int) -> TakeAction | None:
-        """Take the first message of a kind that has come from a distance."""
+        """Take the first message of a kind from a distance."""
         queue = self._queues[kind]
         for place, packet in enumerate(queue):
             if distance in (ANY, packet.distance):
@@ -381,7 +381,7 @@ ORDERS: dict[str, tuple[_Task, ...]] = {
         TreeNode._send_ack,
         TreeNode._send_keepalive,
     ),
-    # The authors' simulator.
+    # The order of the authors' simulator.
     "code": (
         TreeNode._take_data,
         TreeNode._send_ack,
@@ -393,19 +393,19 @@ ORDERS: dict[str, tuple[_Task, ...]] = {
 
 
 class OperationNode(TreeNode):
-    """A node whose contribution can be anything, and whose values wait in an outbox until they leave.
+    """A node with any contribution, and an outbox for values that wait to be sent.
 
     Parameters
     ----------
     combine : callable
-        Makes one payload of those of several nodes, or parts of them, which are given by number in ascending order.
+        Combines the payloads of several nodes, or of parts of them, passed by node number in ascending order.
 
     For the other parameters see `TreeNode`.
 
     Attributes
     ----------
     result : TreeResult or None
-        The outcome, as soon as it is known here.
+        The result, once known to this node.
     """
 
     __slots__ = ("_combine", "_contribution", "_outbox", "result")
@@ -428,23 +428,23 @@ class OperationNode(TreeNode):
         self._outbox: deque[tuple[int, Any]] = deque()
 
     def enter(self, now: int, contribution: Any = None) -> None:
-        """Begin the operation, with what this node contributes."""
+        """Begin the operation with this node's contribution."""
         super().enter(now)
         self._contribution = contribution
 
     @property
     def settled(self) -> bool:
-        """True when the call may return."""
+        """True if the call may return."""
         return self.finished
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
-        """Whom it depends on now, and from when on that is worth a question."""
+        """Yield the nodes that it depends on, each with the time from which to query it."""
         raise NotImplementedError
 
     def suspects(self) -> Iterator[tuple[int, int]]:
-        """Yield whose values, or the result, should have been here: only they are asked (Algorithm 4, line 20).
+        """Yield the nodes whose messages are late: only they are queried (Algorithm 4, line 20).
 
-        Who has still to answer is not asked again: no message is lost.
+        A node with an unanswered message is not queried again, because no message is lost.
         """
         return ((other, since) for other, since in self._awaited() if self.contact(other).until < 0)
 
@@ -457,11 +457,11 @@ class OperationNode(TreeNode):
         return None
 
     def can_send(self) -> bool:
-        """Return whether there is something in the outbox."""
+        """Return True if the outbox holds a message to a node not known to have failed."""
         return any(dest not in self.dead for dest, _ in self._outbox)
 
     def _bury(self, dead: Iterable[int]) -> list[int]:
-        """Know that nodes are dead; return those of whom that is new."""
+        """Record failed nodes; return the newly failed ones."""
         fresh = sorted(node for node in dead if node not in self.dead)
         if fresh:
             self.dead |= frozenset(fresh)

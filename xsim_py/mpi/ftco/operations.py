@@ -1,10 +1,11 @@
-"""The collective operations that FTCO serves, as algorithms like those of `collectives`: functions of a channel.
+"""The collectives of FTCO, as algorithms like those of `collectives`: functions of a channel.
 
-Reduce, Allreduce and Bcast are the paper's. A barrier is an Allreduce of nothing; gathers are reductions that put
-blocks side by side, scatters are broadcasts of all blocks, and a reduce-scatter is an Allreduce of which each takes its
-own.
+Reduce, Allreduce and Bcast are the paper's. A barrier is an Allreduce without data; gathers are reductions that
+concatenate blocks, scatters are broadcasts of all blocks, and a reduce-scatter is an Allreduce of which each rank keeps
+its block.
 
-Each takes a `fill`, which says what stands for somebody who is dead (`Fill`). Without one a dead rank has None.
+Each takes a `fill`, which supplies replacements for the contributions of failed ranks (`Fill`). Without one a failed
+rank has None.
 """
 
 from __future__ import annotations
@@ -22,17 +23,23 @@ from .payload import Contributions, Folded, fold_parts, folding, gathering
 
 
 class Fill(Protocol):
-    """Replacements for the contributions of the dead."""
+    """Replacements for the contributions of failed ranks."""
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
-        """A block of its own, of a size if that is known; None: nothing. May raise, the same at all ranks."""
+        """Return a block for a failed rank, of a size if that is known, or None.
+
+        Errors must be the same on all ranks.
+        """
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
-        """An operand of a reduction; None: it is left out. May raise, the same at all ranks."""
+        """Return an operand of a reduction, or None to skip the rank.
+
+        Errors must be the same on all ranks.
+        """
 
 
 def _run(ch: Any, operation: str, root: int, contribute: Callable[[int], Any], combine: Any) -> TreeResult:
-    """Take part; the communicator remembers who was missing."""
+    """Run an operation and record the missing ranks in the communicator."""
     result: TreeResult = ch.comm.fabric.part(Ftco).run(ch, operation, root, contribute, combine)
     ch.comm.missing = result.missing
     return result
@@ -48,7 +55,10 @@ def collect(
     plain: bool,
     fill: Fill,
 ) -> dict[int, bytes] | None:
-    """Operands of a reduction, by rank, None where there is no result; `plain` ones may be folded by `fold` already."""
+    """Return the operands of a reduction by rank, or None if this rank gets no result.
+
+    `plain` operands may already be folded by `fold`.
+    """
     rank = ch.rank
     result = _run(ch, operation, root, lambda low: Contributions(low, {rank: data}, len(data), plain), gathering(fold))
     if result.payload is None:
@@ -62,7 +72,7 @@ def collect(
 
 
 def _combined(ch: Any, operation: str, root: int, data: bytes, fold: Fold, fill: Fill | None) -> bytes | None:
-    """A reduction: to all, or to the root; None at the others."""
+    """Reduce to all ranks or to the root; return None on ranks without a result."""
     in_order = not fold.commutative or isinstance(fold, UserFold)
     rank = ch.rank
     if in_order:
@@ -82,7 +92,7 @@ def _combined(ch: Any, operation: str, root: int, data: bytes, fold: Fold, fill:
 
 
 def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill: Fill | None) -> list[Any] | None:
-    """Everybody's block, at all or at the root; None at the others."""
+    """Gather all blocks on all ranks or on the root; return None on ranks without a result."""
     rank = ch.rank
     result = _run(ch, operation, root, lambda low: Contributions(low, {rank: data}, len(data)), gathering())
     if result.payload is None:
@@ -96,7 +106,7 @@ def _gathered(ch: Any, operation: str, root: int, data: bytes, sizes: Any, fill:
 
 
 def _from_root(ch: Any, data: Any, root: int) -> Any:
-    """Broadcast what the root has; None where nobody alive has heard it."""
+    """Broadcast the root's data; return None if no surviving rank has received it."""
     result = _run(ch, BCAST, root, lambda low: data, None)
     if result.payload is None:
         ch.comm.missing = frozenset((root,))
@@ -104,7 +114,7 @@ def _from_root(ch: Any, data: Any, root: int) -> Any:
 
 
 def barrier(ch: Any) -> None:
-    """Wait for everybody who is alive."""
+    """Wait for all surviving ranks."""
     _run(ch, ALLREDUCE, 0, lambda low: Folded(low, b""), folding(_nothing))
 
 
@@ -113,7 +123,7 @@ def _nothing(_: bytes, other: bytes) -> bytes:
 
 
 def bcast(ch: Any, data: bytes | None, root: int, size_bytes: int, *, fill: Fill | None = None) -> bytes:
-    """Return what the root has, at all ranks."""
+    """Return the root's data, on all ranks."""
     taken: bytes | None = _from_root(ch, data, root)
     if taken is None and fill is not None:
         taken = fill.operand(root, size_bytes)
@@ -123,7 +133,7 @@ def bcast(ch: Any, data: bytes | None, root: int, size_bytes: int, *, fill: Fill
 
 
 def scatter(ch: Any, parts: Sequence[bytes] | None, root: int, *, fill: Fill | None = None) -> bytes:
-    """One's own of the root's blocks."""
+    """Return this rank's block of the root's data."""
     sent = None if parts is None else Contributions(0, dict(enumerate(parts)), sum(map(len, parts)))
     taken: Contributions | None = _from_root(ch, sent, root)
     if taken is not None:
@@ -135,31 +145,31 @@ def scatter(ch: Any, parts: Sequence[bytes] | None, root: int, *, fill: Fill | N
 
 
 def reduce(ch: Any, data: bytes, fold: Fold, root: int, *, fill: Fill | None = None) -> bytes | None:
-    """The fold over all, at the root."""
+    """Return the fold over all ranks, on the root."""
     return _combined(ch, REDUCE, root, data, fold, fill)
 
 
 def allreduce(ch: Any, data: bytes, fold: Fold, *, fill: Fill | None = None) -> bytes:
-    """The fold over all."""
+    """Return the fold over all ranks."""
     taken = _combined(ch, ALLREDUCE, 0, data, fold, fill)
     assert taken is not None
     return taken
 
 
 def reduce_scatter(ch: Any, parts: Sequence[bytes], fold: Fold, *, fill: Fill | None = None) -> bytes:
-    """One's own block of the fold over all."""
+    """Return this rank's block of the fold over all ranks."""
     taken = allreduce(ch, b"".join(parts), fold, fill=fill)
     start = sum(map(len, parts[: ch.rank]))
     return taken[start : start + len(parts[ch.rank])]
 
 
 def gather(ch: Any, data: bytes, root: int, *, fill: Fill | None = None) -> list[Any] | None:
-    """Everybody's block, at the root."""
+    """Return the blocks of all ranks, on the root."""
     return _gathered(ch, REDUCE, root, data, None, fill)
 
 
 def allgather(ch: Any, data: bytes, sizes: Sequence[int] | None, *, fill: Fill | None = None) -> list[Any]:
-    """Everybody's block."""
+    """Return the blocks of all ranks."""
     taken = _gathered(ch, ALLREDUCE, 0, data, sizes, fill)
     assert taken is not None
     return taken
@@ -179,4 +189,4 @@ ALGORITHMS: Mapping[str, Callable[..., Any]] = {
     "reduce_scatter": reduce_scatter,
     "reduce_scatter_block": reduce_scatter,
 }
-"""By the names that `collectives` has for them."""
+"""The operations by their names in `collectives`."""

@@ -1,34 +1,33 @@
-"""Tree traversal and repair that are right whoever dies, and whenever: the node of the simulated MPI library.
+"""Tree traversal that tolerates any failures at any time: the node of the simulated MPI.
 
-The paper gives the principle (Algorithms 3 and 4): values go up the tree and the result comes down; who finds a
-neighbour dead turns to those behind it. It leaves open what makes all results equal, and its authors' simulator does
-not say either, for there a value is a set of nodes and the root does not die. The rules here, on top of that:
+The paper gives the principle (Algorithms 3 and 4): values go up the tree and the result comes down; a node that detects
+a failed neighbour turns to the nodes behind it. The paper does not say how all results become equal, and neither does
+its authors' simulator, where a value is a set of nodes and the root does not fail. The rules here add:
 
-**Values go up once.** A node sends its value when it has those of all nodes below it or knows them to be dead. It then
-never changes: `Piece` holds the fold over a whole subtree, and says who is absent from it. Whoever takes over the
-children of a dead node gets their pieces, or the dead node's with theirs in it; a larger piece replaces the smaller
-ones inside it, so nothing is used twice.
+**Values go up once.** A node sends its value when each node below it has sent its value or is known to have failed. The
+value then never changes: `Piece` holds the fold over a whole subtree and lists its absent nodes. A node that takes over
+the children of a failed node gets their pieces, or the failed node's piece, which includes theirs; a larger piece
+replaces the smaller ones inside it, so no contribution is used twice.
 
-**Roots exchange their pieces,** and each decides by itself, if nobody dies. This is as fast as it can be, but it is no
-agreement: a root that dies after it has reached some of the others only leaves them with different values. So a node
-that knows of a dead root does not decide like this any more. The smallest node alive *coordinates*: the other roots,
-and those whose ancestors are all dead, are below it. Each *ties* itself to the coordinator with what it sends: it then
-takes the result from there, unless it learns that the coordinator has died as well. A result that one of them has
-already is what the coordinator passes on. In a tree with a single root the children of a dead root take its place in
-this way.
+**Roots exchange their pieces,** and each decides by itself if no root fails. This is the fastest way, but it is not an
+agreement: a root that fails after it has reached only some of the others leaves them with different values. So a node
+that knows of a failed root no longer decides like this. The smallest surviving node *coordinates*: the other roots, and
+nodes whose ancestors have all failed, are below it. What such a node sends *ties* it to the coordinator: it then takes
+the result from there, unless it learns that the coordinator has failed as well. If one of them already has a result,
+the coordinator passes that on. In a tree with a single root the children of a failed root replace it in this way.
 
-**Nobody floods anybody** (`TreeNode`, patient): with Algorithm 1's order of work, a node that many depend on may be
-kept so busy by their questions that it never asks its own. One coordinator with five nodes below it is enough, if L is
-small.
+**Queries never flood a node** (`TreeNode`, patient): with Algorithm 1's order of work, a node with many dependants may
+be kept so busy by their queries that it never sends its own. One coordinator with five nodes below it is enough, if L
+is small.
 
-**Nobody asks in vain.** A node that is done goes on answering, so a child whose parent died after it got the result
-can have it from the next one up.
+**Every query is answered.** A node that is done keeps answering, so a child whose parent failed after it got the result
+can get it from the next ancestor.
 
-Every message carries whom its sender knows to be dead, and the receiver learns that first; so it always agrees that it
-is the one to turn to. Why all living nodes then have one result is said in `failures.agreement`, whose rules these are;
-what is new is the exchange of the roots. Its result is the same at every root that has it, since pieces do not
-change; and the coordinator hears from each living root either this result, or that it will not decide by itself any
-more.
+Every message carries the failed nodes known to its sender, and the receiver records those first, so it always agrees
+that it is the right node to turn to. `failures.agreement`, which has the same rules, explains why all surviving nodes
+get one result; the exchange of the roots is new. Its result is the same at every root that has it, because pieces do
+not change; and the coordinator receives from each surviving root either this result, or the promise not to decide by
+itself.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from xsim_py.mpi import NOBODY
 from .node import DATA, KEEPALIVE, Contact, Limits, NodePacket, OperationNode, TreeResult
 
 ALLREDUCE, REDUCE, BCAST = OPERATIONS = ("allreduce", "reduce", "bcast")
-"""What can be done; node 0 is the root of a reduce or bcast."""
+"""The operations; node 0 is the root of a reduce or bcast."""
 
 
 class Piece(NamedTuple):
@@ -52,9 +51,9 @@ class Piece(NamedTuple):
     root : int
         The node at its top.
     absent : frozenset of int
-        The nodes in it whose contributions are not in, because they are dead.
+        The failed nodes in it whose contributions are not included.
     payload : object
-        What the others' contributions come to.
+        The combined contributions of the others.
     """
 
     root: int
@@ -63,25 +62,31 @@ class Piece(NamedTuple):
 
 
 class Up(NamedTuple):
-    """DATA on its way up: pieces, and whether the sender takes the result from the receiver from now on."""
+    """DATA that goes up the tree.
+
+    If it is `tied`, the sender takes the result from the receiver from now on.
+    """
 
     pieces: tuple[Piece, ...]
     tied: bool
 
 
 class TreeShape(Protocol):
-    """The shape that messages follow; parents have smaller numbers than their children. See `trees.Tree`."""
+    """The tree of an operation; see `trees.Tree`.
+
+    Parents have smaller numbers than their children.
+    """
 
     root_count: int
 
     def parent(self, node: int, /) -> int:
-        """The node above, -1 for a root."""
+        """Return the parent of a node, -1 for a root."""
 
     def children(self, node: int, /) -> Sequence[int]:
-        """The nodes below, in the order in which they are sent to."""
+        """Return the children of a node, in the order in which it sends to them."""
 
     def fathers(self, node: int, /) -> Sequence[int]:
-        """Whom it sends its subtree's value to: its parent; of a root, the other roots."""
+        """Return the receivers of a subtree's value: the parent, or, for a root, the other roots."""
 
 
 class PaperNode(OperationNode):
@@ -94,9 +99,9 @@ class PaperNode(OperationNode):
     operation : str
         One of `OPERATIONS`.
     dead : frozenset of int
-        Whom it knows to be dead from before.
+        The nodes already known to have failed.
 
-    For the other parameters see `OperationNode`. Of a reduce there is a result at node 0 only.
+    For the other parameters see `OperationNode`. A reduce has a result only at node 0.
     """
 
     __slots__ = (
@@ -133,20 +138,20 @@ class PaperNode(OperationNode):
         self.operation = operation
         self._roots = range(tree.root_count if operation == ALLREDUCE else 1)
         self._pieces: dict[int, Piece] = {}  # by root; none is inside another
-        self._below = dict.fromkeys(self._children(me), False)  # who is below me -> whether it has tied itself
-        self._waiting = len(self._below)  # of them, those who have not
+        self._below = dict.fromkeys(self._children(me), False)  # a node below me -> whether it has tied itself to me
+        self._waiting = len(self._below)  # number of them that have not
         self._adopted: set[int] = set()
-        self._told: set[int] = set()  # who has the result from me, or I from them
+        self._told: set[int] = set()  # nodes that got the result from me, or from which I got it
         self._unreceipted: set[int] = set()
         self._exchanged = False
-        self._up_to = -1  # whom I have tied myself to
-        self._lead = self._find_lead()  # whom I am below; -1: nobody
+        self._up_to = -1  # the node to which I have tied myself
+        self._lead = self._find_lead()  # the node I am below; -1: none
         self._learn(dead)
 
     # ------------------------------------------------------------------------------------------------- the tree
 
     def _parent(self, node: int) -> int:
-        """The node above; there is one root only unless all are to have the result at once."""
+        """Return the parent of a node; in a reduce or bcast node 0 is the parent of the other roots."""
         parent = self.tree.parent(node)
         return 0 if parent < 0 < node and len(self._roots) == 1 else parent
 
@@ -157,14 +162,17 @@ class PaperNode(OperationNode):
         return children
 
     def _above(self, node: int) -> Iterator[int]:
-        """The ancestors of a node, from its parent on."""
+        """Yield the ancestors of a node, from its parent on."""
         node = self._parent(node)
         while node >= 0:
             yield node
             node = self._parent(node)
 
     def _living(self, node: int) -> Iterator[int]:
-        """A node, or, if it is dead, those who stand for it: the first living ones on each way down from it."""
+        """Yield a node, or, if it has failed, its substitutes.
+
+        They are the first surviving nodes on each path down from it.
+        """
         if node not in self.dead:
             yield node
             return
@@ -172,7 +180,10 @@ class PaperNode(OperationNode):
             yield from self._living(child)
 
     def distance(self, other: int) -> int:
-        """Levels between an ancestor and a descendant; else by way of the roots, which are neighbours of each other."""
+        """Return the levels between ancestor and descendant, else the distance by way of the roots.
+
+        Roots are neighbours.
+        """
         mine = [self.me, *self._above(self.me)]
         theirs = [other, *self._above(other)]
         if other in mine:
@@ -182,16 +193,19 @@ class PaperNode(OperationNode):
         return len(mine) + len(theirs) - 1
 
     def timeout(self, other: int) -> int:
-        """Return the limit of `TreeNode.timeout`: the paper's formula gives 0 where nobody is at that distance."""
+        """Return the timeout of another node, in ticks.
+
+        The paper's formula gives 0 for a distance at which there is no node; the minimum is that of distance 1.
+        """
         return max(super().timeout(other), self.limits.timeout(other, 1))
 
     @property
     def _leaderless(self) -> bool:
-        """True when a root is known to be dead, so that roots must not decide by themselves."""
+        """True if a root is known to have failed, so that roots must not decide by themselves."""
         return any(root in self.dead for root in self._roots) if self.dead else False
 
     def _find_lead(self) -> int:
-        """Whom I am below: the nearest living ancestor, or the coordinator; -1 if I am a root or coordinate."""
+        """Return the nearest surviving ancestor, or the coordinator; -1: I am a root or coordinate."""
         for node in self._above(self.me):
             if node not in self.dead:
                 return node
@@ -200,22 +214,22 @@ class PaperNode(OperationNode):
         first = next(node for node in range(self.me + 1) if node not in self.dead)
         return -1 if first == self.me else first
 
-    # ---------------------------------------------------------------------------------------- what happens to it
+    # ---------------------------------------------------------------------------------------------------- inputs
 
     def enter(self, now: int, contribution: Any = None) -> None:
-        """Begin the operation, with what this node contributes (of a bcast: node 0's value)."""
+        """Begin the operation with this node's contribution (for a bcast, node 0's value)."""
         super().enter(now, contribution)
         if self.operation == BCAST and self.me == 0:
             self.result = TreeResult(contribution, NOBODY)
         self._advance()
 
     def died(self, other: int, now: int) -> None:
-        """Hear that a node is dead."""
+        """Handle the failure of a node."""
         self._learn((other,))
         self._advance()
 
     def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
-        """Handle a message; what its sender knows of the dead comes first."""
+        """Handle a message; the failures known to its sender are recorded first."""
         self._learn(packet.dead)
         source = packet.source
         self._unreceipted.discard(source)
@@ -227,7 +241,7 @@ class PaperNode(OperationNode):
             else:
                 self._take_up(source, packet.value)
         elif packet.kind == KEEPALIVE and self.result is not None and source == self._lead:
-            self._tell(source)  # it is above me and waits for a value that is over
+            self._tell(source)  # it is above me and waits for the value of an operation that is over
         self._advance()
 
     def _take_up(self, source: int, up: Up) -> None:
@@ -245,7 +259,7 @@ class PaperNode(OperationNode):
             self._waiting -= 1
 
     def _add(self, piece: Piece) -> None:
-        """Keep a piece, unless it is inside another; it replaces those that are inside it."""
+        """Keep a piece unless it is inside another; it replaces the pieces inside it."""
         pieces = self._pieces
         if piece.root in pieces or any(node in pieces for node in self._above(piece.root)):
             return
@@ -255,7 +269,7 @@ class PaperNode(OperationNode):
         pieces[piece.root] = piece
 
     def _learn(self, dead: Iterable[int]) -> None:
-        """Learn of deaths: those below me are replaced by whoever is behind them, and so is the one above me."""
+        """Record failures: substitutes replace the failed nodes below me and the one above me."""
         fresh = self._bury(dead)
         if not fresh:
             return
@@ -279,10 +293,10 @@ class PaperNode(OperationNode):
             self._waiting += not arrived
             self._adopted.add(other)
 
-    # --------------------------------------------------------------------------------------------- what it does
+    # -------------------------------------------------------------------------------------------------- actions
 
     def _advance(self) -> None:
-        """Put everything into the outbox that can be sent now."""
+        """Put all values that can be sent now into the outbox."""
         if not self.entered:
             return
         if self.result is None:
@@ -309,13 +323,16 @@ class PaperNode(OperationNode):
 
     @property
     def _rises(self) -> bool:
-        """True where values go up: in a bcast only to see whether anyone has the value of a dead root."""
+        """True if values go up.
+
+        In a bcast they do so only to see whether any node has the value of a failed root.
+        """
         if self.operation == BCAST:
             return self._leaderless
         return self.operation == ALLREDUCE or not self._leaderless
 
     def _form(self) -> None:
-        """Fold all that is below me, and my own contribution, into one piece."""
+        """Fold the pieces below me and my own contribution into one piece."""
         inside = [root for root in self._pieces if self.me in self._above(root)]
         parts = {root: self._pieces[root].payload for root in inside}
         parts[self.me] = self._contribution
@@ -337,7 +354,7 @@ class PaperNode(OperationNode):
         return self._combine({node: parts[node] for node in sorted(parts)})
 
     def _absent(self, tops: Iterable[int]) -> frozenset[int]:
-        """Who, at or below these nodes, is in none of the pieces."""
+        """Return the nodes at or below these nodes that are in none of the pieces."""
         absent: set[int] = set()
         nodes = list(tops)
         while nodes:
@@ -357,14 +374,14 @@ class PaperNode(OperationNode):
             self._outbox.append((other, self.result))
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
-        """Take the next value from the outbox; of some, a receipt is awaited."""
+        """Take the next value from the outbox; some values need an ACK."""
         sending = super().traverse(now)
         if sending is not None and (isinstance(sending[1], TreeResult) or self.operation == REDUCE):
             self._unreceipted.add(sending[0])
         return sending
 
     def _awaited(self) -> Iterator[tuple[int, int]]:
-        """Whom it depends on now, and from when on that is worth a question."""
+        """Yield the nodes that it depends on, each with the time from which to query it."""
         if not self.entered or self.result is not None:
             return
         if self._rises and self._waiting:
@@ -382,11 +399,11 @@ class PaperNode(OperationNode):
                 if root not in self._pieces:
                     yield root, since
 
-    # ------------------------------------------------------------------------------------------------ the end
+    # --------------------------------------------------------------------------------------------- completion
 
     @property
     def finished(self) -> bool:
-        """True when it has nothing left to do but to answer others."""
+        """True if it has nothing left to do but answer others."""
         if not self.entered or self.can_send():
             return False
         if self.operation == REDUCE and self.me:
@@ -395,5 +412,8 @@ class PaperNode(OperationNode):
 
     @property
     def settled(self) -> bool:
-        """True when it is finished, and whoever it told has said so: the call may return ("Message Flow")."""
+        """True if it is finished and its result is acknowledged: the call may return.
+
+        See "Message Flow" in the paper.
+        """
         return self.finished and not self._unreceipted

@@ -1,9 +1,8 @@
-"""The payloads of FTCO's messages: contributions, folded where that gives the same, and how many bytes they are.
+"""The payloads of FTCO messages: contributions, folded or separate, and their lengths.
 
-A reduction that commutes and that the library can compute by itself is folded on the way up, like in any tree. Where
-the order counts, or the program's own code is needed (which the library cannot run while the rank does something else),
-contributions travel side by side and are folded in rank order by each rank that gets them. Gathers travel like this,
-too.
+A commutative reduction that the library can compute by itself is folded on the way up, as in any tree. Where the order
+counts, or the program's code is needed (which the library cannot run while the rank does something else), contributions
+travel uncombined and each rank that receives them folds them in rank order. Gathers do the same.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from .node import NodePacket, TreeResult
 from .paper import Up
 
 HEADER_BYTES = 16
-"""Kind, distance and number of the operation; as with other messages what MPI adds to match them is not counted."""
+"""Kind, distance and number of the operation; as for other messages, MPI's matching data are not counted."""
 
 _ITEM_BYTES = 4
 
@@ -24,12 +23,12 @@ Fold = Callable[[bytes, bytes], bytes]
 
 
 class Folded(NamedTuple):
-    """Contributions as one.
+    """Contributions folded into one.
 
     Attributes
     ----------
     low : int
-        All who contributed have completed what came before this number on the communicator; 0: not for sure.
+        All contributors have completed the operations before this number on the communicator; 0: unknown.
     data : bytes
         The fold.
     """
@@ -44,18 +43,18 @@ class Folded(NamedTuple):
 
 
 class Contributions(NamedTuple):
-    """Contributions side by side.
+    """Contributions that are not combined.
 
     Attributes
     ----------
     low : int
         As in `Folded`.
     parts : mapping of int to bytes
-        By rank in the communicator.
+        Contributions by rank in the communicator.
     bytes_in_parts : int
-        How many bytes they are.
+        Their total length in bytes.
     plain : bool
-        Whether they are pickles of numbers or arrays, which may be folded without running the program's code.
+        Whether they are pickles of numbers or arrays, which can be folded without running the program's code.
     """
 
     low: int
@@ -65,7 +64,7 @@ class Contributions(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Length on the network: each with its rank and length."""
+        """Length on the network: each contribution with its rank and length."""
         return self.bytes_in_parts + 2 * _ITEM_BYTES * len(self.parts)
 
 
@@ -84,7 +83,10 @@ def folding(fold: Fold) -> Callable[[Mapping[int, Any]], Folded]:
 
 
 def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Contributions]:
-    """Return a function that combines `Contributions`; `fold` folds plain ones, under the lowest of their ranks."""
+    """Return a function that combines `Contributions`.
+
+    `fold` folds plain ones, under the lowest of their ranks.
+    """
 
     def combine(given: Mapping[int, Contributions]) -> Contributions:
         parts: dict[int, bytes] = {}
@@ -96,7 +98,7 @@ def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Contrib
             assert fold is not None
             try:
                 parts = {min(parts): fold_parts(parts, fold)}
-            except Exception:  # the ranks that get the result find out, too
+            except Exception:  # the ranks that receive the result will raise it, too
                 plain = False
         return Contributions(low, parts, sum(map(len, parts.values())), plain)
 
@@ -104,7 +106,7 @@ def gathering(fold: Fold | None = None) -> Callable[[Mapping[int, Any]], Contrib
 
 
 def fold_parts(parts: Mapping[int, bytes], fold: Fold) -> bytes:
-    """Fold what lies side by side, in rank order; there must be some."""
+    """Fold contributions in rank order; there must be at least one."""
     ranks = iter(sorted(parts))
     data = parts[next(ranks)]
     for rank in ranks:
@@ -113,9 +115,9 @@ def fold_parts(parts: Mapping[int, bytes], fold: Fold) -> bytes:
 
 
 def packet_bytes(packet: NodePacket) -> int:
-    """Length of a message: a header, the value, and 4 bytes for each of the dead.
+    """Return the length of a message: a header, the value, and 4 bytes per failed node.
 
-    To be absent from a value, or known to all whose value it is, is a mark at one of the dead.
+    That a failed node is absent from a value, or known to all its contributors, is a flag in its 4 bytes.
     """
     size = HEADER_BYTES + _ITEM_BYTES * len(packet.dead)
     value = packet.value
@@ -127,7 +129,7 @@ def packet_bytes(packet: NodePacket) -> int:
 
 
 def payload_bytes(payload: Any) -> int:
-    """Length of a contribution, or of several."""
+    """Return the length of a payload in bytes."""
     if payload is None:
         return 0
     if isinstance(payload, bytes):

@@ -1,24 +1,24 @@
-"""Tree traversal and repair by the rules of the authors' published simulator: the node of the formal model.
+"""Tree traversal by the rules of the authors' published simulator: the formal model's node.
 
-A value is a set of nodes, merged by union. A node works through ten points in order: it waits for its children and for
-those that it has adopted, sends to its fathers and to those that it has adopted, waits for them, and when its set holds
-every node it sends to its children and to those that it has adopted. A node that is known to be dead counts as having
-arrived. A death below puts the node back to the first point, one above to sending to its adopted fathers.
+A value is a set of nodes, merged by union. A node works through ten points in order: it waits for its children and its
+adopted children, sends to its fathers and its adopted fathers, and waits for them; when its set holds every node, it
+sends to its children and its adopted children. A node that is known to have failed counts as having arrived. A failure
+below sets the node back to the first point, a failure above to sending to its adopted fathers.
 
-Whoever has worked through all points has finished, and takes nothing from its queue any more. That is why these rules
-hang when a node that has received the result dies before it has passed it on, and the nodes above it have finished.
-`paper.PaperNode` has no such gaps; this class is there to reproduce the published figures, and node 0 must not die.
+A node that has worked through all points has finished, and takes nothing more from its queue. That is why these rules
+hang if a node that has received the result fails before it has passed it on, and the nodes above it have finished.
+`paper.PaperNode` has no such gaps. This class exists to reproduce the published figures; node 0 must not fail.
 
-What the description of that simulator leaves open is decided here as its figures demand:
+Points left open by the description of that simulator are decided as its figures demand:
 
-* A time limit that has run out for a living node goes on counting as running until something comes from there, so a
-  question is never repeated before the first has been answered.
-* Whom nothing was sent to yet, and who has been heard, counts as asked in step 0.
-* There is a death notice for each message that was not answered, and the second one for the same node puts its receiver
-  back once more. This is what makes the death of a root expensive: the others have sent it DATA and a KEEPALIVE, and
-  when the second notice comes they begin once more to send the result down, to all children from the first one on.
-* Of two messages of a kind and distance the one that came last is taken first.
-* Deaths that a node learns of in a step come before what it does in that step.
+* A timeout that has expired for a surviving node counts as running until a message comes from there, so a query is
+  never repeated before the first has been answered.
+* A node from which a message has come, and to which none was sent, counts as queried in step 0.
+* There is a failure notice for each message that was not answered, and the second one for the same node sets its
+  receiver back once more. This makes the failure of a root expensive: the others have sent it DATA and a KEEPALIVE, and
+  on the second notice they start to send the result down again, to all children from the first one on.
+* Of two messages of a kind and distance the last to arrive is taken first.
+* Failures that a node learns of in a step precede its action in that step.
 * A node that finds itself finished does nothing else in that step.
 """
 
@@ -30,7 +30,7 @@ from typing import Any
 from .node import ACK, ANY, DATA, KEEPALIVE, Contact, Limits, NodePacket, SendAction, TakeAction, TreeNode
 from .trees import Tree
 
-# What a node does at each point, and with whom.
+# The action at each point, and its peers.
 _WAIT, _SEND, _ROOT, _FULL = range(4)
 _CHILDREN, _ADOPTED_CHILDREN, _FATHERS, _ADOPTED_FATHERS = range(4)
 _POINTS = (
@@ -62,18 +62,18 @@ class ReferenceNode(TreeNode):
     operation : str
         ``allreduce``, ``reduce`` or ``bcast``.
     ask_all : bool
-        Whether all contacts are asked if they are alive, not only those that have not arrived (Algorithm 4, line 20).
+        Whether all contacts are queried, not only those that have not arrived (Algorithm 4, line 20).
     reset_eta : bool
-        Whether the first death makes it expect everything at once.
+        Whether the first failure sets all expected arrival times to now.
 
     For `me`, `limits`, `order`, `service` and `start` see `TreeNode`.
 
     Attributes
     ----------
     have : int
-        The nodes whose values are here, or that are dead, a bit each.
+        The nodes that have arrived or failed, as a bit mask.
     full_time : int
-        When it first found the values of all nodes here; -1: not yet.
+        When it first had the values of all nodes; -1: not yet.
     """
 
     __slots__ = (
@@ -136,7 +136,7 @@ class ReferenceNode(TreeNode):
         return [self._father(node)] if node else []
 
     def _father(self, node: int) -> int:
-        """The node above; node 0 for a root."""
+        """Return the parent of a node; node 0 for a root."""
         return max(0, self.tree.parent(node))
 
     def _children(self, node: int) -> list[int]:
@@ -144,7 +144,7 @@ class ReferenceNode(TreeNode):
         return children if node or self.operation == "allreduce" else [*range(1, self.tree.root_count), *children]
 
     def distance(self, other: int) -> int:
-        """How far another node is; all that it deals with have been given a distance when they became contacts."""
+        """Return 1: all its peers got a distance when they became contacts."""
         return 1
 
     def _has(self, node: int) -> int:
@@ -153,7 +153,7 @@ class ReferenceNode(TreeNode):
     # --------------------------------------------------------------------------------------- along the tree
 
     def _next(self) -> int:
-        """Whom to send DATA to; -1: nobody now."""
+        """Return the next destination of DATA, or -1 if there is none now."""
         while self._point < self._span[1]:
             what, whom = _POINTS[self._point]
             if what in (_SEND, _WAIT):
@@ -173,7 +173,7 @@ class ReferenceNode(TreeNode):
         return -1
 
     def traverse(self, now: int) -> tuple[int, Any] | None:
-        """Return whom to send DATA next; see `TreeNode.traverse`."""
+        """Return the next destination of DATA and the value; see `TreeNode.traverse`."""
         dest = self._next()
         if self.full_time < 0 and self.have == self._all:
             self.full_time = now
@@ -183,18 +183,18 @@ class ReferenceNode(TreeNode):
         return dest, self.have
 
     def can_send(self) -> bool:
-        """Return whether there is somebody to send DATA to."""
+        """Return True if there is a node to send DATA to."""
         return self._next() >= 0
 
     @property
     def finished(self) -> bool:
-        """True when it has nothing left to send, and so is deaf; node 0 never is."""
+        """True if it has nothing left to send, and so ignores its queue; node 0 never finishes."""
         return self.entered and self.me != 0 and self._next() < 0 and self._point == self._span[1]
 
-    # ------------------------------------------------------------------------------------------ what it does
+    # ----------------------------------------------------------------------------------------------- actions
 
     def act(self, now: int) -> SendAction | TakeAction | None:
-        """Do at most one thing; see `TreeNode.act`."""
+        """Perform at most one action; see `TreeNode.act`."""
         if not self.entered:
             return self._act_early(now)
         sending = self.traverse(now)
@@ -213,13 +213,16 @@ class ReferenceNode(TreeNode):
         return None
 
     def deliver(self, packet: NodePacket, now: int) -> None:
-        """Put a message into the queue, before the others: what came last is taken first."""
+        """Put a message at the head of the queue: the last to arrive is taken first."""
         super().deliver(packet, now)
         queue = self._queues[packet.kind]
         queue.insert(0, queue.pop())
 
     def _act_early(self, now: int) -> SendAction | TakeAction | None:
-        """A node that has not begun: it takes a KEEPALIVE and answers in the same step, and will answer once more."""
+        """Act before the operation begins: take a KEEPALIVE and answer it in the same step.
+
+        Another ACK follows later.
+        """
         taken = self._take_keepalive(ANY, now)
         if taken is None:
             return self._take_ack(ANY, now)
@@ -244,7 +247,7 @@ class ReferenceNode(TreeNode):
         return None if due is None else max(now, due)
 
     def suspects(self) -> Iterator[tuple[int, int]]:
-        """Whoever can be asked, and from when on: for the values of children, or for the result."""
+        """Yield the nodes that can be queried for values or the result, each with its earliest time."""
         since = self._eta_full + 1
         if self._point < 2:
             since = min(since, self._eta_sub + 1)
@@ -253,23 +256,26 @@ class ReferenceNode(TreeNode):
                 yield other, since
 
     def _due(self, contact: Contact, other: int, since: int) -> int:
-        """Do as `TreeNode`; who was sent nothing counts as asked in step 0, once anything came from there."""
+        """Return the time from which a suspect may be queried.
+
+        A node that was sent nothing counts as queried in step 0 once a message has come from it.
+        """
         if contact.until >= 0:
             since = max(since, contact.until + 1)
         if contact.heard:
             since = max(since, max(contact.sent, self.start) + self.patience(other) + 1)
         return since
 
-    # --------------------------------------------------------------------------------------- messages and deaths
+    # ------------------------------------------------------------------------------------- messages and failures
 
     def take(self, packet: NodePacket, contact: Contact, now: int) -> None:
-        """Merge what has come with DATA."""
+        """Merge the value of DATA."""
         if packet.kind == DATA:
             merged = self.have | packet.value
             self.have = packet.value if merged == packet.value else merged
 
     def contact(self, other: int) -> Contact:
-        """Return what is remembered of another node; one that was not known tells that all between are dead."""
+        """Return the contact of another node; a new one implies that all nodes between have failed."""
         known = self.contacts.get(other)
         if known is None:
             self._bury(self._between(other))
@@ -279,7 +285,7 @@ class ReferenceNode(TreeNode):
         return known
 
     def died(self, other: int, now: int) -> None:
-        """Hear that a node is dead."""
+        """Handle a failure notice."""
         if other in self.dead:
             self._start_again(other)
         else:
@@ -289,7 +295,7 @@ class ReferenceNode(TreeNode):
         return other > self.me or self.me < self._root_count > other
 
     def _between(self, other: int) -> list[int]:
-        """All strictly between: from the top down to one that is below, from here up to one that is above."""
+        """Return the nodes in between: from here down to a node below, or up to one above."""
         below = self._is_below(other)
         node, end = (other, self.me) if below else (self.me, other)
         path: list[int] = []
@@ -298,7 +304,7 @@ class ReferenceNode(TreeNode):
         return path[::-1] if below else path
 
     def _bury(self, path: Iterable[int]) -> None:
-        """Count nodes as dead, and adopt those behind them, in this order."""
+        """Record nodes as failed and adopt those behind them, in this order."""
         for other in path:
             if other in self.dead:
                 continue
@@ -318,7 +324,7 @@ class ReferenceNode(TreeNode):
             self._start_again(other)
 
     def _start_again(self, dead: int) -> None:
-        """Go back to the point from which a death is made up for."""
+        """Go back to the point from which a failure is repaired."""
         if self._is_below(dead):
             self._point, self._place = self._span[0], 0
         elif self._point >= _UP_AGAIN:

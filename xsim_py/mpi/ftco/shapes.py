@@ -1,4 +1,4 @@
-"""The tree of an operation, or what else it goes by, its time limits on a network, and whom a rank turns to first."""
+"""The shapes of operations, their timeouts on a network, and the service of distances."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .trees import Timing, Tree, best_radix, tree
 if TYPE_CHECKING:
     from xsim_py.network import Network
 
-_LEAST_PART = 16  # of the latency counts as overhead at least: where messages take processors no time, the best tree
-# would have one level, and flood its root. The paper has a tenth; its figures for InfiniBand are a twelfth.
+_LEAST_PART = 16  # of the latency counts as overhead at least: where messages cost processors no time, the best tree
+# would have one level and flood its root. The paper has a tenth; its values for InfiniBand are a twelfth.
 _MASK = (1 << 64) - 1
 
 
 class TreeCosts(NamedTuple):
-    """The costs of a message of a size, in picoseconds: the paper's L and o."""
+    """The costs of a message of one size, in picoseconds: the paper's L and o."""
 
     latency_ps: int
     overhead_ps: int
 
 
 class Shapes:
-    """Trees and time limits for the communicators of a run.
+    """Trees and timeouts for the communicators of a run.
 
     Parameters
     ----------
     spec : FtcoSpec
-        What the machine's description says.
+        The section `mpi.ftco` of the machine's description.
     link : Link
-        What messages cost between ranks that are as far apart as any.
+        The costs of messages between the most distant ranks.
     """
 
     def __init__(self, spec: Any, link: Any) -> None:
@@ -47,22 +47,25 @@ class Shapes:
         self._timings = lru_cache(maxsize=64)(self._timing)
 
     def costs(self, size_bytes: int) -> TreeCosts:
-        """Return the costs of a message between ranks that are far apart; its way through the NIC is overhead."""
+        """Return the costs of a message between the most distant ranks.
+
+        Time at the NIC counts as overhead.
+        """
         cost = self._link.cost(size_bytes)
         least_ps = max(cost.latency_ps // _LEAST_PART, 1)
         return TreeCosts(cost.latency_ps, max(cost.send_ps, cost.receive_ps, cost.busy_ps, least_ps))
 
     def shape(self, size: int, operation: str, size_bytes: int = 0) -> Tree | Halves:
-        """Return halves for what all contribute to and all get, if the description says so; else the `tree`."""
+        """Return `Halves` for an allreduce by recursive doubling, else the `tree`."""
         if self.spec.algorithm == RECURSIVE_DOUBLING and operation == ALLREDUCE:
             return self._halves(size)
         return self.tree(size, operation, size_bytes)
 
     def tree(self, size: int, operation: str, size_bytes: int = 0) -> Tree:
-        """The tree of a communicator of `size` ranks for messages of about `size_bytes`.
+        """Return the tree of a communicator of `size` ranks for messages of about `size_bytes`.
 
-        Only where all get a value can several roots be of use. The longer the messages, the narrower is the best tree:
-        a rank sends one after the other.
+        Several roots are useful only if all ranks get a value. The longer the messages, the narrower the best tree,
+        because a rank sends one message after the other.
         """
         return self._trees(size, operation, _rounded(size_bytes) if self.spec.radix is None else 0)
 
@@ -75,7 +78,7 @@ class Shapes:
         return tree(size, spec.tree, radix=max(2, min(radix, size)), roots=roots)
 
     def limits(self, shape: Tree | Halves, size_bytes: int) -> Limits:
-        """Time limits for messages of about `size_bytes`."""
+        """Return the timeouts for messages of about `size_bytes`."""
         return self._timings(shape, _rounded(size_bytes))
 
     def _timing(self, shape: Tree | Halves, size_bytes: int) -> Limits:
@@ -86,7 +89,7 @@ class Shapes:
 
 
 def _rounded(size_bytes: int) -> int:
-    """The next power of two, so that there are few different ones."""
+    """Return the next power of two, to keep the number of different sizes small."""
     return 1 << (size_bytes - 1).bit_length() if size_bytes > 1 else 0
 
 
@@ -98,11 +101,11 @@ class Service:
     kind : str
         ``rsd``, ``disd`` or ``none``.
     seed : int
-        Of the random distances.
+        Seed of the random distances.
     degree : int
-        Neighbours in the tree.
+        Number of neighbours in the tree.
     slot_ps : int
-        How long an action takes: what a step is in the formal model.
+        Duration of an action: a step of the formal model.
     """
 
     __slots__ = ("degree", "kind", "seed", "slot_ps")
@@ -114,7 +117,7 @@ class Service:
         self.slot_ps = slot_ps
 
     def __call__(self, me: int, now_ps: int) -> int:
-        """The distance that comes first now."""
+        """Return the distance to serve first now."""
         if self.kind == "none":
             return ANY
         if self.kind == "rsd":
@@ -134,12 +137,12 @@ def _mix(number: int) -> int:
 
 
 def ftco_shapes(spec: Any, network: Network) -> Shapes:
-    """Return what the description says of FTCO, on this network.
+    """Return the FTCO shapes of the description for this network.
 
     Raises
     ------
     ConfigError
-        The timeout is so short that an answer may still be on its way.
+        If the timeout is below the longest round trip, so that an answer could still be in flight.
     """
     link = network.longest()
     timeout_ps, least_ps = spec.mpi.ftco.timeout_ps, 2 * link.latency_ps

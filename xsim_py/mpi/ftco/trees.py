@@ -1,11 +1,11 @@
-"""The trees of FTCO, their time limits, and how long an operation takes on them when nobody fails.
+"""The trees of FTCO, their timeouts, and the fault-free latency of an operation on them.
 
-Nodes are made in rounds, and in a round every node that gets children gets its first before any gets its second. So
-children of one parent are not next to each other, parents have smaller numbers than their children, and a list of
-children in ascending order begins with the largest subtree. In a round of a k-nomial tree every node there is gets
-k - 1 children; of a k-ary tree the nodes of the round before get k. With several roots, nodes 0 to k-1 are there from
-the beginning, and each is a neighbour of all others: what reaches one root from its subtree goes to the others at once,
-which saves most of a descent and an ascent (Margolin and Barak, section 5.2.1).
+Nodes are added in rounds; in a round, each node that gets children gets its first before any gets its second. So
+siblings are not consecutive, parents have smaller numbers than their children, and a list of children in ascending
+order begins with the largest subtree. In a round of a k-nomial tree every existing node gets k - 1 children; in a k-ary
+tree the nodes of the previous round get k each. With several roots, nodes 0 to k-1 exist from the start, and each is a
+neighbour of all others: a value that reaches one root from its subtree goes to the others at once, which saves most of
+a descent and an ascent (Margolin and Barak, section 5.2.1).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Ints = NDArray[np.int64]
 
 
 class Tree:
-    """The shape that an operation follows.
+    """The tree of an operation.
 
-    Make it by `tree`, which makes each shape once. Memory: 12 bytes a node, and 8 more for every distance asked for.
+    Make it with `tree`, which caches shapes. Memory: 12 bytes per node, and 8 more for each distance queried.
 
     Parameters
     ----------
     size : int
-        How many nodes, at least 1.
+        Number of nodes, at least 1.
     kind : str
         ``knomial`` or ``kary``.
     radix : int
@@ -48,14 +48,14 @@ class Tree:
     parent_array : numpy.ndarray of int32, shape (size,)
         Parents; -1 for roots.
     child_start : numpy.ndarray of int32, shape (size + 1,)
-        Where each node's children begin in `child_list`.
+        Offset of each node's children in `child_list`.
     child_list : numpy.ndarray of int32, shape (size - root_count,)
         All children, by parent.
 
     Raises
     ------
     ValueError
-        For a size, kind, radix or number of roots that cannot be.
+        If the size, kind, radix or number of roots is impossible.
     """
 
     def __init__(self, size: int, kind: str = "knomial", *, radix: int, roots: str = "single") -> None:
@@ -79,11 +79,11 @@ class Tree:
         self._up: list[Ints] = [np.ones(size, np.int64)]
 
     def rounds(self) -> Iterator[tuple[int, int, int]]:
-        """Runs of nodes that were made one after the other: the first, the end, and the first one's parent.
+        """Yield ranges of consecutively added nodes: first, end, and the parent of the first.
 
-        The parents of a run are one after the other too.
+        The parents of a range are consecutive, too.
         """
-        first = 0  # of those who get children in this round
+        first = 0  # of the nodes that get children in this round
         count = made = self.root_count
         while made < self.size:
             begin = made
@@ -99,28 +99,31 @@ class Tree:
                 first, count = begin, made - begin
 
     def parent(self, node: int) -> int:
-        """The node above, -1 for a root."""
+        """Return the parent of a node, -1 for a root."""
         return int(self.parent_array[node])
 
     def children(self, node: int) -> Sequence[int]:
-        """The nodes right below, in the order in which they are sent to."""
+        """Return the children of a node, in the order in which it sends to them."""
         children: list[int] = self.child_list[self.child_start[node] : self.child_start[node + 1]].tolist()
         return children
 
     def fathers(self, node: int) -> tuple[int, ...]:
-        """Whom a node passes its subtree's value to: its parent; of several roots, all others, from the next on."""
+        """Return the receivers of a subtree's value: the parent, or, for a root, the other roots.
+
+        Roots come from the next one on.
+        """
         if node >= self.root_count:
             return (self.parent(node),)
         return (*range(node + 1, self.root_count), *range(node))
 
     def root_of(self, node: int) -> int:
-        """The root of the tree that a node is in."""
+        """Return the root of the tree that contains a node."""
         while node >= self.root_count:
             node = self.parent(node)
         return node
 
     def is_below(self, node: int, top: int) -> bool:
-        """Return whether a node is in the subtree of another, and is not that one."""
+        """Return True if a node is in the subtree of another node, and is not that node."""
         if node <= top:
             return False
         while node > top:
@@ -128,19 +131,19 @@ class Tree:
         return node == top
 
     def degree(self, node: int) -> int:
-        """How many neighbours a node has."""
+        """Return the number of neighbours of a node."""
         return self.peers(node, 1)
 
     def peers(self, node: int, distance: int) -> int:
-        """How many nodes at a distance a node may have to deal with: up and down, but not up and down again.
+        """Return the number of possible peers at a distance: up or down, but not up and then down.
 
-        Above a node there is one at each distance; next to a root, all other roots; further up than the roots, one, or
-        none for node 0. So have the authors of the algorithm counted.
+        Above a node there is one per distance; at the distance of the roots, all other roots; beyond them one, or none
+        for node 0. The authors of the algorithm count the same way.
         """
         return int(self._count_down(distance)[node] + self._count_up(distance)[node])
 
     def peers_array(self, distance: int) -> Ints:
-        """`peers` of all nodes."""
+        """Return `peers` of all nodes."""
         return self._count_down(distance) + self._count_up(distance)
 
     def _count_down(self, distance: int) -> Ints:
@@ -169,23 +172,25 @@ class Tree:
 
 @lru_cache(maxsize=16)
 def tree(size: int, kind: str = "knomial", *, radix: int, roots: str = "single") -> Tree:
-    """The tree of that shape; see `Tree`."""
+    """Return the tree of a shape; see `Tree`."""
     return Tree(size, kind, radix=radix, roots=roots)
 
 
 class Timing:
-    """How long nodes wait, in ticks (steps of the formal model, picoseconds elsewhere).
+    """Timeouts and expected arrival times, in ticks.
+
+    A tick is a step of the formal model, elsewhere a picosecond.
 
     Parameters
     ----------
     tree : Tree
         The shape.
     latency : int
-        How long a message is in the network: the paper's L.
+        The time of a message in the network: the paper's L.
     overhead : int
-        How long it takes to send or to receive one: the paper's o.
+        The time to send or to receive a message: the paper's o.
     timeout : int or None
-        How long to wait for an answer, whatever the distance; None for the paper's function of the distance.
+        The timeout at any distance; None for the paper's function of the distance.
     """
 
     def __init__(self, tree: Tree, *, latency: int, overhead: int, timeout: int | None = None) -> None:
@@ -198,10 +203,10 @@ class Timing:
         self._eta_full: list[int] | None = None
 
     def timeout(self, node: int, distance: int) -> int:
-        """How long to wait for an answer of a node that is so far away.
+        """Return the timeout of a node for peers at a distance, in ticks.
 
-        There are ``peers(node, d)`` who ask it from there, and it turns to them with probability ``2**-d``; the time is
-        rounded up to whole intervals of its deterministic service (appendix A). Where nobody is that far away it is 0.
+        ``peers(node, d)`` nodes query it from there, and it serves them with probability ``2**-d``; the time is rounded
+        up to whole intervals of its deterministic service (appendix A). It is 0 if no node is at that distance.
         """
         if self.fixed is not None:
             return self.fixed
@@ -211,7 +216,7 @@ class Timing:
         return known[node]
 
     def timeout_array(self, distance: int) -> Ints:
-        """`timeout` of all nodes."""
+        """Return `timeout` of all nodes."""
         if self.fixed is not None:
             return np.full(self.tree.size, self.fixed, np.int64)
         peers = self.tree.peers_array(distance)
@@ -220,20 +225,20 @@ class Timing:
         return np.where(peers == 0, 0, waiting)
 
     def eta_sub(self, node: int) -> int:
-        """When the values of all its children should have reached a node, from the start."""
+        """Return when the values of all of a node's children are expected, from the start."""
         if self._eta_sub is None:
             self._eta_sub = self.eta_sub_array().tolist()
         return self._eta_sub[node]
 
     def eta_full(self, node: int) -> int:
-        """When the result should have reached a node, from the start."""
+        """Return when the result is expected at a node, from the start."""
         if self._eta_full is None:
             self._eta_full = self.eta_full_array().tolist()
         return self._eta_full[node]
 
     def eta_sub_array(self) -> Ints:
-        """`eta_sub` of all nodes."""
-        # The latest child, for now without this node's own part; that is added when the parent's turn comes.
+        """Return `eta_sub` of all nodes."""
+        # The latest child, at first without this node's own part, which is added when its own parent is computed.
         latest = np.zeros(self.tree.size, np.int64)
         hop = self.latency + self.overhead
         degrees = np.diff(self.tree.child_start).astype(np.int64)
@@ -244,13 +249,13 @@ class Timing:
         return latest + own
 
     def eta_full_array(self) -> Ints:
-        """`eta_full` of all nodes."""
+        """Return `eta_full` of all nodes."""
         roots = self.tree.root_count
         eta = np.zeros(self.tree.size, np.int64)
         eta[:roots] = self.eta_sub_array()[:roots].max()
         if roots > 1:
             eta[:roots] += self.latency + self.overhead + (roots - 1) * self.overhead
-        older = np.zeros(self.tree.size, np.int64)  # brothers and sisters that are told before
+        older = np.zeros(self.tree.size, np.int64)  # siblings that are served before
         for first, end, above in self.tree.rounds():
             parents = slice(above, above + end - first)
             eta[first:end] = eta[parents] + self.latency + (2 + older[parents]) * self.overhead
@@ -258,13 +263,14 @@ class Timing:
         return eta
 
 
-# -------------------------------------------------------------------------------- what it takes if nobody fails
+# ------------------------------------------------------------------------------------------- fault-free latency
 
 
 def fault_free_latency(tree: Tree, *, latency: int, overhead: int, operation: str = "allreduce") -> int:
-    """How long the operation takes until the last node but node 0 is done, or node 0, of a reduce; no faults, exactly.
+    """Return the exact time of an operation without failures, in ticks.
 
-    A node sends or receives in `overhead`, and a message is in the network for `latency`.
+    It ends when the last node other than node 0 is done, or, for a reduce, when node 0 is. A node sends or receives in
+    `overhead`; a message is in the network for `latency`.
 
     Parameters
     ----------
@@ -292,7 +298,7 @@ def fault_free_latency(tree: Tree, *, latency: int, overhead: int, operation: st
 
 
 def _serve(arrivals: list[int], overhead: int) -> int:
-    """When the last of some messages has been received, which arrive in this order; 0 where there are none."""
+    """Return when the last message, in order of arrival, has been received; 0 if there are none."""
     end = 0
     for arrival in arrivals:
         end = max(end, arrival) + overhead
@@ -300,7 +306,7 @@ def _serve(arrivals: list[int], overhead: int) -> int:
 
 
 def _ascent(tree: Tree, hop: int, overhead: int) -> tuple[list[int], list[list[int]]]:
-    """When each root has the values of its subtree, and when those reached it."""
+    """Return when each root has its subtree's values, and when each value reached it."""
     size, roots = tree.size, tree.root_count
     depth = np.zeros(size, np.int64)
     for first, end, above in tree.rounds():
@@ -312,7 +318,7 @@ def _ascent(tree: Tree, hop: int, overhead: int) -> tuple[list[int], list[list[i
         nodes = order[bounds[level] : bounds[level + 1]]
         arrival = ready[nodes] + hop
         parents = tree.parent_array[nodes]
-        # The last to arrive is served last; each of the others must be through before the ones that follow.
+        # The last to arrive is served last; each of the others must be served before the ones that follow.
         by_parent = np.lexsort((-arrival, parents))
         parents, arrival = parents[by_parent], arrival[by_parent]
         starts = np.flatnonzero(np.r_[True, parents[1:] != parents[:-1]])
@@ -323,14 +329,14 @@ def _ascent(tree: Tree, hop: int, overhead: int) -> tuple[list[int], list[list[i
 
 
 def _exchange(ready: list[int], arrivals: list[list[int]], hop: int, overhead: int) -> list[int]:
-    """When each root has the values of all others, and has sent its own.
+    """Return when each root has the values of all others and has sent its own.
 
-    A root that can send does so; else it receives, in order of arrival, from children and other roots alike. What comes
-    from other roots before it is ready delays what comes from children, so roots are looked at in the order in which
-    they act.
+    A root that can send does so; else it receives, in order of arrival, from children and other roots alike. Messages
+    from other roots that arrive before it is ready delay those from children, so roots are processed in the order in
+    which they act.
     """
     roots = len(ready)
-    queues = [[(time, -1) for time in times] for times in arrivals]  # when, and from which root; -1: a child
+    queues = [[(time, -1) for time in times] for times in arrivals]  # arrival time and source root; -1: a child
     waiting = [len(times) for times in arrivals]
     free = [0] * roots
     unsent = [list(range(root - 1, -1, -1)) + list(range(roots - 1, root, -1)) for root in range(roots)]
@@ -346,7 +352,7 @@ def _exchange(ready: list[int], arrivals: list[list[int]], hop: int, overhead: i
     while turns:
         now, root = heappop(turns)
         if now < 0 or now != turn(root):
-            continue  # something came that is earlier, and it has been done instead
+            continue  # an earlier message has arrived and was handled instead
         free[root] = now + overhead
         if not waiting[root] and unsent[root]:
             other = unsent[root].pop()
@@ -362,7 +368,10 @@ def _exchange(ready: list[int], arrivals: list[list[int]], hop: int, overhead: i
 
 
 def _descent(tree: Tree, starts: Any, hop: int, overhead: int) -> int:
-    """When the last node is done, but node 0, if the roots can begin to send to their children at these times."""
+    """Return when the last node other than node 0 is done.
+
+    The roots can begin to send to their children at the times `starts`.
+    """
     begin = np.zeros(tree.size, np.int64)
     begin[: tree.root_count] = starts
     done = begin.copy()
@@ -376,14 +385,14 @@ def _descent(tree: Tree, starts: Any, hop: int, overhead: int) -> int:
 
 @lru_cache(maxsize=256)
 def best_radix(size: int, kind: str, roots: str, latency: int, overhead: int, operation: str = "allreduce") -> int:
-    """The smallest radix with the shortest fault-free operation.
+    """Return the smallest radix with the shortest fault-free operation.
 
     For the parameters see `Tree` and `fault_free_latency`.
     """
     best, shortest = 2, -1
     for radix in range(2, size + 1):
         if 0 <= shortest < (radix - 1) * overhead:
-            break  # some node sends or receives so many messages, and more with each radix
+            break  # some node sends or receives that many messages, and more with each larger radix
         if 0 <= shortest <= _full_latency(size, kind, roots, radix, latency, overhead, operation):
             continue
         shape = Tree(size, kind, radix=radix, roots=roots)
@@ -396,9 +405,12 @@ def best_radix(size: int, kind: str, roots: str, latency: int, overhead: int, op
 def _full_latency(
     size: int, kind: str, roots: str, radix: int, latency: int, overhead: int, operation: str = "allreduce"
 ) -> int:
-    """The closed form of `fault_free_latency` for the largest tree of full rounds within a size: a lower bound."""
+    """Return a lower bound of `fault_free_latency`.
+
+    It is the closed form for the largest tree of full rounds within the size.
+    """
     if operation != "allreduce" and kind == "kary" and roots == "multi":
-        return 0  # node 0 has more children than any other, and there is no closed form
+        return 0  # node 0 has more children than any other node, and there is no closed form
     several = operation == "allreduce" and roots == "multi"
     count = width = radix if several else 1
     rounds = 0
