@@ -1,1 +1,1 @@
-"""Processes that are started while others run, and how they meet: MPI 4.1, chapter 11."""
+"""Dynamic processes: spawning, and connections between processes (MPI 4.1, chapter 11)."""

@@ -1,4 +1,4 @@
-"""Commands that MPI_Comm_spawn starts, and the places of the machine that they get (MPI 4.1, section 11.8)."""
+"""Commands of MPI_Comm_spawn, and the slots that their processes get (MPI 4.1, section 11.8)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from xsim_py.process.programs.program import Program
 
 
 class Refused(Exception):
-    """The launcher does not start anything; the text says why."""
+    """The launcher cannot start a command; the text is the reason."""
 
 
 class SpawnCommand(NamedTuple):
-    """One program and how many processes are to run it.
+    """A program and the number of its processes.
 
     Attributes
     ----------
     command, args : str, tuple of str
-        As MPI_Comm_spawn takes them.
+        As in MPI_Comm_spawn.
     processes : int
-        How many are wanted.
+        The requested number of processes.
     info : mapping of str to str
-        Hints: ``host``, ``wdir``, ``path`` and ``soft`` mean something.
+        Hints: ``host``, ``wdir``, ``path`` and ``soft`` have a meaning.
     """
 
     command: str
@@ -38,7 +38,10 @@ class SpawnCommand(NamedTuple):
         return " ".join((os.path.basename(self.command), *self.args))
 
     def allowed(self) -> Collection[int]:
-        """The numbers of processes that will do (MPI 4.1, 11.8.4: ``soft`` is a list of ranges ``low:high:step``)."""
+        """Return the acceptable process counts.
+
+        The hint ``soft`` is a list of ranges ``low:high:step`` (MPI 4.1, 11.8.4).
+        """
         said = self.info.get("soft")
         if said is None:
             return (self.processes,)
@@ -53,8 +56,11 @@ class SpawnCommand(NamedTuple):
 
 
 def program_for(command: SpawnCommand, start: str) -> Program:
-    """The program of a command that is started in a directory, unless its hints name another one."""
-    from xsim_py.process.programs.command_line import program_of  # most programs start no others
+    """Return the program of a command that is started in a directory.
+
+    Its hints may name a different directory.
+    """
+    from xsim_py.process.programs.command_line import program_of  # most programs spawn none
 
     folder = os.path.join(start, command.info.get("wdir", ""))
     if not os.path.isdir(folder):
@@ -69,18 +75,18 @@ def program_for(command: SpawnCommand, start: str) -> Program:
 def take_places(
     commands: Sequence[SpawnCommand], places: Universe, machine: Any
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Take places for all commands, or for none.
+    """Take slots for all commands, or for none.
 
     Returns
     -------
     taken : list of list of int
         For each command the nodes of its processes.
     codes : list of list of int
-        For each command an error code for each process that was wanted.
+        For each command an error code per requested process.
     """
     taken: list[list[int]] = []
     codes = []
-    wanted = [command.allowed() for command in commands]  # before any place is taken: it may be refused
+    wanted = [command.allowed() for command in commands]  # before any slot is taken: it may raise Refused
     for command, allowed in zip(commands, wanted, strict=True):
         nodes = places.take(command.processes, _nodes(command, machine))
         taken.append(nodes)
@@ -100,7 +106,7 @@ def take_places(
 
 
 def _nodes(command: SpawnCommand, machine: Any) -> list[int] | None:
-    """The nodes that a command's hint ``host`` names; None where all will do."""
+    """Return the nodes that a command's hint ``host`` names; None if all are allowed."""
     said = command.info.get("host")
     if said is None:
         return None

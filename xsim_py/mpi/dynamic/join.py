@@ -17,22 +17,22 @@ _HELLO = struct.Struct("<8sqq")
 
 
 def join(alone: Communicator, fd: int) -> Communicator | None:
-    """Meet the process at the other end of a socket; who comes first waits for the other.
+    """Connect to the process at the other end of a socket, after waiting for its call.
 
-    Each tells the other its rank and its time, so both know when they have met: when what each has said has had the
-    time to reach the other over the network.
+    Each sends the other its rank and its time, so both know when they are connected: when the message of each would
+    have reached the other over the network.
 
     Parameters
     ----------
     alone : Communicator
         The rank's COMM_SELF.
     fd : int
-        A connected stream socket, on which nothing is under way.
+        A connected stream socket without data in flight.
 
     Returns
     -------
     Communicator or None
-        None where the other end is no process of this run.
+        None if the other end is not a process of this run.
     """
     fiber = current.running()
     box = alone.box

@@ -1,11 +1,11 @@
-"""The launcher, as running processes know it: it starts more of them, and looks after published names.
+"""The launcher as running processes see it: it spawns processes, and keeps published names.
 
-It lives in shard 0, where rank 0 does unless ranks are in processes of their own. What ranks ask reaches it after the
-time of a notice, in the order of time and of ranks, and its answer takes as long; new ranks begin no sooner than a
-notice gets from it to their nodes. That is at least the lookahead, so it is no concern of the window protocol.
+It is in shard 0, with rank 0 unless each rank has its own process. Queries of ranks reach it after the time of a
+notice, in the order of time and of ranks, and its answer takes as long; new ranks begin when a notice from it has
+reached their nodes. That takes at least the lookahead, so the window protocol is unaffected.
 
-New ranks are numbered on from those that there are, in the order in which they were asked for. Each lives in the shard
-that its node belongs to, so that the lookahead stays what it was.
+New ranks get the next numbers after the existing ones, in the order of the queries. Each is in the shard of its node,
+so the lookahead does not change.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Startup(NamedTuple):
     Attributes
     ----------
     notice_ps : int
-        From a process to the launcher, or back.
+        A notice from a process to the launcher, or back.
     base_ps, per_process_ps : int
-        To start processes: in any case, and more for each.
+        Starting processes: a fixed part, and a part per process.
     """
 
     notice_ps: int
@@ -48,16 +48,16 @@ class Startup(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A wish of MPI_Comm_spawn.
+    """The arguments of MPI_Comm_spawn.
 
     Attributes
     ----------
     cid : int
         The number of the intercommunicator between parents and children.
     parents : sequence of int
-        The ranks of the parents, as those of the whole run.
+        The parents, as world ranks.
     commands : tuple of SpawnCommand
-        What to start.
+        The commands to start.
     """
 
     cid: int
@@ -66,20 +66,20 @@ class Order(NamedTuple):
 
 
 class World(NamedTuple):
-    """A COMM_WORLD: that of processes that were started together.
+    """A COMM_WORLD: the processes that were started together.
 
     Attributes
     ----------
     number : int
-        Counts them; the first ranks are world 0.
+        Its number; world 0 has the initial ranks.
     first, size : int
-        Its ranks, as ranks of the whole run.
+        Its first rank in the whole run, and the number of its ranks.
     born_ps : int
         When they begin.
     parent : int
         The root of the call.
     command : str
-        What they run.
+        Their command.
     """
 
     number: int
@@ -91,19 +91,19 @@ class World(NamedTuple):
 
     @property
     def ranks(self) -> range:
-        """Its ranks."""
+        """Its ranks in the whole run."""
         return range(self.first, self.first + self.size)
 
 
 class Birth(NamedTuple):
-    """News of processes that begin, for all shards.
+    """An announcement of new processes to all shards.
 
     Attributes
     ----------
     world, order : World, Order
-        Who they are, and what was asked for.
+        The processes, and the arguments of the call.
     nodes, homes, commands : sequence of int
-        Of each process: its node, the shard of that, and which of the commands it runs.
+        For each process its node, its shard, and the index of its command.
     """
 
     world: World
@@ -114,14 +114,14 @@ class Birth(NamedTuple):
 
 
 class LauncherQuestion(NamedTuple):
-    """A question to the launcher; the answer finds who asked by the key.
+    """A query to the launcher; the key identifies the waiting fiber for the answer.
 
     Attributes
     ----------
     rank, key : int
-        Who asks, and under which of its event keys.
+        The querying rank, and the event key of the query.
     what, argument : str, object
-        The question; what can be pickled.
+        The kind of query and its argument, which can be pickled.
     """
 
     rank: int
@@ -141,7 +141,7 @@ class _Waiting:
         self.answer: Any = None
 
     def describe(self) -> str:
-        """One line for the deadlock report."""
+        """Return a line for the deadlock report."""
         return self.awaited
 
 
@@ -151,29 +151,29 @@ class Launcher(LibraryPart):
     Parameters
     ----------
     fabric : Fabric
-        Carries the messages of the shard's ranks.
+        The transport of the shard's ranks.
     network : Network
-        Whose costs may be others when there are more ranks.
+        Its costs may change with the number of ranks.
     startup : Startup
-        What its work takes.
+        The time that its work takes.
     start : str
-        The directory in which processes start, unless told otherwise.
+        The directory in which processes start by default.
     failures : FailureModel or None
-        Which of them will die.
+        The failures of new processes.
 
     Attributes
     ----------
     worlds : dict of int to World
-        Those that were started later, by the numbers of their communicators.
+        The spawned worlds, by the numbers of their communicators.
     services : dict of str to callable
-        Who answers what kind of question: called with it where the launcher is, once it has come.
+        The handler of each kind of query, called with the query when it reaches the launcher.
     forget : callable
         Called with the number of a process that has ended.
     prepare : callable
-        Called with the shards in which processes are to begin; returns those in which they will.
+        Called with the planned shards of new processes; returns the actual ones.
     first_later : int
-        The first of the shards that are there for such processes only, and it is beyond the last where there are none;
-        0 where shard 0 is one of those in which ranks live.
+        The first shard reserved for spawned processes, or one past the last shard if there is none; 0 if shard 0 has
+        ranks.
     """
 
     def __init__(
@@ -191,19 +191,22 @@ class Launcher(LibraryPart):
         self.prepare: Callable[[list[int]], list[int]] = lambda homes: homes
         self.first_later = 0
         self._planned = self.shard.initial
-        self._busy_ps = 0  # it starts what one call asks for after the other, so numbers are in the order of birth
+        self._busy_ps = 0  # calls are served one after the other, so numbers are in the order of birth
         self._universe: Universe | None = None
-        self._failed: list[tuple[int, int]] = []  # whose places have still to be looked at, and when they failed
+        self._failed: list[tuple[int, int]] = []  # rank and time of failures whose slots have not been updated
         self._homes: dict[int, int] = {}
         self._worlds = 0
         self._waiting: dict[int, _Waiting] = {}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """Return what handles its events."""
+        """Return the handlers of its events."""
         return {"asked": self._asked, "told": self._told, "born": self._born, "gone": self._gone}
 
     def ask(self, what: str, argument: Any, awaited: str) -> Any:
-        """Have the running fiber ask something and wait for the answer; the deadlock report says what is `awaited`."""
+        """Query the launcher from the running fiber and return the answer.
+
+        The deadlock report shows `awaited`.
+        """
         fiber = current.running()
         fiber.sync()
         rank, shard = fiber.rank, self.shard
@@ -218,20 +221,20 @@ class Launcher(LibraryPart):
         return waiting.answer
 
     def _asked(self, asked: LauncherQuestion) -> None:
-        """A question has come."""
+        """Handle a query."""
         asked = LauncherQuestion(*asked)
         self.services[asked.what](asked)
 
     def answer(self, asked: LauncherQuestion, answer: Any, when_ps: int | None = None) -> None:
-        """Answer a question, now or at a later time; the answer is something that can be pickled."""
+        """Answer a query, now or at a later time; the answer must be picklable."""
         when_ps = (self.shard.kernel.now_ps if when_ps is None else when_ps) + self.startup.notice_ps
         self.shard.post_to(asked.rank, when_ps, asked.key, "told", (asked.key, answer))
 
     def _told(self, told: tuple[int, Any]) -> None:
-        """The answer has come to who has asked."""
+        """Pass the answer to the fiber that waits for it."""
         waiting = self._waiting.pop(told[0], None)
         if waiting is None:
-            return  # its process has died, and this shard is there instead
+            return  # its process has ended, and this shard replaces it
         waiting.answer = told[1]
         rank = waiting.fiber.rank
         rank.private("asks", set).discard(told[0])
@@ -241,7 +244,7 @@ class Launcher(LibraryPart):
     # ------------------------------------------------------------------------------------------------- starting
 
     def _spawn(self, asked: LauncherQuestion) -> None:
-        """Start processes; who has asked hears of it when they have begun."""
+        """Start processes; the querying rank gets the answer when they have begun."""
         order = Order(*asked.argument)
         now_ps = self.shard.kernel.now_ps
         notice_ps, base_ps, per_process_ps = self.startup
@@ -268,7 +271,10 @@ class Launcher(LibraryPart):
         self.answer(asked, (first, len(nodes), [code for each in codes for code in each]), born_ps)
 
     def _places(self) -> Universe:
-        """The places of the machine; those of processes that have failed are free, if their nodes have not."""
+        """Return the slots of the machine.
+
+        Those of failed processes are free if their nodes have not failed.
+        """
         machine = self.fabric.settings.machine
         if self._universe is None:
             self._universe = Universe(machine)
@@ -282,11 +288,11 @@ class Launcher(LibraryPart):
         return self._universe
 
     def failed(self, number: int, time_ps: int) -> None:
-        """A process has failed, at a time; an event handler."""
+        """Record the failure of a process at a time; an event handler."""
         self._failed.append((number, time_ps))
 
     def _home(self, node: int, number: int) -> int:
-        """The shard of a process: that of its node, unless there are some for such processes."""
+        """Return the shard of a spawned process: its node's, unless some are reserved for such."""
         shard = self.shard
         later = self.first_later
         if 0 < later < len(shard.blocks):
@@ -299,13 +305,13 @@ class Launcher(LibraryPart):
         return self._homes.get(node, lowest + node % (len(shard.blocks) - lowest))
 
     def _born(self, birth: Birth) -> None:
-        """Processes begin; the same event in every shard."""
+        """Start new processes; the same event in every shard."""
         birth = Birth(World(*birth[0]), Order(*birth[1]), *birth[2:])
         shard, fabric, world, order = self.shard, self.fabric, birth.world, birth.order
         if shard.number != 0:
             shard.kernel.events -= 1
         if world.first < shard.population:
-            return  # a shard that is there instead of another knows of this from the first one, too
+            return  # a shard that replaces another also receives this from the first shard
         shard.abort_delay_ps = self.startup.notice_ps
         cid = derive_cid(order.cid, "world")
         self.worlds[cid] = world
@@ -343,14 +349,14 @@ class Launcher(LibraryPart):
             rank.fiber.start(body(programs[which]))
 
     def _gone(self, number: int) -> None:
-        """A process has ended that was started later, whose place is free from now on, or that had asked something."""
+        """Handle the end of a process that was spawned or has a pending query: free its slot."""
         if number >= self.shard.initial:
             self._places().give_back(self.fabric.settings.machine.node_of[number])
         self.forget(number)
 
 
 def birth_of(rank: Rank) -> Birth | None:
-    """How the running rank was started; None for one of the first."""
+    """Return how a rank was spawned; None for an initial rank."""
     box = rank.mpi
     found: Birth | None = None if box is None or box.private is None else box.private.get("birth")
     return found

@@ -1,8 +1,8 @@
-"""Processes that meet: ports, connections and published names (MPI 4.1, sections 11.9 and 11.10.4).
+"""Ports, connections and published names (MPI 4.1, sections 11.9 and 11.10.4).
 
-Prior art: Open MPI lets its run-time system bring the two sides of a connection together. So it is here: who accepts
-and who connects tell the launcher, which tells each of the other as soon as both are there. A connection takes a notice
-to the launcher and one back, from the later of the two calls; a question about a name takes the same.
+As in Open MPI, the run-time system connects the two sides: a rank that accepts or connects notifies the launcher, which
+answers both as soon as the second one has called. A connection takes a notice to the launcher and one back after the
+later of the two calls; a query for a name takes the same.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PORT = "xsim-port"
 
 
 class Switchboard:
-    """The part of the launcher by which processes meet.
+    """The part of the launcher that connects processes and keeps published names.
 
     Parameters
     ----------
     launcher : Launcher
-        What answers go by.
+        Sends its answers.
     """
 
     def __init__(self, launcher: Launcher) -> None:
@@ -42,11 +42,11 @@ class Switchboard:
         self._names: dict[str, str] = {}
 
     def services(self) -> dict[str, Callable[[LauncherQuestion], None]]:
-        """Return what answers each kind of question."""
+        """Return the handler of each kind of query."""
         return {"meet": self._meet, "publish": self._publish, "unpublish": self._unpublish, "lookup": self._lookup}
 
     def _meet(self, asked: LauncherQuestion) -> None:
-        """Somebody accepts or connects at a port: bring it together with who has waited longest on the other side."""
+        """Connect a rank at a port with the one that has waited longest on the other side."""
         port, accepts, _ = asked.argument
         others = self._waiting.get((port, not accepts))
         if not others:
@@ -57,7 +57,7 @@ class Switchboard:
         self._launcher.answer(other, asked.argument[2])
 
     def forget(self, number: int) -> None:
-        """A process has ended: nobody is to meet it any more."""
+        """Drop the queries of a process that has ended."""
         for port, waiting in self._waiting.items():
             self._waiting[port] = deque(asked for asked in waiting if asked.rank != number)
 
@@ -75,21 +75,24 @@ class Switchboard:
 
 
 def open_port(box: Mailbox) -> str:
-    """MPI_Open_port: a name that no other port has; known to nobody until the program says it."""
+    """Return a new unique port name (MPI_Open_port); other ranks learn it from the program."""
     opened: list[str] = box.of_process("ports", list)
     opened.append(f"{_PORT}:{box.rank.number}:{len(opened)}")
     return opened[-1]
 
 
 def check_port(port: str) -> None:
-    """Raise ERR_PORT for what never was the name of a port."""
+    """Raise ERR_PORT for a text that was never the name of a port."""
     kind, _, number = port.partition(":")
     if kind != _PORT or not number.replace(":", "").isdecimal():
         errors.fail(c.ERR_PORT, f"unknown port {port!r}")
 
 
 def meet(comm: Communicator, port: str | None, root: int, *, accepts: bool) -> Communicator:
-    """MPI_Comm_accept and MPI_Comm_connect: the root waits at the port, and tells the other members whom it has met."""
+    """Connect two groups (MPI_Comm_accept, MPI_Comm_connect).
+
+    The root waits at the port, and broadcasts the other group to the members.
+    """
     name, other = ("Accept", "Connect") if accepts else ("Connect", "Accept")
     if not 0 <= root < len(comm.ranks):
         comm.fail(c.ERR_ROOT, f"root {root} is not in 0..{len(comm.ranks) - 1}")
@@ -107,19 +110,19 @@ def meet(comm: Communicator, port: str | None, root: int, *, accepts: bool) -> C
 
 
 def publish_name(box: Mailbox, name: str, port: str) -> None:
-    """MPI_Publish_name: ERR_NAME where somebody has published that name already, as in MPICH."""
+    """Publish a name (MPI_Publish_name); ERR_NAME if it is already published, as in MPICH."""
     if _ask(box, "publish", (name, port), "MPI.Publish_name"):
         errors.fail(c.ERR_NAME, f"{name!r} is published already")
 
 
 def unpublish_name(box: Mailbox, name: str) -> None:
-    """MPI_Unpublish_name: ERR_SERVICE where nobody has published that name."""
+    """Remove a published name (MPI_Unpublish_name); ERR_SERVICE if it is not published."""
     if _ask(box, "unpublish", name, "MPI.Unpublish_name") is None:
         errors.fail(c.ERR_SERVICE, f"{name!r} is not published")
 
 
 def lookup_name(box: Mailbox, name: str) -> str:
-    """MPI_Lookup_name: the port; ERR_NAME where nobody has published that name."""
+    """Return the port of a published name (MPI_Lookup_name); ERR_NAME if it is not published."""
     port = _ask(box, "lookup", name, "MPI.Lookup_name")
     return errors.fail(c.ERR_NAME, f"{name!r} is not published") if port is None else str(port)
 

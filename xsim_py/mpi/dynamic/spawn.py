@@ -18,26 +18,26 @@ from .launcher import Launcher, Order, birth_of
 def spawn(
     comm: Communicator, commands: Sequence[SpawnCommand] | None, root: int, name: str
 ) -> tuple[Communicator, list[int]]:
-    """Start processes; all members of `comm` call it, and the root says what.
+    """Spawn processes: all members of `comm` call it, and the root passes the commands.
 
-    The root asks the launcher, and tells the others when the new processes have begun.
+    The root sends the order to the launcher, and the answer to the others when the new processes have begun.
 
     Parameters
     ----------
     commands : sequence of SpawnCommand or None
-        What to start, at the root.
+        The commands to start, on the root.
 
     Returns
     -------
     inter : Communicator
-        With the new processes as its remote group.
+        An intercommunicator with the new processes as its remote group.
     codes : list of int
-        An error code for each process that was wanted, in the order of the commands.
+        An error code per requested process, in the order of the commands.
 
     Raises
     ------
     Exception
-        ERR_SPAWN at all members if the processes can not be started; ERR_ROOT.
+        ERR_SPAWN on all members if the processes cannot be started; ERR_ROOT.
     """
     if not 0 <= root < len(comm.ranks):
         comm.fail(c.ERR_ROOT, f"root {root} is not in 0..{len(comm.ranks) - 1}")
@@ -61,7 +61,10 @@ def spawn(
 
 
 def parent_of(world: Communicator) -> Communicator | None:
-    """The intercommunicator to those who started this rank; None for one of the first, and when it was freed."""
+    """Return the intercommunicator to the parents of this rank.
+
+    It is None on an initial rank, and after it was freed.
+    """
     birth = birth_of(world.box.rank)
     if birth is None:
         return None
@@ -76,7 +79,7 @@ def parent_of(world: Communicator) -> Communicator | None:
 
 
 def app_number(comm: Communicator) -> int:
-    """Which of the commands of its start a rank runs."""
+    """Return which of the commands of its start a rank runs."""
     number = comm.box.rank.number
     birth = birth_of(comm.box.rank)
     if birth is None:

@@ -1,9 +1,9 @@
-"""The environment variables by which a process can tell that a launcher has started it, and which one it is.
+"""Environment variables by which a process recognises its launcher and its rank.
 
-Nothing in MPI says what they are called. Programs and plugins look for those of Open MPI, and of MPICH's Hydra and what
-follows it (Intel MPI, MVAPICH), so a rank has both. What a real library would use to reach its launcher is not there
-(``PMI_FD``, ``PMIX_NAMESPACE``; and ``PMIX_RANK``, with which alone MPICH would look for one): a child of a rank is no
-process of the job, and may use a real MPI for itself.
+MPI does not define their names. Programs and plugins look for those of Open MPI, and of MPICH's Hydra and its
+derivatives (Intel MPI, MVAPICH), so a rank has both. The variables that a real library would use to reach its launcher
+are absent (``PMI_FD``, ``PMIX_NAMESPACE``; and ``PMIX_RANK``, with which alone MPICH would look for one): a child of a
+rank is not a process of the job, and may use a real MPI.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .launcher import Launcher
 
 
 def launched(rank: int, size: int, local: int, local_size: int, *, universe: int, number: int) -> dict[str, str]:
-    """The variables of a process.
+    """Return the variables of a process.
 
     Parameters
     ----------
     rank, size : int
         In its COMM_WORLD.
     local, local_size : int
-        Among those on its node.
+        Among the ranks of its node.
     universe : int
-        How many there can be.
+        The maximum number of processes.
     number : int
         Its rank in the whole run.
     """
@@ -52,14 +52,14 @@ NAMES = frozenset(launched(0, 1, 0, 1, universe=1, number=0))
 
 
 class Variables:
-    """The variables that each rank finds in its environment, from one start of the job on.
+    """The variables in each rank's environment, for one start of the job.
 
     Parameters
     ----------
     machine : Machine
-        Says on which node a rank is.
+        Maps ranks to nodes.
     ranks : int
-        How many there are at the start.
+        The number of initial ranks.
     """
 
     def __init__(self, machine: Machine, ranks: int) -> None:
@@ -68,7 +68,7 @@ class Variables:
         self._local: dict[range, tuple[list[int], Counter[int]]] = {}
 
     def of(self, asking: Rank) -> dict[str, str]:
-        """The variables of a rank."""
+        """Return the variables of a rank."""
         number = asking.number
         worlds = asking.shard.fabric.part(Launcher).worlds.values()
         later = (world.ranks for world in worlds if number in world.ranks)
@@ -79,7 +79,7 @@ class Variables:
         return launched(rank, size, local, local_size, universe=self._machine.universe, number=number)
 
     def _places(self, world: range) -> tuple[list[int], Counter[int]]:
-        """Count for each rank of a world the lower ones on its node, and for each node the ranks that it has."""
+        """Return each rank's index on its node, and the number of ranks per node, in a world."""
         if world not in self._local:
             counts: Counter[int] = Counter()
             here = []

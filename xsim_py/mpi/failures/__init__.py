@@ -1,1 +1,1 @@
-"""Failures as ranks learn of them, and what they do about them: detectors, revocation, agreement, and shrinking."""
+"""Failures from the ranks' point of view: detectors, revocation, agreement and shrinking."""

@@ -1,46 +1,48 @@
-"""Agreement among the members of a communicator of which some die meanwhile: one member's part, as a state machine.
+"""Agreement among a communicator's members under failures: the state machine of one member.
 
-It is told of arrivals and deaths, and says what to send: no clock, no I/O. Its driver charges for the messages.
+Its input is messages and failure notices, its output is messages; it has no clock and no I/O. Its driver charges for
+the messages.
 
-**The protocol.** Contributions go up a static tree, merged on the way; the root, which is the smallest member alive,
-decides; the decision comes down: 2(n-1) messages and twice the tree's height when nobody dies. A dead member is
-replaced by its parent, which adopts its children; the root adopts those that have no ancestor left. To a child it
-has adopted and not heard, a member sends REQUEST, which is answered by UP, or by DOWN where the decision is known.
-Who sends UP again to a new parent that has decided is answered by DOWN. Every UP and REQUEST carries the deaths that
-its sender knows of, and the receiver learns them first; so the receiver always agrees that it is the parent.
+**The protocol.** Contributions go up a static tree, merged on the way; the root, which is the smallest surviving
+member, decides; the decision comes down: 2(n-1) messages and twice the tree's height without failures. The parent of a
+failed member replaces it and adopts its children; the root adopts those without a surviving ancestor. A member sends
+REQUEST to an adopted child that has not contributed; the child answers with UP, or with DOWN if it knows the decision.
+A member that sends UP again, to a new parent that has decided, is answered with DOWN. Every UP and REQUEST carries the
+failures known to its sender, and the receiver records them first, so it always agrees that it is the parent.
 
-**What is assumed.** A member is said to be dead only when it is, perhaps late, and not to all at once; a driver need
-only report deaths of members in `Agreement.waiting_for`. What the living send arrives, in any order; what the dead
-had sent may arrive or not.
+**Assumptions.** A member is reported failed only after it has failed, perhaps late, and at different times to different
+members; a driver need only report failures of members in `Agreement.waiting_for`. Messages of survivors arrive, in any
+order; messages of failed members may arrive or not.
 
-**What holds.** At every moment all members that live and have decided have the same decision; so all survivors have.
-It counts every one of them, and exactly the dead in ``missing`` not. It is *not* uniform among the dead: a root that
-dies before its decision reached any survivor had a decision that nobody shares. No protocol can do better whose root
-returns without waiting for receipts (uniform consensus is harder than consensus: Charron-Bost and Schiper, J. of
-Algorithms 51, 2004), and receipts would cost every agreement two more latencies of the height of the tree.
+**Guarantees.** At every moment all surviving members that have decided have the same decision; so eventually all
+survivors have. It counts every survivor, and excludes exactly the failed members in ``missing``. It is *not* uniform
+among failed members: a root that fails before its decision reaches a survivor had a decision that no other member
+shares. No protocol whose root returns without waiting for acknowledgements can do better (uniform consensus is harder
+than consensus: Charron-Bost and Schiper, J. of Algorithms 51, 2004), and acknowledgements would cost every agreement
+two more latencies times the height of the tree.
 
-**Why.** A member ignores whatever comes from a member that it knows to be dead. Take an undecided x that has sent UP
-to its parent p. It moves to another parent only when it knows that p is dead, and then it ignores p's DOWN. So x
-decides through p or through nobody else, and p likewise through its own parent, up to a root s: an UP ties the whole
-subtree to s as long as s lives, whatever became of earlier roots. If p dies after its UP went on to q, it might seem
-that x could still hear from a member u between p and q that died as well. But u sends to x only if u knew, alive,
-that p was dead, and p passed u over only since p knew, alive, that u was dead. When s decides, every living member
-is tied to s like this or has told s the decision it had; so a former root's decision either is what s repeats, or
-lives nowhere and arrives nowhere. `tests/mpi/failures/test_agreement.py` tries all schedules of small groups, and
-random ones of larger.
+**Proof.** A member ignores all messages from a member that it knows to have failed. Take an undecided x that has sent
+UP to its parent p. It moves to another parent only when it knows that p has failed, and then it ignores p's DOWN. So x
+decides through p or not at all, and p likewise through its own parent, up to a root s: an UP ties the whole subtree to
+s as long as s survives, whatever happened to earlier roots. If p fails after its UP went on to q, it might seem that x
+could still receive a DOWN from a member u between p and q that failed as well. But u sends to x only if u, while alive,
+knew that p had failed, and p skipped u only because p, while alive, knew that u had failed. When s decides, every
+surviving member is tied to s like this or has reported its decision to s; so a former root's decision is either the one
+that s repeats, or is held by no survivor and reaches none. `tests/mpi/failures/test_agreement.py` tries all schedules
+of small groups and random ones of larger groups.
 
-**Nobody waits for ever** who is told of deaths in `waiting_for` only. A complete member waits for its parent, an
-incomplete one for children without UP. Such a child is dead (and reported), or has not contributed, or waits itself
-for its children, or has sent its UP to a dead member that it waits for (and is told of).
+**Termination** needs only notices of failures in `waiting_for`. A complete member waits for its parent, an incomplete
+one for children without UP. Such a child has failed (and is reported), or has not contributed, or itself waits for its
+children, or has sent its UP to a failed member that it waits for (and is notified of).
 
 **Prior art.** The early returning agreement of Open MPI: Herault, Bouteiller, Bosilca, Gamell, Teranishi, Parashar,
-Dongarra, "Practical scalable consensus for pseudo-synchronous distributed systems", SC'15 (tree, repair, requests
-for results). Buntinas, "Scalable distributed consensus to support MPI fault tolerance", IPDPS 2012 (three phases
-over a rebuilt tree). xSim's agreement of 2014 is a reduction and a broadcast on a binomial tree. What differs: the
-trees are fixed by the number of members, so that no common knowledge of earlier failures is needed to begin.
+Dongarra, "Practical scalable consensus for pseudo-synchronous distributed systems", SC'15 (tree, repair, requests for
+results). Buntinas, "Scalable distributed consensus to support MPI fault tolerance", IPDPS 2012 (three phases over a
+rebuilt tree). xSim's agreement of 2014 is a reduction and a broadcast on a binomial tree. The difference: our trees
+depend only on the number of members, so beginning needs no common knowledge of earlier failures.
 
-Cost: 450 bytes a member in progress, 600 with what it has under way; 4 us a message, 6 if 1,000 of 32,768 are dead.
-Nothing loops over all members, and repair costs as much as the dead have children.
+Cost: 450 bytes per member in progress, 600 with its messages in flight; 4 us per message, 6 if 1,000 of 32,768 have
+failed. Nothing loops over all members, and a repair costs as much as the failed members have children.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Ballot(NamedTuple):
     Attributes
     ----------
     flags : tuple of int
-        Numbers that are combined with a bitwise AND, one by one; every member brings as many.
+        Numbers that are combined one by one with a bitwise AND; the same number of them from every member.
     acked : frozenset of int
         Members whose failure it has acknowledged.
     failed : frozenset of int
@@ -76,18 +78,18 @@ class Ballot(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The outcome on which all agree.
+    """The result on which all agree.
 
     Attributes
     ----------
     flags : tuple of int
-        AND over everyone who contributed.
+        AND over all contributors.
     failed : frozenset of int
-        Members that failed, as far as anyone who contributed knew on entry, or was learnt on the way.
+        Failed members that a contributor knew of on entry, or that were detected during the agreement.
     missing : frozenset of int
-        Those of `failed` who did not contribute.
+        Those of `failed` that did not contribute.
     error : bool
-        Whether someone is missing whose failure was not acknowledged by every contributor.
+        Whether a member is missing whose failure not every contributor had acknowledged.
     """
 
     flags: tuple[int, ...]
@@ -104,13 +106,13 @@ class AgreementPacket(NamedTuple):
     kind : int
         `UP`, `DOWN` or `REQUEST`.
     failed : frozenset of int
-        Members that the sender knows to be dead; of a DOWN, the decision's.
+        Failed members known to the sender; for a DOWN, the decision's.
     flags, missing
         As in `Ballot` and `Decision`.
     acked : frozenset of int
-        Of an UP, those whom all acknowledged who contributed to it.
+        For an UP, the members acknowledged by all its contributors.
     error : bool
-        Of a DOWN, the decision's.
+        For a DOWN, the decision's.
     """
 
     kind: int
@@ -122,11 +124,11 @@ class AgreementPacket(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Length on the network: `missing` is a mark at entries of `failed`, and costs nothing more."""
+        """Length on the network: `missing` is a flag in entries of `failed`, and costs nothing more."""
         return _HEADER_BYTES + _ITEM_BYTES * (len(self.flags) + len(self.failed) + len(self.acked))
 
 
-Outgoing = list[tuple[int, AgreementPacket]]  # to whom and what, in the order of sending
+Outgoing = list[tuple[int, AgreementPacket]]  # destination and packet, in the order of sending
 
 
 def _binomial_parent(member: int) -> int:
@@ -151,7 +153,10 @@ def _binary_children(member: int, size: int) -> range:
 
 
 class _Tree(NamedTuple):
-    """A shape in which parents have smaller numbers, and children are given in ascending order, deepest first."""
+    """A tree whose parents have smaller numbers.
+
+    Children come in ascending order, deepest subtree first.
+    """
 
     parent: Callable[[int], int]
     children: Callable[[int, int], Iterable[int]]
@@ -166,27 +171,27 @@ TREES = {
 class Agreement:
     """One member's part in one agreement.
 
-    Its methods return what to send, in order. A member that has decided must be kept, and go on receiving, as long as
-    another may ask: until this member has decided the next agreement among the same members, for that needed everyone
-    alive to have decided this one. The last agreement is kept until the end of the job.
+    Its methods return the messages to send, in order. A member that has decided must be kept, and must keep receiving,
+    as long as another may query it: until this member has decided the next agreement among the same members, because
+    that required all survivors to have decided this one. The last agreement is kept until the end of the job.
 
     Parameters
     ----------
     me : int
         Number of this member.
     size : int
-        How many members there are, dead ones included; they are 0 to ``size - 1``.
+        Number of members, failed ones included; they are 0 to ``size - 1``.
     tree : str
         One of `TREES`.
     failed : frozenset of int
-        Members known to be dead.
+        Members known to have failed.
 
     Attributes
     ----------
     decision : Decision or None
-        The result, once there is one.
+        The result, once decided.
     known : frozenset of int
-        Members known to be dead; includes what packets told. Not kept up to date after the decision.
+        Members known to have failed, also from packets. Not updated after the decision.
     """
 
     __slots__ = (
@@ -211,16 +216,19 @@ class Agreement:
         self.known = NOBODY
         self._tree = TREES[tree]
         self._contributed = False
-        self._flags: tuple[int, ...] | None = None  # None: no ballot is in
+        self._flags: tuple[int, ...] | None = None  # None: no ballot has arrived
         self._acked = NOBODY
         self._missing = NOBODY
-        self._pending = tuple(self._tree.children(me, size))  # living children whose UP is not in, in order
+        self._pending = tuple(self._tree.children(me, size))  # surviving children whose UP has not arrived, in order
         self._root = me == 0
         self._sent_to = -1
         self._learn(failed)
 
     def waiting_for(self) -> tuple[int, ...]:
-        """Members it depends on now, whose deaths it must be told of; none before `contribute` and once decided."""
+        """Return the members whose failure it must be notified of now.
+
+        There are none before `contribute` and after the decision.
+        """
         if not self._contributed or self.decision is not None:
             return ()
         return self._pending or (self._sent_to,)
@@ -231,28 +239,28 @@ class Agreement:
         self._learn(ballot.failed)
         self._merge(ballot.flags, ballot.acked, NOBODY)
         self._contributed = True
-        # Children below a member that died may not know that; without this they would wait for it.
+        # Children below a failed member may not know of its failure; without this they would wait for it.
         adopted = [child for child in self._pending if self._tree.parent(child) != self.me]
         return self._requests(adopted) + self._advance()
 
     def learn(self, failed: Iterable[int]) -> Outgoing:
-        """Hear from the failure detector that members are dead; what is known already, or too late, does no harm."""
+        """Handle failure notices; known ones, and those after the decision, have no effect."""
         if self.decision is not None:
             return []
         return self._requests(self._learn(frozenset(failed))) + self._advance()
 
     def receive(self, source: int, packet: AgreementPacket) -> Outgoing:
-        """Take a packet that arrived from another member."""
+        """Handle a packet from another member."""
         if source in self.known:
             return []
         if self.decision is not None:
-            # A DOWN to whoever was its child at the decision is on its way already.
+            # A DOWN to a member that was its child at the decision is already in flight.
             asks = packet.kind != DOWN and self._parent(source) != self.me
             return [(source, _down(self.decision))] if asks else []
         adopted = self._learn(packet.failed)
         if packet.kind == DOWN:
             return self._decide(_told(packet), told_by=source)
-        # An UP of someone who is not pending comes from below a member whose UP is in, and says nothing new.
+        # The UP of a member that is not pending comes from below a member whose UP is in, and adds nothing.
         if packet.kind == UP and source in self._pending:
             self._pending = tuple([child for child in self._pending if child != source])
             self._merge(packet.flags, packet.acked, packet.missing)
@@ -264,13 +272,13 @@ class Agreement:
         else:
             if flags != self._flags:
                 self._flags = tuple(mine & other for mine, other in zip(self._flags, flags, strict=True))
-            if acked != self._acked:  # equal ones stay one object, for there may be as many as ranks
+            if acked != self._acked:  # equal sets stay one object: there may be as many as ranks
                 self._acked &= acked
         if missing:
             self._missing |= missing
 
     def _learn(self, failed: frozenset[int]) -> list[int]:
-        """Take note of deaths; returns the children that are adopted by this."""
+        """Record failures; return the children adopted because of them."""
         if failed is self.known or failed <= self.known:
             return []
         assert self.me not in failed
@@ -278,7 +286,7 @@ class Agreement:
         dead = [child for child in self._pending if child in failed]
         if not self._root and self._smallest_alive() == self.me:
             self._root = True
-            dead.append(0)  # all that have no ancestor left are found from the first root
+            dead.append(0)  # all members without a surviving ancestor are found from the first root
         if not dead:
             return []
         missing: list[int] = []
@@ -289,7 +297,10 @@ class Agreement:
         return sorted(adopted)
 
     def _below(self, dead: list[int], passed: list[int]) -> list[int]:
-        """Return the living that have none but the dead between them and these dead, who are put into `passed`."""
+        """Return the first survivors below failed members.
+
+        The failed members above them are appended to `passed`.
+        """
         found = []
         stack = dead
         while stack:
@@ -309,7 +320,7 @@ class Agreement:
         return member
 
     def _parent(self, member: int) -> int:
-        """Nearest ancestor not known to be dead, or else the root; the root itself has none and gives itself."""
+        """Return the nearest ancestor not known to have failed, or else the root, also for the root."""
         while member:
             member = self._tree.parent(member)
             if member not in self.known:
@@ -317,7 +328,7 @@ class Agreement:
         return self._smallest_alive()
 
     def _advance(self) -> Outgoing:
-        """Send what is due when nobody below is missing any more."""
+        """Send UP, or decide, once no child is pending."""
         if self._pending or not self._contributed:
             return []
         assert self._flags is not None
@@ -331,7 +342,7 @@ class Agreement:
         return [(parent, AgreementPacket(UP, self.known, self._flags, self._acked, self._missing))]
 
     def _requests(self, adopted: list[int]) -> Outgoing:
-        """Ask children that may not know yet whose children they are."""
+        """Query adopted children, which may not know their new parent yet."""
         if not adopted or not self._contributed:
             return []
         packet = AgreementPacket(REQUEST, self.known)
@@ -350,7 +361,7 @@ class Agreement:
         return [(child, packet) for child in sorted(children) if child != told_by]
 
 
-# Most members of a large group are told the same: then it is one object for all of them.
+# Most members of a large group get the same packet; they share one object.
 
 
 @lru_cache(maxsize=64)

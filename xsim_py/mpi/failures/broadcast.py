@@ -1,9 +1,10 @@
-"""Reliable broadcast without a root: everyone who hears of something tells others, so no single death can stop it.
+"""Reliable broadcast without a root: every receiver forwards it, so no failure can stop it.
 
 Each member sends to those 1, 2, 4, ... places after and before it in a ring, up to half of the members away (Open MPI's
-``comm_ft_reliable_bcast``; Bosilca et al., SC'16): n 2 (floor(log2(n / 2)) + 1) messages in all. A neighbour that is
-known to be dead is replaced by the next one that is not. Whoever has told one that was dead already learns of that
-(its message comes back) and tells the one after it in the ring: so all who live hear of it, however many die at once.
+``comm_ft_reliable_bcast``; Bosilca et al., SC'16): n 2 (floor(log2(n / 2)) + 1) messages in all. The next surviving
+neighbour replaces one that is known to have failed. If a receiver had already failed, the sender detects this (its
+message bounces) and notifies the next member in the ring: so all survivors are notified, however many ranks fail at
+once.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Collection, Iterator, Sequence
 
 
 def neighbours(me: int, members: Sequence[int], dead: Collection[int]) -> Iterator[int]:
-    """Yield the members that member `me` tells, in order, as places in `members`.
+    """Yield the members that member `me` notifies, in order, as indices in `members`.
 
     Parameters
     ----------
     me : int
-        A place in `members`.
+        An index in `members`.
     dead : collection of int
-        Whom this member knows to have failed; members, not places.
+        The failed members that this member knows of; members, not indices.
     """
     size = len(members)
     step = 1
@@ -34,7 +35,7 @@ def neighbours(me: int, members: Sequence[int], dead: Collection[int]) -> Iterat
 
 
 def next_place(place: int, members: Sequence[int], dead: Collection[int], *, me: int, sign: int = 1) -> int:
-    """Return the first place after (or before) `place` whose member is not in `dead`; `me` where it comes to that."""
+    """Return the first index after (or before) `place` whose member has not failed, or `me`."""
     size = len(members)
     dest = (place + sign) % size
     while members[dest] in dead and dest != me:

@@ -1,8 +1,8 @@
-"""Deaths, from the moment a rank has died to the end of what others have under way with it.
+"""Failures, from the failure of a rank to the end of other ranks' operations with it.
 
-The simulator itself learns of a death at once, in every shard, by an event that no rank sees. What ranks learn, and
-when, a `Detector` decides. A rank that knows of a failure (from its detector, or from an agreement) does not wait for
-it again: what concerns the dead process fails at once (`guard`).
+The simulator itself learns of a failure at once, in every shard, by an event that no rank sees. A `Detector` decides
+what ranks learn, and when. A rank that knows of a failure (from its detector, or from an agreement) does not wait for
+the failed process again: operations that need it fail at once (`guard`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Death(NamedTuple):
-    """A failure as the simulator knows it: who has died, when and why."""
+    """A failure as the simulator knows it: rank, time and cause."""
 
     rank: int
     time_ps: int
@@ -37,14 +37,14 @@ class Death(NamedTuple):
 
 
 class Deaths:
-    """Keeps what one shard has been told of deaths, and tells its ranks what they learn.
+    """The failures reported to one shard; notifies its ranks of those that they learn of.
 
     Attributes
     ----------
     dead : dict of int to Death
-        The failures that this shard has been told of; not what any rank knows.
+        The failures reported to this shard, which ranks may not know of.
     deaths : list of Death
-        The failures of its own ranks.
+        The failures of ranks in this shard.
     """
 
     def __init__(self, fabric: Fabric) -> None:
@@ -57,7 +57,7 @@ class Deaths:
         self._said: dict[tuple[int, bool, str], str] = {}
 
     def learn(self, rank: Rank, numbers: Iterable[int], how: str) -> None:
-        """Let a rank learn of failures now: what depends on the dead fails, and whoever waits for it goes on."""
+        """Notify a rank of failures: operations that depend on them fail, and their waiters continue."""
         state = knowledge_of(rank.mpi)
         fabric = self.fabric
         now_ps = self.shard.kernel.now_ps
@@ -77,14 +77,14 @@ class Deaths:
                 failing.append((operation, revoked_error(operation.comm)))
                 continue
             dead = next((number for number in fresh if operation.depends_on(number)), None)
-            if dead is not None:  # a receive from any source goes on once the failure is acknowledged
+            if dead is not None:  # a receive from any source continues once the failure is acknowledged
                 failing.append((operation, None if is_of_anyone(operation) else self.error(dead)))
         for session in list(state.sessions.values()):
             session.learn(fresh)
         end_operations(rank, failing)
 
     def _news(self, fresh: tuple[int, ...], now_ps: int, how: str) -> dict[int, tuple[int, str]]:
-        """Return what a rank learns now; one object for all ranks that learn the same at the same time."""
+        """Return the entries for new failures, one object for all ranks with the same news."""
         if now_ps != self._news_ps:
             self._news_ps = now_ps
             self._newest.clear()
@@ -94,7 +94,7 @@ class Deaths:
         return found
 
     def error(self, number: int, code: int = c.ERR_PROC_FAILED) -> errors.Exception:
-        """Return what a call or an operation ends with that needs a dead rank; all ranks share its text."""
+        """Return the error of an operation that needs a failed rank; all ranks share its text."""
         death = self.dead.get(number)
         key = number, death is None, self.shard.everyone
         said = self._said.get(key)
@@ -105,16 +105,16 @@ class Deaths:
 
 
 def is_of_anyone(operation: Any) -> bool:
-    """Return whether this is a receive or probe that has still to find a message, and would take it from any source."""
+    """Return True for a receive or probe from any source that has not found a message yet."""
     if operation.note is not None or isinstance(operation, Send):
         return False
     return bool(operation.source == ANY_SOURCE and operation.message is None)
 
 
 def end_operations(rank: Rank, failing: Sequence[tuple[Any, BaseException | None]]) -> None:
-    """End operations with errors, and then let those who wait for them go on, in order.
+    """End operations with errors, and then resume the fibers that wait for them, in order.
 
-    One without an error is only interrupted: its fiber looks whether to wait any longer.
+    An operation without an error is only interrupted: its fiber decides whether to wait on.
     """
     box = rank.mpi
     now_ps = rank.shard.kernel.now_ps
@@ -135,19 +135,21 @@ def end_operations(rank: Rank, failing: Sequence[tuple[Any, BaseException | None
 
 
 class Reports(LibraryPart):
-    """Takes reports of deaths: announces them to all shards, and says to the detector which control messages are lost.
+    """Receives reports of failures, and announces them to all shards.
+
+    It also reports lost control messages to the detector.
 
     Parameters
     ----------
     deaths : Deaths
-        What this shard has been told of.
+        The failures reported to this shard.
     detector : Detector
-        Finds out for the ranks.
+        The detector of its ranks.
 
     Attributes
     ----------
     tell_launcher : callable
-        Called with each rank that has failed, and when.
+        Called with each failed rank and the time of its failure.
     """
 
     def __init__(self, deaths: Deaths, detector: Detector) -> None:
@@ -159,11 +161,11 @@ class Reports(LibraryPart):
         self.tell_launcher: Callable[[int, int], object] = lambda number, time_ps: None
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """Return what handles its events."""
+        """Return the handlers of its events."""
         return {"failed": self._announced, "returned": self._returned}
 
     def died(self, rank: Rank, cause: str, survivable: bool) -> None:
-        """Take the report of a rank that has died now; if the job goes on, tell every shard as soon as possible."""
+        """Record a rank's failure; if the job continues, announce it to every shard."""
         fabric, shard = self._fabric, self._shard
         if rank.number in self._silent:
             return
@@ -181,9 +183,9 @@ class Reports(LibraryPart):
         self._detector.died(rank, death)
 
     def fell_silent(self, rank: Rank, until_ps: int, cause: str) -> bool:
-        """Take the report of a process that stands still from now on; return whether others take it for dead.
+        """Record that a process hangs from now on; return True if other ranks will suspect it.
 
-        If they do, it is to all of them as if it had died now: it does nothing any more, and is killed at `until_ps`.
+        If so, it counts as failed from now on: it does nothing more, and is killed at `until_ps`.
         """
         if not self._shard.fault_tolerant or not self._detector.gives_up(rank, until_ps):
             return False
@@ -192,7 +194,7 @@ class Reports(LibraryPart):
         return True
 
     def _announced(self, death: Death) -> None:
-        """Take note of a death; the same event in every shard."""
+        """Handle the announcement of a failure; the same event in every shard."""
         if self._shard.put_off_for_all(self._announced, death):
             return
         if self._shard.number != 0:
@@ -205,12 +207,12 @@ class Reports(LibraryPart):
             if box is None or type(box) is ClosedMailbox:
                 continue
             self._detector.announced(rank, death)
-            if box.knowledge is not None:  # of a rank that has ended, too: its library goes on answering
+            if box.knowledge is not None:  # even after the rank has ended: its library keeps answering
                 for session in box.knowledge.sessions.values():
                     session.watch(death.rank)
 
     def bounce(self, dead: Rank, message: Message) -> None:
-        """Let the sender of a control message that came to a dead rank find out: nothing acknowledges it in time."""
+        """Let the sender of a control message to a failed rank detect the failure at the timeout."""
         dead.key += 1
         when_ps = message.arrival_ps + self._detector.timeout_ps
         entry = (message.origin, dead.number, message.tag, message.note)

@@ -1,8 +1,9 @@
-"""Failure detectors: they decide which rank finds out about which death, and when.
+"""Failure detectors: they decide which rank detects which failure, and when.
 
-There are two, `timeout` and `heartbeat`. Either way a rank that has sent a control message to a dead process finds out
-when the timeout has passed since then, for nothing acknowledges it. Collectives by FTCO have time limits and messages
-of their own (`ftco.driver`), and what they find is known like the rest (`Deaths.learn`).
+There are two, `timeout` and `heartbeat`. With either, a rank that has sent a control message to a failed process
+detects the failure when the timeout has passed since then, because no acknowledgement arrives. Collectives by FTCO have
+their own timeouts and messages (`ftco.driver`), and the failures they detect are recorded like the others
+(`Deaths.learn`).
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class DetectorSettings(NamedTuple):
 
 
 class Detector(LibraryPart):
-    """Finds out about deaths for the ranks of one shard; this one never does, and others say when they do.
+    """Detects failures for the ranks of one shard; this base class detects none.
 
     Parameters
     ----------
     deaths : Deaths
-        What this shard has been told of deaths.
+        The failures reported to this shard.
     settings : DetectorSettings
-        After how long a silent process counts as failed, and how often a process gives a sign of life.
+        The timeout after which a silent process is suspected, and the period of heartbeats.
     """
 
     def __init__(self, deaths: Deaths, settings: DetectorSettings) -> None:
@@ -47,48 +48,48 @@ class Detector(LibraryPart):
 
     @staticmethod
     def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
-        """Return what a description asks for, with defaults for a network of this latency.
+        """Return the settings of a description, with defaults for a network of this latency.
 
         Returns
         -------
         settings : DetectorSettings
-            What it comes to.
+            The settings.
         least_ps, why : int, str
-            A shorter timeout would take the living for dead; what it is that takes so long.
+            The minimum timeout, below which surviving ranks would be suspected, and the reason for it.
         """
         raise NotImplementedError
 
     def gives_up(self, rank: Rank, until_ps: int) -> bool:
-        """Return whether a process that stands still from now until then is silent for longer than the timeout.
+        """Return True if a process that hangs until then is silent for longer than the timeout.
 
-        Where there is no other, nobody minds.
+        It is False if there is no other process.
         """
         return self.shard.population > 1 and until_ps - self._last_ps(self.shard.kernel.now_ps) > self.timeout_ps
 
     def _last_ps(self, time_ps: int) -> int:
-        """Return when a process has given its last sign of life that stands still at that time."""
+        """Return the time of the last heartbeat of a process that hangs from a given time on."""
         return time_ps
 
     def died(self, rank: Rank, death: Death) -> None:
-        """Take note that a rank of this shard has died now, and nobody knows."""
+        """Handle the failure of a rank of this shard, of which no rank knows yet."""
 
     def announced(self, rank: Rank, death: Death) -> None:
-        """Take note of a death that has been announced, for a rank of this shard; the rank does not know by that."""
+        """Handle a failure reported to this shard, for one of its ranks, which is not notified."""
 
     def watch(self, operation: Any) -> None:
-        """Watch an operation that begins to wait when there are dead processes already."""
+        """Watch an operation that begins to wait after processes have failed."""
 
     def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
-        """Watch what is no operation (an agreement), and waits since then for rank `number`, dead or alive."""
+        """Watch an agreement, which waits since then for rank `number`, failed or not."""
 
     def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
-        """Let the running rank learn what its looks since then tell, of which this one finds nothing, either.
+        """Notify the running rank of failures that its polls since then detect: none in this class.
 
         Parameters
         ----------
         depends_on : callable
-            Whether what it looks for may come from a rank of the whole run.
+            Returns True if the polled operation depends on a world rank.
         """
 
     def unanswered(self, rank: Rank, number: int) -> None:
-        """Take note that nothing has acknowledged a control message to a dead rank for the timeout."""
+        """Handle a control message to a failed rank that was not acknowledged within the timeout."""

@@ -1,7 +1,7 @@
-"""The guard that calls ask after a failure or a revocation: whether to begin, to wait, and how to end.
+"""The guard that calls consult after a failure or a revocation before they begin or wait.
 
-The order is that in which Open MPI checks a request: complete, revoked, collective on a communicator with a failed
-member, any source, failed peer.
+The order of checks is Open MPI's for a request: complete, revoked, collective on a communicator with a failed member,
+any source, failed peer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FailureGuard:
-    """Refuses what can not be completed, so far as the rank that calls knows; see `transport.protocols.Guard`."""
+    """Rejects calls that the calling rank knows cannot complete; see `transport.protocols.Guard`."""
 
     def __init__(self, deaths: Deaths, detector: Detector) -> None:
         self._deaths = deaths
@@ -33,7 +33,7 @@ class FailureGuard:
         self.looked = detector.looked
 
     def admit(self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False) -> None:
-        """Refuse a call for which there is a `refusal`."""
+        """Raise the `refusal` of a call, if there is one."""
         error = self.refusal(comm, peer, collective=collective, survives=survives)
         if error is not None:
             comm.report(error)
@@ -42,14 +42,14 @@ class FailureGuard:
     def refusal(
         self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False
     ) -> errors.Exception | None:
-        """Return why a call can not complete, if this rank knows that.
+        """Return why a call cannot complete, if this rank knows that, else None.
 
         Parameters
         ----------
         peer : int or None
-            The rank in the whole run that it sends to or receives from; None where it is nobody in particular.
+            The world rank that it sends to or receives from; None if there is no such rank.
         survives : bool
-            Whether it goes on though members are dead.
+            Whether the call tolerates failed members.
         """
         state = comm.box.knowledge
         if state is None:
@@ -66,7 +66,10 @@ class FailureGuard:
         return None if number is None else self._deaths.error(number)
 
     def admit_receive(self, comm: Communicator, source: int, note: Any) -> None:
-        """Refuse a blocking receive, from any source also while a failure is not acknowledged."""
+        """Raise the `refusal` of a blocking receive.
+
+        A receive from any source also fails while a failure is not acknowledged.
+        """
         if note is not None or source >= 0:
             self.admit(comm, comm.remote[source], collective=needs_all(note))
             return
@@ -76,14 +79,14 @@ class FailureGuard:
             self._raise(comm, self._deaths.error(number))
 
     def admit_wait(self, operation: Operation) -> None:
-        """Refuse to wait for a receive from any source while a failure is not acknowledged; it stays active."""
+        """Raise an error if a receive from any source needs an acknowledgement; it stays active."""
         error = self.pending(operation)
         if error is not None:
             comm: Any = operation.comm  # type: ignore[attr-defined]
             self._raise(comm, error)
 
     def pending(self, operation: Operation) -> errors.Exception | None:
-        """Return why a receive from any source cannot complete before a failure is acknowledged, if so."""
+        """Return why a receive from any source cannot complete without an acknowledgement, or None."""
         if not isinstance(operation, Receive) or not is_of_anyone(operation):
             return None
         comm: Any = operation.comm
@@ -91,15 +94,15 @@ class FailureGuard:
         return None if number is None else self._deaths.error(number, c.ERR_PROC_FAILED_PENDING)
 
     def recheck(self, operation: Any) -> None:
-        """Refuse to wait on for an operation that is not complete though its fiber was woken.
+        """Raise an error if an operation must not wait on after its fiber was woken.
 
-        It may go on: the program may have begun to wait for it, and acknowledged the failure, in the same event.
+        Otherwise it continues: the program may have begun to wait, and acknowledged the failure, in the same event.
         """
         _catch_up()
         self.admit_wait(operation)
 
     def give_up(self, operation: Any) -> NoReturn:
-        """End the operation of a blocking call here, with the error that it has or for want of an acknowledgement."""
+        """End a blocking call's operation with its error, or that of an unacknowledged failure."""
         _catch_up()
         comm = operation.comm.outer or operation.comm
         if operation.error is None:
@@ -110,7 +113,10 @@ class FailureGuard:
         self._raise(comm, operation.error)
 
     def lost(self, rank: Rank, message: Message) -> errors.Exception | None:
-        """Return why the data of a rendezvous will not come, if the receiver knows that the sender is dead."""
+        """Return why the data of a rendezvous will not arrive.
+
+        None if the receiver does not know that the sender has failed.
+        """
         state = rank.mpi.knowledge
         return None if state is None or message.origin not in state.known else self._deaths.error(message.origin)
 
@@ -121,13 +127,16 @@ class FailureGuard:
 
 
 def _catch_up() -> None:
-    """Let the running fiber be no earlier than what it was woken for."""
+    """Advance the running fiber's clock to the event that woke it."""
     fiber: Any = current.fiber
     fiber.clock_ps = max(fiber.clock_ps, fiber.rank.shard.kernel.now_ps)
 
 
 def _unacknowledged(comm: Communicator) -> int | None:
-    """Return a failed process that a receive from any source may wait for in vain, so far as this rank knows."""
+    """Return an unacknowledged failed rank for which a receive from any source may wait.
+
+    None if this rank knows of no such failure.
+    """
     state = comm.box.knowledge
     if state is None or not state.known:
         return None

@@ -1,7 +1,8 @@
-"""The detector ``heartbeat``: every rank watches its predecessor in a ring, and who notices a death tells everybody.
+"""The detector ``heartbeat``: every rank observes its predecessor in a ring.
 
-As in Open MPI (Bosilca et al., SC'16) a rank notices that no sign of life has come for the timeout, and tells everybody
-by a reliable broadcast that costs messages. The signs of life themselves are taken to be free.
+As in Open MPI (Bosilca et al., SC'16) a rank detects that no heartbeat of its predecessor has arrived within the
+timeout, and notifies all ranks by a reliable broadcast that costs messages. The heartbeats themselves are assumed to be
+free.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PERIOD_PS = 3 * PS_PER_S // 10
 
 
 class _Suspicion(NamedTuple):
-    """No sign of life comes any more of rank `number`, which died at `died_ps`, to the rank that watches it."""
+    """An observer's suspicion: rank `number`, failed at `died_ps`, no longer sends heartbeats."""
 
     number: int
     died_ps: int
@@ -41,32 +42,32 @@ class _Suspicion(NamedTuple):
 
 
 class HeartbeatDetector(Detector):
-    """Lets the observer of a dead process notice it, and tell others; see `detector.Detector`."""
+    """Lets a failed process's observer detect it, and notify others; see `detector.Detector`."""
 
     @staticmethod
     def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
-        """Return what a description asks for; the default timeout is one second, and the default period 0.3 s."""
+        """Return the settings; the default timeout is one second, the default period 0.3 s."""
         period_ps = _PERIOD_PS if wanted.period_ps is None else wanted.period_ps
         timeout_ps = _TIMEOUT_PS if wanted.timeout_ps is None else wanted.timeout_ps
         settings = DetectorSettings("heartbeat", timeout_ps, period_ps)
         return settings, period_ps + latency_ps, "the period and the network's longest latency together"
 
     def control(self) -> dict[int, ControlHandler]:
-        """Return what takes its control messages."""
+        """Return the handler of its control messages."""
         return {_HEARD: ControlHandler("detector", self._heard, self._hear_on)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """Return what handles its events."""
+        """Return the handlers of its events."""
         return {"suspect": self._suspect}
 
     def died(self, rank: Rank, death: Death) -> None:
-        """Let the observer suspect who has died when no sign of life comes any more."""
+        """Let the observer suspect the failed rank when its heartbeats stop."""
         observer = self._after(rank.number)
         if observer == rank.number:
             return
         when_ps = self._silent_ps(rank.number, death.time_ps)
         self._let_suspect(rank, when_ps, _Suspicion(rank.number, death.time_ps, observer))
-        # Who has noticed a failure and dies may not have told anybody: its own observer looks after that, too.
+        # An observer that fails after a detection may not have notified any rank: its own observer does that, too.
         state = rank.mpi.knowledge
         noticed = () if state is None else [number for number, (_, how) in state.known.items() if how == "heartbeat"]
         for number in noticed:
@@ -75,18 +76,18 @@ class HeartbeatDetector(Detector):
                 self._let_suspect(rank, when_ps + self.timeout_ps, suspicion)
 
     def unanswered(self, rank: Rank, number: int) -> None:
-        """Let the rank learn why nobody answers."""
+        """Notify the rank of the failure that explains the missing acknowledgement."""
         self._hear(rank, number, "timeout", self.shard.kernel.now_ps)
 
     def _after(self, number: int) -> int:
         return (number + 1) % self.shard.population
 
     def _last_ps(self, time_ps: int) -> int:
-        """Return when a process has given its last sign of life; the first one after a hang comes at its end."""
+        """Return the time of a process's last heartbeat; the next one comes at the end of a hang."""
         return time_ps // self.period_ps * self.period_ps
 
     def _silent_ps(self, number: int, died_ps: int) -> int:
-        """Return when the observer of a dead process has heard nothing of it for the timeout."""
+        """Return when the observer of a failed process has received no heartbeat for the timeout."""
         last_ps = self._last_ps(died_ps)
         latency_ps: int = self.fabric.link(number, self._after(number)).latency_ps
         return last_ps + latency_ps + self.timeout_ps
@@ -96,7 +97,10 @@ class HeartbeatDetector(Detector):
         self.shard.post_to(suspicion.observer, when_ps, rank.key, "suspect", suspicion)
 
     def _suspect(self, suspicion: _Suspicion) -> None:
-        """Let the observer of a dead process notice; if that is dead, too, the next one, once it has noticed that."""
+        """Let the observer of a failed process detect the failure.
+
+        If the observer has failed, its own observer detects this failure after that one.
+        """
         if self.shard.put_off_for_all(self._suspect, suspicion):
             return
         number, _, watching = suspicion = _Suspicion(*suspicion)
@@ -117,7 +121,7 @@ class HeartbeatDetector(Detector):
         self._hear(rank, message.note, "broadcast", message.arrival_ps + message.overhead_ps)
 
     def _hear(self, rank: Rank, number: int, how: str, at_ps: int) -> None:
-        """Let a rank hear of a failure: it tells others, the first time, and then acts on it."""
+        """Notify a rank of a failure: it forwards the first notice, and then acts on it."""
         state = knowledge_of(rank.mpi or self.fabric.open(rank))
         if not state.tells_of(number):
             return
@@ -127,7 +131,7 @@ class HeartbeatDetector(Detector):
         self.deaths.learn(rank, (number,), how)
 
     def _hear_on(self, rank: Rank, to: int, number: int) -> None:
-        """Tell the one after rank `to`, which was dead when it was told of a failure."""
+        """Notify the rank after rank `to`, which had failed when the notice arrived."""
         members = range(self.shard.population)
         dest = next_place(to, members, {*rank.mpi.knowledge.known, number}, me=rank.number)
         if dest != rank.number:

@@ -1,11 +1,11 @@
-"""Implicit actions after failures, which a program asks for by Info keys of a communicator.
+"""Implicit actions after failures, which a program requests by Info keys of a communicator.
 
-Bouteiller and Bosilca, "Implicit Actions and Non-blocking Failure Recovery with MPI", 2022. ``mpi_error_range`` says
-whose failure concerns a communicator: that of the process which an operation needs (``local``), of any of its members
-(``group``), or of any process (``universe``). In the latter cases it is revoked at a process that learns of one,
-without a message, as Open MPI's manual has it (MPIX_Comm_is_revoked); see `knowledge.is_revoked`.
-``mpi_error_uniform`` says in which calls all members get the same error: in none (``local``), in those that make
-communicators (``construct``), or in these and all blocking collectives (``coll``). It costs an agreement in each; no
+Bouteiller and Bosilca, "Implicit Actions and Non-blocking Failure Recovery with MPI", 2022. ``mpi_error_range`` selects
+the failures that concern a communicator: those of the process that an operation needs (``local``), of any member
+(``group``), or of any process (``universe``). For the latter two the communicator is revoked at a process that learns
+of one, without a message, as in Open MPI's manual (MPIX_Comm_is_revoked); see `knowledge.is_revoked`.
+``mpi_error_uniform`` selects the calls in which all members get the same error: none (``local``), those that make
+communicators (``construct``), or these and all blocking collectives (``coll``). It costs an agreement in each call; no
 MPI library has it yet.
 """
 
@@ -33,7 +33,10 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def take_hints(comm: Communicator, hints: Mapping[str, str]) -> None:
-    """Have a communicator do from now on what the hints say, or ERR_INFO_VALUE; all members must ask for the same."""
+    """Set the implicit actions of a communicator from hints.
+
+    All members must pass the same hints. An unknown value is ERR_INFO_VALUE.
+    """
     values = []
     for key, words in KEYS.items():
         value = hints.get(key, words[0])
@@ -44,24 +47,24 @@ def take_hints(comm: Communicator, hints: Mapping[str, str]) -> None:
 
 
 def uniformly(comm: Communicator, call: Callable[[], T], name: str, members: Sequence[int] | None = None) -> T:
-    """Do what a call does, and fail at all who take part in it, or at none.
+    """Make a call that fails on all participating ranks or on none.
 
     Parameters
     ----------
     comm : Communicator
-        Whose members take part.
+        The communicator of the participating ranks.
     call : callable
-        Does it; other errors than those of failures and revocation are its own. They are raised when all have agreed,
-        or at once if the call has not begun a collective: then nobody waits.
+        Makes the call. Its errors other than those of failures and revocation are raised after the agreement, or at
+        once if it has not begun a collective, because then no rank waits.
     name : str
-        How reports call it.
+        Its name in reports.
     members : sequence of int or None
-        Those of the members that take part, as ranks of the whole run; None: all.
+        The participating members, as world ranks; None: all.
 
     Raises
     ------
     Exception
-        ERR_PROC_FAILED, where one of those that live has met a failure or a revocation.
+        ERR_PROC_FAILED if a surviving rank has met a failure or a revocation.
     """
     error: Exception | None = None
     met = False

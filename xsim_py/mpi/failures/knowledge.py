@@ -1,10 +1,10 @@
-"""Knowledge of failures and revocations, as one rank has it, and what that has in progress to deal with them.
+"""One rank's knowledge of failures and revocations, and its sessions that deal with them.
 
-A rank gets a `Knowledge` when it first learns of something. Until then, and in every run without failures, the only
-cost is one test of ``fabric.troubled`` in each call.
+A rank gets a `Knowledge` when it first learns of a failure or revocation. Until then, and in every run without
+failures, the only cost is one test of ``fabric.troubled`` per call.
 
-All ranks of a large run may come to know the same at the same time, and a dictionary or a set of one entry takes more
-than 200 bytes. So a table is made when something is put into it, and what several ranks know is one object for them.
+All ranks of a large run may learn the same at the same time, and a dictionary or a set of one entry takes more than 200
+bytes. So a table is created with its first entry, and equal knowledge is one object for several ranks.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ class Knowledge:
     Attributes
     ----------
     known : mapping of int to (int, str)
-        The failed ranks that it knows of, in the order in which it learnt of them: when, and how. See `note`.
+        The failed ranks that it knows of, in the order of learning: when, and how. See `note`.
     spread : set of int
-        Those of whom it has told others (heartbeat); an agreement tells of a failure without that.
+        Failed ranks of which it has notified others (heartbeat); a failure learnt from an agreement is not among them.
     revoked : frozenset of int
-        The communicators that it knows to be revoked; one object for all ranks that know of the same.
+        The communicators that it knows to be revoked; one object for all ranks with equal knowledge.
     sessions : dict
-        Agreements and FTCO's operations, by communicator, number on it, and round or step.
+        Agreements and FTCO operations, by communicator, number on it, and round or step.
     early : dict
         Packets of agreements that this rank has not entered yet.
     done : dict
-        Of FTCO, the number below which everybody is done, by collective context.
+        For FTCO, the number below which all survivors are done, by collective context.
     called : tuple of Call
-        The last call of agree or shrink that is not over, of each communicator; it enters after those before it.
+        The last pending call of agree or shrink of each communicator; it enters after those before it.
     busy_ps : int
-        Until when its MPI library is at work on such messages.
+        Until when its MPI library is busy with such messages.
     """
 
     __slots__ = ("_own", "busy_ps", "called", "done", "early", "known", "revoked", "sessions", "spread")
 
     def __init__(self) -> None:
         self.known: Mapping[int, tuple[int, str]] = _NOTHING
-        self._own: dict[int, tuple[int, str]] | None = None  # `known`, once nobody shares it
+        self._own: dict[int, tuple[int, str]] | None = None  # `known`, once it is not shared
         self.spread: Collection[int] = NOBODY
         self.revoked = NOBODY
         self.sessions: Mapping[tuple[int, int, int], Any] = _NOTHING
@@ -61,7 +61,7 @@ class Knowledge:
         self.busy_ps = 0
 
     def note(self, fresh: Mapping[int, tuple[int, str]]) -> None:
-        """Learn of failures that it does not know of; `fresh` must not change any more, for it may become `known`."""
+        """Record new failures; `fresh` may become `known`, so it must not change later."""
         if self._own is not None:
             self._own.update(fresh)
         elif self.known:
@@ -70,7 +70,7 @@ class Knowledge:
             self.known = fresh
 
     def tells_of(self, number: int) -> bool:
-        """Return whether a rank's failure is news; it has told others of it from now on."""
+        """Return True, once, if others must be notified of a rank's failure."""
         if number in self.spread:
             return False
         if not isinstance(self.spread, set):
@@ -79,7 +79,7 @@ class Knowledge:
         return True
 
     def keep(self, table: str, key: Any, value: Any) -> None:
-        """Put something into `sessions`, `early` or `done`."""
+        """Put an entry into `sessions`, `early` or `done`."""
         there = getattr(self, table)
         if there is _NOTHING:
             setattr(self, table, {key: value})
@@ -87,7 +87,7 @@ class Knowledge:
             there[key] = value
 
     def drop(self, table: str, key: Any) -> Any:
-        """Take something out of there again; None where it is not there."""
+        """Remove and return an entry of one of these tables, or None if it is absent."""
         there = getattr(self, table)
         found = there.pop(key, None) if there else None
         if not there:
@@ -96,7 +96,7 @@ class Knowledge:
 
 
 def knowledge_of(box: Mailbox) -> Knowledge:
-    """Return the rank's knowledge, made on first use."""
+    """Return the rank's knowledge, created on first use."""
     known: Knowledge | None = box.knowledge
     if known is None:
         known = box.knowledge = Knowledge()
@@ -104,9 +104,9 @@ def knowledge_of(box: Mailbox) -> Knowledge:
 
 
 def members_of(comm: Communicator) -> Sequence[int]:
-    """Return all members, as ranks of the whole run, in an order that is the same at all of them.
+    """Return all members as world ranks, in the same order on all of them.
 
-    Those of an intercommunicator are both groups, the one with the lower first rank in front.
+    For an intercommunicator these are both groups, the one with the lower first rank in front.
     """
     if comm.local is None:
         return comm.ranks
@@ -115,13 +115,16 @@ def members_of(comm: Communicator) -> Sequence[int]:
 
 
 def is_revoked(comm: Communicator) -> bool:
-    """Return whether this rank knows that the communicator is revoked (MPI_Comm_is_revoked)."""
+    """Return True if this rank knows that the communicator is revoked (MPI_Comm_is_revoked)."""
     state = comm.box.knowledge
     return state is not None and ((comm.outer or comm).cid in state.revoked or is_revoked_by_failure(comm))
 
 
 def is_revoked_by_failure(comm: Communicator) -> bool:
-    """Return whether this rank knows of a failure in the communicator's error range, if that is not ``local``."""
+    """Return True if this rank knows of a failure in the communicator's error range.
+
+    It is False for the range ``local``.
+    """
     whole = comm.outer or comm
     if whole.implicit.range == "local" or comm.box.knowledge is None:
         return False
@@ -129,7 +132,7 @@ def is_revoked_by_failure(comm: Communicator) -> bool:
 
 
 def revoked_error(comm: Communicator) -> errors.Exception:
-    """Return what a call or an operation on a revoked communicator ends with."""
+    """Return the error of a call or an operation on a revoked communicator."""
     return errors.error(c.ERR_REVOKED, _is_revoked((comm.outer or comm).label()))
 
 

@@ -1,34 +1,37 @@
-"""Liveness discovery among the members of a group of which some are dead: one member's part, as a state machine.
+"""Liveness discovery in a group under failures: the state machine of one member.
 
-All who are alive come to the same list of them, and combine what they bring on the way; nobody outside the group is
-needed. It is told of arrivals and deaths, and says what to send, as `agreement` does.
+All survivors obtain the same list of survivors, and combine their contributions on the way; no process outside the
+group is needed. Its input is messages and failure notices, its output is messages, as in `agreement`.
 
 **The protocol.** Rank r of the group is a leaf of level k = tz(r) + 1, where tz counts trailing zero bits, and a root
-of the levels below; rank 0 is the root of all. A root of level k takes DATA from the leader of the block of 2^(k-1)
-ranks behind its own; then it leads both. A leaf sends DATA to the lowest rank of the 2^k ranks that it is in, and waits
-for the RESULT, which comes down the same ways. The lowest rank alive of a block leads it: who finds all before it dead
-inherits their role, and goes on at the same level. 2 (s - 1) messages and 2 floor(log2 s) latencies if nobody is dead.
+of the levels below; rank 0 is the root of all. A root of level k receives DATA from the leader of the block of 2^(k-1)
+ranks behind its own; then it leads both. A leaf sends DATA to the lowest rank of its block of 2^k ranks, and waits for
+the RESULT, which comes down the same paths. The lowest surviving rank of a block leads it: a rank that finds all lower
+ranks failed inherits their role, and continues at the same level. 2 (s - 1) messages and 2 floor(log2 s) latencies
+without failures.
 
-**The variants.** Rocco and Palermo, "Fault-Aware Non-Collective Communication Creation and Reparation in MPI", 2022, is
-the source, and the library Legio its implementation.
+**The variants.** The source is Rocco and Palermo, "Fault-Aware Non-Collective Communication Creation and Reparation in
+MPI", 2022; the library Legio is its implementation.
 
-* ``naive``: their Algorithm 1, with 1 << (root_index - 1) for its shift. Nobody inherits: a leaf whose root is dead is
-  cut off, and lists what it has (their figure 2).
-* ``legio``: Legio's ``deeper_check_tree``, in which roles are inherited (their figure 3). It answers those whom it
-  works out from its last role, and so forgets whom it has led under a role between: of 7 ranks with 0 to 4 dead, 5
-  inherits twice, and 6 waits for ever.
-* ``repaired``: it answers all whose DATA it took, the last first. Right as long as nobody dies during the discovery.
-* ``safe``: who inherits asks (REQUEST) whom it waits for, and who is done answers DATA and REQUEST with its RESULT. So
-  whoever has sent to a root that died is heard by its heir, and is not waited for by it if it is done already. The
-  calls of `noncollective` use it, and it is what ``liveness`` means as an algorithm of agree and shrink.
+* ``naive``: their Algorithm 1, with 1 << (root_index - 1) for its shift. No rank inherits a role: a leaf whose root has
+  failed is cut off, and lists the ranks that it has (their figure 2).
+* ``legio``: Legio's ``deeper_check_tree``, in which roles are inherited (their figure 3). It answers the ranks that it
+  derives from its last role, and so forgets those that it led under a role in between: of 7 ranks with 0 to 4 failed, 5
+  inherits twice, and 6 waits forever.
+* ``repaired``: it answers all ranks whose DATA it used, the last first. Correct if no rank fails during the discovery.
+* ``safe``: a rank that inherits a role sends REQUEST to the leader that it waits for, and a rank that is done answers
+  DATA and REQUEST with its RESULT. So a rank that has sent to a failed root is found by the root's heir, and the heir
+  does not wait for a rank that is done. The calls of `noncollective` use it, and it is ``liveness`` as an algorithm of
+  agree and shrink.
 
-**What holds of ``safe``**, under what `agreement` assumes: at every moment all who live and are done have the same
-decision; it lists every one who lives; and nobody waits for ever who is told of deaths in `waiting_for` only. Who has
-sent DATA takes a RESULT from nobody else unless it knows that one to be dead, and then takes nothing from it any more;
-so it is tied to that root as in `agreement`. `tests/mpi/failures/test_liveness.py` tries all schedules of small groups
-and random ones of larger. A decision dies with its root if that dies before its RESULT has reached anybody alive.
+**Guarantees of ``safe``** under the assumptions of `agreement`: at every moment all survivors that are done have the
+same decision; it lists every survivor; and termination needs only notices of failures in `waiting_for`. A rank that has
+sent DATA takes a RESULT from another rank only if it knows the receiver to have failed, and then takes nothing more
+from that; so it is tied to that root as in `agreement`. `tests/mpi/failures/test_liveness.py` tries all schedules of
+small groups and random ones of larger groups. A decision is lost with its root if that fails before its RESULT has
+reached a survivor.
 
-A DATA and a RESULT list a block of ranks and all ranks, with a mark for each; what is kept is who is missing from them.
+DATA list a block of ranks and a RESULT all ranks, with a flag each; the state holds only the missing ones.
 """
 
 from __future__ import annotations
@@ -55,13 +58,13 @@ class LivenessPacket(NamedTuple):
     kind : int
         `DATA`, `RESULT` or `REQUEST`.
     listed : int
-        Of how many ranks it says whether they are alive.
+        Number of ranks whose state it lists.
     flags, acked, failed
-        As in `Ballot`, combined over those that have contributed.
+        As in `Ballot`, combined over the contributors.
     missing : frozenset of int
-        Those of the listed ranks that have not.
+        Those of the listed ranks that have not contributed.
     error : bool
-        Of a RESULT, the decision's.
+        For a RESULT, the decision's.
     """
 
     kind: int
@@ -74,7 +77,10 @@ class LivenessPacket(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Length on the network: 4 bytes a rank listed, and of a DATA as many for each rank acknowledged or failed."""
+        """Length on the network: 4 bytes per listed rank.
+
+        DATA have 4 more for each rank acknowledged or failed.
+        """
         named = 0 if self.kind == RESULT else len(self.failed) + len(self.acked)
         return _ITEM_BYTES * (self.listed + len(self.flags) + named)
 
@@ -83,25 +89,25 @@ Outgoing = list[tuple[int, LivenessPacket]]
 
 
 class Liveness:
-    """One member's part in one discovery; see `agreement.Agreement`, whose methods and attributes it has.
+    """One member's part in one discovery, with the interface of `agreement.Agreement`.
 
     Parameters
     ----------
     me : int
         Number of this member: its rank in the group.
     size : int
-        How many members there are, dead ones included.
+        Number of members, failed ones included.
     variant : str
         One of `VARIANTS`.
     failed : frozenset of int
-        Members known to be dead.
+        Members known to have failed.
 
     Attributes
     ----------
     decision : Decision or None
-        The result, once there is one: who has not contributed is `missing`.
+        The result, once decided; members that have not contributed are `missing`.
     known : frozenset of int
-        Members known to be dead. What packets tell of others is not among them.
+        Members known to have failed, without those reported by packets.
     """
 
     __slots__ = (
@@ -130,15 +136,18 @@ class Liveness:
         self._top = (size - 1).bit_length()
         self._role = me
         self._level = 1
-        self._missing = NOBODY  # of the block that it leads
-        self._ballot: Ballot | None = None  # of all who are in that block; None: it has not entered
-        self._heard: dict[int, LivenessPacket | None] = {}  # who has sent: DATA, or only a REQUEST
-        self._taken: tuple[int, ...] = ()  # whose DATA is in `_ballot`
+        self._missing = NOBODY  # in the block that it leads
+        self._ballot: Ballot | None = None  # combined over the contributors in that block; None: not entered
+        self._heard: dict[int, LivenessPacket | None] = {}  # senders: DATA, or None for only a REQUEST
+        self._taken: tuple[int, ...] = ()  # ranks whose DATA is in `_ballot`
         self._asked: tuple[int, ...] = ()
         self._sent_to = -1
 
     def waiting_for(self) -> tuple[int, ...]:
-        """Members it depends on now, whose deaths it must be told of; none before `contribute` and once decided."""
+        """Return the members whose failure it must be notified of now.
+
+        There are none before `contribute` and after the decision.
+        """
         if self._ballot is None or self.decision is not None:
             return ()
         if self._is_leaf():
@@ -154,14 +163,14 @@ class Liveness:
         return self._advance()
 
     def learn(self, failed: Iterable[int]) -> Outgoing:
-        """Hear from the failure detector that members are dead; what is known already, or too late, does no harm."""
+        """Handle failure notices; known ones, and those after the decision, have no effect."""
         if self.decision is not None:
             return []
         self.known = self.known.union(failed)
         return self._advance()
 
     def receive(self, source: int, packet: LivenessPacket) -> Outgoing:
-        """Take a packet that arrived from another member; of a dead one nothing counts that has not been used yet."""
+        """Handle a packet from another member; unused packets of a failed member do not count."""
         if source in self.known:
             return []
         if self.decision is not None:
@@ -175,7 +184,7 @@ class Liveness:
         return self._advance()
 
     def _is_leaf(self) -> bool:
-        """Return whether its role is that of a leaf of the level that it has come to."""
+        """Return True if its role is that of a leaf of its current level."""
         return self._role != 0 and _trailing_zeros(self._role) < self._level
 
     def _sibling(self) -> range:
@@ -188,7 +197,7 @@ class Liveness:
         return (member for member in members if member not in self.known)
 
     def _advance(self) -> Outgoing:
-        """Go up as far as it can: send what is due, and decide at the top."""
+        """Advance through the levels as far as possible, send the due messages, decide at the top."""
         if self._ballot is None:
             return []
         out: Outgoing = []
@@ -214,7 +223,10 @@ class Liveness:
         return out + self._decide(self._own_decision())
 
     def _take(self, block: range, out: Outgoing) -> bool:
-        """Take in what the leader of a block has sent, or that all in it are dead; return whether that is known."""
+        """Merge the DATA of a block's leader, or record the whole block as missing.
+
+        Return False if neither is possible yet.
+        """
         told = min((member for member, packet in self._heard.items() if packet and member in block), default=None)
         if told is not None:
             self._merge(told)
@@ -240,7 +252,7 @@ class Liveness:
         self._taken = (*self._taken, source)
 
     def _block(self) -> range:
-        """Return the ranks that it speaks for."""
+        """Return the block of ranks that it represents."""
         size = 1 << self._level - 1
         return range(self._role, min(self._role + size, self.size))
 
@@ -250,7 +262,7 @@ class Liveness:
         return LivenessPacket(DATA, len(self._block()), flags, failed, self._missing, acked)
 
     def _own_decision(self) -> Decision:
-        """Return what follows from all that it has: at the root, what all get."""
+        """Return the decision from all its data: at the root, the result for all."""
         assert self._ballot is not None
         flags, acked, failed = self._ballot
         missing, block = self._missing, self._block()
@@ -269,7 +281,10 @@ class Liveness:
         return [(member, packet) for member in self._living(told)]
 
     def _worked_out(self, missing: frozenset[int]) -> list[int]:
-        """Return whom Legio answers: the first listed of each block behind its last role, and below its own rank's."""
+        """Return the ranks that Legio answers, derived from its last role.
+
+        They are the first listed one of each block behind that role, and below its own rank's level.
+        """
         role, told = self._role, []
         own, last = (_trailing_zeros(rank) if rank else self._top for rank in (self.me, role))
         for level in range(last, 0, -1):

@@ -1,9 +1,10 @@
-"""Calls of the members of a group by themselves, without the others of a communicator: liveness discovery and its uses.
+"""Calls made by the members of a group alone: liveness discovery and its uses.
 
 The calls of Rocco and Palermo, "Fault-Aware Non-Collective Communication Creation and Reparation in MPI", 2022, section
-4, and of the library Legio: who of a group is alive; a communicator of those; an agreement among them. A discovery is a
-`RepairCall` on a communicator of the group alone, which nobody else sees: its messages meet none of the program's, and
-two of different groups, or of one group for different purposes, do not mix. It does not mind revocation.
+4, and of the library Legio: the survivors of a group, a communicator of these, and an agreement among them. A discovery
+is a `RepairCall` on a communicator of the group alone that no other code sees: its messages match none of the
+program's, and two discoveries of different groups, or of one group for different purposes, do not mix. Revocation does
+not affect it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from xsim_py.mpi.transport.p2p import complete
 from .liveness import SAFE
 from .repair import RepairCall, agreed_flag, shrunk
 
-_ALGORITHMS = {SAFE: "liveness"}  # of `repair`; the other variants have their names there
+_ALGORITHMS = {SAFE: "liveness"}  # of `repair`; the other variants have the same names there
 
 
 def _discovery(
@@ -31,9 +32,9 @@ def _discovery(
     variant: str = SAFE,
     parent: int | None = None,
 ) -> RepairCall:
-    """Find out who of `members`, ranks of the whole run, is alive; return when this rank knows.
+    """Run a discovery among `members`, given as world ranks; return when this rank has the result.
 
-    All members must give one `parent`, the number of a communicator: by default that of `comm`.
+    All members must pass the same `parent`, the number of a communicator: by default that of `comm`.
     """
     ranks = members if isinstance(members, range) else tuple(members)
     if parent is None:
@@ -47,33 +48,33 @@ def _discovery(
 
 
 def _living(call: RepairCall) -> Sequence[int]:
-    """Return who is alive, as ranks of the whole run in the group's order."""
+    """Return the survivors as world ranks, in the group's order."""
     ranks = call.members.ranks
     return tuple([rank for place, rank in enumerate(ranks) if place not in call.failed]) if call.failed else ranks
 
 
 def living_members(comm: Communicator, members: Sequence[int], name: str, variant: str = SAFE) -> Sequence[int]:
-    """Return those of `members` that are alive, the same for all of them that live."""
+    """Return the survivors of `members`, the same list on all of them."""
     return _living(_discovery(comm, members, name, variant=variant))
 
 
 def agree_among(comm: Communicator, members: Sequence[int], flag: int, name: str) -> int:
-    """Return the AND of the flags of the members that are alive; who is dead makes no error."""
+    """Return the AND of the flags of the survivors; failed members do not cause an error."""
     return agreed_flag(_discovery(comm, members, name, flags=(flag,)))
 
 
 def shrink_to_living(comm: Communicator, members: Sequence[int], name: str) -> Communicator:
-    """Return a communicator of the members that are alive; it needs no messages but those of the discovery."""
+    """Return a communicator of the survivors; only the discovery needs messages."""
     return shrunk(_discovery(comm, members, name))
 
 
 def create_of_living(
     comm: Communicator, members: Sequence[int], tag: int, name: str = "Intracomm.Create_group"
 ) -> Communicator | None:
-    """MPI_Comm_create_group with a discovery first; None for who is no member.
+    """Run MPI_Comm_create_group after a discovery; return None on non-members.
 
-    It fails at all members if one is dead whose failure one did not know of before, and so it does not stay unknown;
-    known ones are left out. What else has become of `comm` does not matter, unless it is revoked.
+    It fails on all members if one has failed and another did not know it before, which then learns of it; known failed
+    members are excluded. Other failures in `comm` do not matter, unless it is revoked.
     """
     if comm.fabric.troubled:
         comm.fabric.guard.admit(comm, None)
@@ -91,9 +92,11 @@ def create_of_living(
 def create_from_living(
     comm: Communicator, members: Sequence[int], tag: str, name: str = "Intracomm.Create_from_group"
 ) -> Communicator | None:
-    """MPI_Comm_create_from_group with a discovery first: the dead are left out; None for who is no member.
+    """Run MPI_Comm_create_from_group among survivors; return None on non-members.
 
-    The members have no communicator in common: those that were spawned have another COMM_WORLD.
+    A discovery precedes it, and failed members are excluded.
+
+    The members have no communicator in common: spawned ranks have another COMM_WORLD.
     """
     if comm.box.rank.number not in members:
         return None

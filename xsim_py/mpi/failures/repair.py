@@ -1,17 +1,19 @@
-"""Agreement and shrinking on communicators with failed members (ULFM: MPI_Comm_agree, MPI_Comm_shrink and kin).
+"""Agreement and shrinking on communicators with failed members (ULFM).
 
-The protocol is a state machine (`agreement`). Here are its driver, which gives it the rank's knowledge of failures and
-charges its messages to the network, and what is built from it:
+The calls are MPI_Comm_agree, MPI_Comm_shrink and their nonblocking variants.
 
-* agree: one agreement on the flag, on who has failed, and on whose failure everybody has acknowledged.
-* shrink, ``two_phase`` (xSim): agreements on the set of the failed until two in a row give the same one.
-* shrink, ``agreement`` (Open MPI): agreements until nobody has failed that somebody did not know of, and one more for
-  the number of the new communicator.
-* ``liveness``: the same from one liveness discovery (`liveness`), which may be that of a group, too (`noncollective`);
+The protocol is a state machine (`agreement`). This module has its driver, which passes it the rank's knowledge of
+failures and charges its messages to the network, and the calls built on it:
+
+* agree: one agreement on the flag, on the failed members, and on the failures that all members have acknowledged.
+* shrink, ``two_phase`` (xSim): agreements on the set of failed members until two in a row are equal.
+* shrink, ``agreement`` (Open MPI): agreements until all members knew of all failures, and one more for the number of
+  the new communicator.
+* ``liveness``: the same from one liveness discovery (`liveness`), which may also be that of a group (`noncollective`);
   ``naive``, ``legio`` and ``repaired`` are the variants of the literature.
 
-The MPI library does this by itself, as with a progress thread: the rank may compute meanwhile, and a rank that has
-its decision still answers those that ask for it. They are control messages, which revocation does not stop.
+The MPI library does this by itself, as if by a progress thread: the rank may compute meanwhile, and a rank that has its
+decision still answers queries for it. The messages are control messages, which revocation does not stop.
 """
 
 from __future__ import annotations
@@ -62,14 +64,14 @@ Key = tuple[int, int, int]
 
 
 class Repair(LibraryPart):
-    """Takes in the packets of agreements for the ranks of one shard.
+    """Receives the packets of agreements for the ranks of one shard.
 
     Parameters
     ----------
     deaths : Deaths
-        What this shard has been told of deaths.
+        The failures reported to this shard.
     detector : Detector
-        Finds out about those that an agreement waits for.
+        Detects failures of the ranks that an agreement waits for.
     agree, shrink : str
         The algorithms.
     """
@@ -81,7 +83,7 @@ class Repair(LibraryPart):
         self.shrink = shrink
 
     def control(self) -> dict[int, ControlHandler]:
-        """Return what takes its control messages."""
+        """Return the handler of its control messages."""
         return {_AGREE: ControlHandler("ulfm", self._heard)}
 
     def _heard(self, rank: Rank, message: Message) -> None:
@@ -92,14 +94,14 @@ class Repair(LibraryPart):
         if session is not None:
             state.busy_ps = max(state.busy_ps, message.arrival_ps) + message.overhead_ps
             session.receive(*said)
-        elif key[1] >= _entered(state, key[0]):  # those before are over
+        elif key[1] >= _entered(state, key[0]):  # earlier ones are over
             if key not in state.early:
                 state.keep("early", key, [])
             state.early[key].append(said)
 
 
 class _Decided(NamedTuple):
-    """The rest of a protocol that has come to its end; one object for all ranks."""
+    """What is kept of a completed protocol; one object for all ranks."""
 
     decision: Decision
     known: frozenset[int]
@@ -112,23 +114,23 @@ def _decided(decision: Decision, known: frozenset[int], algorithm: str) -> _Deci
 
 
 class AgreementSession:
-    """One rank's part in one agreement, until nobody can ask for its outcome any more.
+    """One rank's part in one agreement, until no rank can query its result any longer.
 
     Attributes
     ----------
     agreement : Agreement, Liveness or _Decided
-        The protocol: as long as it is not over, and then what is needed to answer those who ask.
+        The protocol, or, once it is over, the state needed to answer queries.
     name : str
         The call that it belongs to, the same for all members.
     members : Context
-        Who takes part, by place.
+        The participating ranks, by index.
     since : tuple of int
-        Whom it waits for now, by place, each followed by since when.
+        The indices that it waits for now, each followed by the time since when.
     """
 
     __slots__ = ("agreement", "call", "key", "members", "name", "rank", "since")
 
-    done = False  # nobody waits in vain for it any more once nothing is in `since`
+    done = False  # it waits for no rank once `since` is empty
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class AgreementSession:
         self.since: tuple[int, ...] = ()
 
     def enter(self, ballot: Ballot, at_ps: int) -> int:
-        """Contribute at `at_ps`, and take what has come before; when its own messages are on their way."""
+        """Contribute at `at_ps` and handle early packets; return when its messages are sent."""
         for source, packet, name in knowledge_of(self.rank.mpi).drop("early", self.key) or ():
             if self._matches(source, name):
                 agreement = self._open()
@@ -160,7 +162,7 @@ class AgreementSession:
         return at_ps
 
     def receive(self, source: int, packet: Any, name: str) -> None:
-        """Take a packet that has arrived, of a member that is in the call `name`."""
+        """Handle a packet of a member that is in the call `name`."""
         if not self._matches(source, name):
             return
         agreement = self._open()
@@ -170,7 +172,7 @@ class AgreementSession:
             self._pass_on(agreement.known - before)
 
     def _open(self) -> _Protocol:
-        """Return the protocol, made again if it is over."""
+        """Return the protocol, re-created if it is over."""
         kept = self.agreement
         if not isinstance(kept, _Decided):
             return kept
@@ -180,7 +182,7 @@ class AgreementSession:
         return made
 
     def _matches(self, source: int, name: str) -> bool:
-        """Return whether another member is in the same call; end the job if it is not."""
+        """Return True if another member is in the same call; abort the job if it is not."""
         if name == self.name:
             return True
         rank, ranks = self.rank, self.members.ranks
@@ -190,7 +192,7 @@ class AgreementSession:
         return False
 
     def learn(self, numbers: Iterable[int]) -> None:
-        """Take note that the rank has learnt of failures."""
+        """Handle failures that the rank has learnt of."""
         agreement = self.agreement
         if isinstance(agreement, _Decided):
             return
@@ -200,14 +202,14 @@ class AgreementSession:
             self._go_on(agreement, agreement.learn(places), max(now_ps, knowledge_of(self.rank.mpi).busy_ps))
 
     def revoke(self, cid: int) -> None:
-        """Do nothing where a communicator is revoked: an agreement does not mind."""
+        """Do nothing: agreements work on revoked communicators."""
 
     def depends_on(self, number: int) -> bool:
-        """Return whether it waits for a rank of the whole run now."""
+        """Return True if it waits for a world rank now."""
         return self.members.place(number) in self.since[::2]
 
     def watch(self, number: int) -> None:
-        """Have the rank learn in time of a death if this waits for who has died."""
+        """Let the detector notify the rank in time if this waits for a failed rank."""
         if not self.since:
             return
         since_ps = self._since().get(self.members.place(number))
@@ -221,7 +223,7 @@ class AgreementSession:
         return dict(zip(self.since[::2], self.since[1::2], strict=True))
 
     def _go_on(self, agreement: _Protocol, outgoing: Sequence[tuple[int, _Packet]], at_ps: int) -> int:
-        """Send packets one after the other, and see whether it is over, or whom it waits for now."""
+        """Send packets one after the other, then complete or update the ranks that it waits for."""
         rank = self.rank
         fabric = rank.mpi.fabric
         for dest, packet in outgoing:
@@ -247,7 +249,10 @@ class AgreementSession:
         return at_ps
 
     def _pass_on(self, places: Iterable[int]) -> None:
-        """Let the rank know of failures that others have told: in an event, for this may be in the middle of a call."""
+        """Notify the rank of failures learnt from packets, in an event.
+
+        It cannot be done at once, because a call may be in progress.
+        """
         ranks = self.members.ranks
         numbers = [ranks[place] for place in sorted(places)]
         rank = self.rank
@@ -266,21 +271,21 @@ def _learn(entry: tuple[Rank, list[int]]) -> None:
 class RepairCall(Operation):
     """One rank's call of agree or shrink: a series of agreements, mostly one or two.
 
-    Of several at once on one communicator, a rank enters each when the one before is over for it. So whoever enters one
-    has the outcomes of all before, and there are never more than two that somebody may ask for.
+    If several are pending on one communicator, a rank enters each when the previous one is over for it. So a rank that
+    enters one has the results of all previous ones, and at most two can be queried.
 
     Attributes
     ----------
     acked : frozenset of int
-        Whose failure had been acknowledged when it was called, by place.
+        Members whose failure had been acknowledged at the call, by index.
     failed : frozenset of int
-        What shrink has found, by place.
+        The failed members found by a shrink, by index.
     decision : Decision or None
         The last agreement's.
     following : RepairCall or None
-        The next one on the communicator, where it waits for this one.
+        The next call on the communicator, if it waits for this one.
     session : AgreementSession or None
-        The agreement that is in progress; None before it has entered.
+        The agreement in progress; None before it has entered.
     """
 
     __slots__ = (
@@ -328,14 +333,14 @@ class RepairCall(Operation):
             self.before.following = self
 
     def describe(self) -> str:
-        """Return one line for the deadlock report."""
+        """Return a line for the deadlock report."""
         awaited = self.awaited
         who = f"rank{'s' * (len(awaited) > 1)} {', '.join(map(str, awaited[:8]))}{', ...' * (len(awaited) > 8)}"
         return f"{self.name} on {self.comm.label()}: {who} of {self.comm.fabric.shard.everyone} to take part"
 
     @property
     def awaited(self) -> list[int]:
-        """The ranks of the whole run that it waits for."""
+        """The world ranks that it waits for."""
         call = self
         while call.session is None:
             assert call.before is not None
@@ -343,7 +348,10 @@ class RepairCall(Operation):
         return [call.members.ranks[place] for place in sorted(call.session.since[::2])]
 
     def _begin(self, at_ps: int) -> int:
-        """Enter: everybody alive has entered the one before, so nobody asks for those before that."""
+        """Enter the call; discard the sessions that can no longer be queried.
+
+        All survivors have entered the previous call, so none queries the ones before that.
+        """
         cid = self.comm.cid
         state = knowledge_of(self.comm.box)
         self.before = None
@@ -369,9 +377,9 @@ class RepairCall(Operation):
         return session.enter(Ballot(flags, acked, known), at_ps)
 
     def decided(self, decision: Decision, at_ps: int) -> None:
-        """Go on after an agreement that is over: its outcome is the same for all members, and so is what follows."""
+        """Continue after an agreement, whose result, and so the next step, all members share."""
         stable = self.round > 0 and decision.failed == self.failed
-        if not (self.last and self.round):  # that is only about the number of the new communicator
+        if not (self.last and self.round):  # that one only decides the number of the new communicator
             self.failed = decision.failed
         if self.last or (self.algorithm == "two_phase" and stable):
             self.decision = decision
@@ -391,7 +399,7 @@ class RepairCall(Operation):
 
 
 def _entered(state: Knowledge, cid: int) -> int:
-    """Return the number of the last agreement that a rank has entered: it is kept until the next but one."""
+    """Return the number of the last agreement entered, which is kept until the next but one."""
     return max([key[1] for key in state.sessions if key[0] == cid], default=0)
 
 
@@ -408,7 +416,10 @@ def _all_members(comm: Communicator) -> Context:
 
 
 def begin_agree(comm: Communicator, flag: int, name: str) -> RepairCall:
-    """MPI_Comm_iagree; on an intercommunicator each group agrees on the flags of the other one."""
+    """Begin MPI_Comm_iagree.
+
+    On an intercommunicator each group agrees on the flags of the other one.
+    """
     flags: tuple[int, ...] = (flag,)
     if comm.local is not None:
         flags = (flag, _EVERY_BIT) if _is_first(comm) else (_EVERY_BIT, flag)
@@ -427,7 +438,7 @@ def agreed_flag(call: RepairCall) -> int:
 
 
 def check_agreed(call: RepairCall) -> None:
-    """Raise the error that all members agree on, if they do: a member is missing that not all had acknowledged."""
+    """Raise the agreed error: a member is missing whose failure not all had acknowledged."""
     assert call.decision is not None
     if call.decision.error:
         missing = sorted(call.members.ranks[place] for place in call.decision.missing)
@@ -437,17 +448,17 @@ def check_agreed(call: RepairCall) -> None:
 
 
 def begin_shrink(comm: Communicator, name: str) -> RepairCall:
-    """MPI_Comm_ishrink: find out who has failed."""
+    """Begin MPI_Comm_ishrink: agree on the failed members."""
     return RepairCall(comm, name, comm.fabric.part(Repair).shrink, None)
 
 
 def shrunk(call: RepairCall) -> Communicator:
-    """Return the new communicator: the members that have not failed, in their order."""
+    """Return the new communicator: the surviving members, in order."""
     comm, members = call.comm, call.members
     failed = frozenset(members.ranks[place] for place in call.failed)
     cid = derive_cid(comm.cid, "shrink", call.number, sorted(failed))
     if comm.local is None:
-        context = comm.fabric.contexts.get((cid, -1))  # made once a shard: there may be many members
+        context = comm.fabric.contexts.get((cid, -1))  # made once per shard: there may be many members
         return Communicator(context or shared_context(comm.fabric, cid, _without(comm.whom, failed)), comm.box)
     ranks, remote = _without(comm.ranks, failed), _without(comm.remote, failed)
     return make_inter(comm, cid, ranks, remote)

@@ -1,13 +1,13 @@
-"""Revocation of communicators: how the news spreads, and what it does where it arrives (ULFM: MPI_Comm_revoke).
+"""Revocation of communicators: propagation and effects (ULFM: MPI_Comm_revoke).
 
-``reliable_broadcast`` is Open MPI's way: whoever learns of it tells the members at distances 1, 2, 4, ... in both
-directions (`spread`). ``direct``: whoever learns of it tells everybody, n (n - 1) messages. ``local`` is xSim's: the
-call costs nothing and sends nothing, and each member knows after one latency, for nothing is known before it can be.
+``reliable_broadcast`` is Open MPI's: a rank that learns of the revocation notifies the members at distances 1, 2, 4,
+... in both directions (`spread`). ``direct``: such a rank notifies all members, n (n - 1) messages. ``local`` is
+xSim's: the call costs nothing and sends nothing, and each member knows after one latency, the earliest possible time.
 
-All members of a large communicator tell 2 log2 n others at about the same time. As a `Message` each, what they send
-takes more memory than everything else that a rank has. But where the processor spends no time on them and all ranks are
-equally far apart, a sender's messages are one `_Fan`: they come one interface time after the other, and in the queue is
-the next one only. Times, keys, events and the digest are those of the messages one by one (`_tell_each`).
+All members of a large communicator notify 2 log2 n others at about the same time. As one `Message` each, these take
+more memory than everything else that a rank has. But if the processor spends no time on them and all ranks are equally
+far apart, a sender's messages are one `_Fan`: they arrive one NIC time after the other, and only the next one is in the
+queue. Times, keys, events and the digest are those of individual messages (`_tell_each`).
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _REVOKED = 2
 _SIZE_BYTES = 64
 
 News = tuple[int, Sequence[int], int]
-"""A communicator, its members, and the place among them of who is told."""
+"""A communicator, its members, and the receiver's index among them."""
 
 
 class _Fan:
-    """The control messages of one revocation by one rank, of which the first ones have come to the ranks of this shard.
+    """The pending control messages of one rank's revocation to the ranks of this shard.
 
     Attributes
     ----------
     origin, me : int
-        Who sends them: a rank of the whole run, and its place among the members.
+        The sender: its world rank, and its index among the members.
     offsets : tuple of int
-        How many places further round the members those are that are told, in order; mostly one object for all ranks.
+        Offsets of the receivers from `me`, in order; mostly one object for all ranks.
     at : int
-        Which of them is told next.
+        The index of the next receiver.
     arrival_ps, key, gap_ps : int
-        When that is, the event's key, and how much later the one after it comes.
+        When the next message arrives, its event key, and the interval to the one after it.
     """
 
     __slots__ = ("arrival_ps", "at", "cid", "gap_ps", "key", "me", "members", "offsets", "origin")
@@ -71,17 +71,17 @@ class _Fan:
         self.arrival_ps = self.key = 0
 
     def dest(self) -> int:
-        """Return the place of the one that is told next."""
+        """Return the index of the next receiver among the members."""
         return (self.me + self.offsets[self.at]) % len(self.members)
 
 
 class Revocation(LibraryPart):
-    """Spreads revocations among the ranks of one shard and to others.
+    """Propagates revocations among the ranks of one shard and to others.
 
     Parameters
     ----------
     fabric : Fabric
-        Whose ranks it serves.
+        The transport of its ranks.
     algorithm : str
         ``reliable_broadcast``, ``direct`` or ``local``.
     """
@@ -95,16 +95,19 @@ class Revocation(LibraryPart):
         self._revoked: dict[frozenset[int], frozenset[int]] = {}
 
     def control(self) -> dict[int, ControlHandler]:
-        """Return what takes its control messages."""
+        """Return the handler of its control messages."""
         bounced = self._tell_on if self.algorithm == "reliable_broadcast" else None
         return {_REVOKED: ControlHandler("revocation", self._heard, bounced)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
-        """Return what handles its events."""
+        """Return the handlers of its events."""
         return {"revoked": self._known, "fan": self._fan_from_elsewhere}
 
     def revoke(self, comm: Communicator) -> None:
-        """MPI_Comm_revoke in the running fiber, which pays for the messages that it sends itself."""
+        """Revoke a communicator (MPI_Comm_revoke).
+
+        The running fiber pays for the messages that it sends.
+        """
         fiber = current.running()
         rank = fiber.rank
         fiber.sync()
@@ -120,14 +123,14 @@ class Revocation(LibraryPart):
         self._accept(rank, message.note, message.arrival_ps + message.overhead_ps)
 
     def _accept(self, rank: Rank, news: News, at_ps: int) -> None:
-        """Let a rank hear of a revocation."""
+        """Record a revocation at a rank, and end its pending operations, unless it already knows."""
         state = knowledge_of(rank.mpi or self.fabric.open(rank))
         if news[0] not in state.revoked:
             self._note(rank, news, at_ps, original=False)
             self._interrupt((rank, news[0]))
 
     def _note(self, rank: Rank, news: News, at_ps: int, *, original: bool) -> int:
-        """Let a rank know from now on and tell others; return when it has told them."""
+        """Record a revocation at a rank and notify others; return when the last message has left."""
         fabric = self.fabric
         cid, members, _ = news
         state = knowledge_of(rank.mpi)
@@ -145,7 +148,7 @@ class Revocation(LibraryPart):
         return at_ps
 
     def _interrupt(self, entry: tuple[Rank, int]) -> None:
-        """End with an error what a rank has in progress on a revoked communicator."""
+        """End a rank's pending operations on a revoked communicator with an error."""
         rank, cid = entry
         if rank.exit_status is None and not self.fabric.put_off_for(rank, self._interrupt, entry):
             failing = [op for op in rank.mpi.pending() if (op.comm.outer or op.comm).cid == cid]
@@ -170,7 +173,7 @@ class Revocation(LibraryPart):
         return self._tell_each(rank, news, offsets, at_ps)
 
     def _tell_each(self, rank: Rank, news: News, offsets: Sequence[int], at_ps: int) -> int:
-        """Send the messages one by one: what `_fan_out` does where it can not."""
+        """Send the messages individually, where `_fan_out` is not possible."""
         cid, members, me = news
         for offset in offsets:
             place = (me + offset) % len(members)
@@ -178,7 +181,7 @@ class Revocation(LibraryPart):
         return at_ps
 
     def _fan_out(self, rank: Rank, fan: _Fan, way_ps: int) -> None:
-        """Let all messages leave now, one after the other; they arrive `way_ps` after they have left."""
+        """Send all messages now, one after the other; they arrive `way_ps` after they have left."""
         shard, fabric = self.shard, self.fabric
         start_ps = occupy_nic(rank, shard.kernel.now_ps, len(fan.offsets) * fan.gap_ps)
         key = rank.key + 1
@@ -200,14 +203,14 @@ class Revocation(LibraryPart):
                     shard.post_to(to, arrival_ps, key + at, "fan", argument)
 
     def _fan_from_elsewhere(self, argument: Any) -> None:
-        """Take the first message of a rank in another shard to ranks of this one."""
+        """Handle the first message from a rank in another shard to ranks of this one."""
         origin, news, offsets, gap_ps, *state = argument
         fan = _Fan(origin, news, self._offsets.setdefault(offsets, offsets), gap_ps)
         fan.at, fan.arrival_ps, fan.key = state
         self._comes(fan)
 
     def _comes(self, fan: _Fan) -> None:
-        """Take the next message of a fan: what `Fabric._deliver` and `_heard` do with it one by one."""
+        """Handle a fan's next message as `Fabric._deliver` and `_heard` do an individual one."""
         fabric = self.fabric
         place = fan.dest()
         now_ps = fan.arrival_ps
@@ -225,7 +228,7 @@ class Revocation(LibraryPart):
             self._accept(rank, news, now_ps)
 
     def _post_next(self, fan: _Fan) -> None:
-        """Put the next message for a rank of this shard into the queue, if there is one."""
+        """Post the event of the next message to a rank of this shard, if there is one."""
         shard = self.shard
         last = len(fan.offsets) - 1
         while fan.at < last:
@@ -237,7 +240,7 @@ class Revocation(LibraryPart):
                 return
 
     def _tell_on(self, rank: Rank, to: int, news: News) -> None:
-        """Tell the one after rank `to`, which was dead when the news came."""
+        """Notify the member after rank `to`, which had failed when the message arrived."""
         cid, members, place = news
         me = members.index(rank.number)
         dest = next_place(place, members, rank.mpi.knowledge.known, me=me)
@@ -246,7 +249,7 @@ class Revocation(LibraryPart):
             self.fabric.send_control(rank, members[dest], _REVOKED, note, _SIZE_BYTES, self.shard.kernel.now_ps)
 
     def _let_know(self, rank: Rank, news: News, at_ps: int) -> None:
-        """``local``: each member hears of it after its own latency, without a message."""
+        """Notify each member after its latency without a message (``local``)."""
         cid, members, me = news
         for place, number in enumerate(members):
             if place != me:

@@ -1,4 +1,4 @@
-"""Deaths that are scheduled before a run begins, or before ranks are started later."""
+"""Failures that are scheduled before a run begins, or before ranks are spawned."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 def prepare(fabric: Fabric, met: Schedule, struck_inside: Collection[int]) -> None:
-    """Have all happen to the ranks of a shard that a start of the job is to meet, before any of them runs.
+    """Schedule the failures, bit flips and hangs of a shard's ranks for one start of the job.
 
-    What happens at a call is made by that; `struck_inside` are those to whom something happens so long after it.
+    This must precede the first event of any rank.
+
+    Failures at a call are triggered by that call; `struck_inside` are the ranks that fail a delay after one.
     """
     doom(fabric, met.timed)
     may_be_doomed(fabric, struck_inside)
@@ -26,10 +28,13 @@ def prepare(fabric: Fabric, met: Schedule, struck_inside: Collection[int]) -> No
 
 
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
-    """Have ranks of a shard die at the times of `failures` (rank, time, cause), before what else they do then."""
+    """Kill ranks of a shard at the times of `failures` (rank, time, cause).
+
+    A rank is killed before its other events at that time.
+    """
     shard = fabric.shard
     for number, time_ps, cause in failures:
-        if fabric.meetings is not None and number < shard.initial:  # of others not all shards are told
+        if fabric.meetings is not None and number < shard.initial:  # not all shards learn of those of other ranks
             fabric.meetings.deaths[number] = time_ps
         if not shard.local(number):
             continue
@@ -42,9 +47,9 @@ def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
 
 
 def may_be_doomed(fabric: Fabric, numbers: Collection[int]) -> None:
-    """Have ranks of a shard that did not begin to run be able to stop at a time that is told later (`doom_later`).
+    """Let ranks that have not begun be stopped at a time that is set later (`doom_later`).
 
-    Their collectives go message by message: what is computed for all ranks at once has to know the times of deaths.
+    Their collectives are simulated message by message: batched collectives must know the times of failures in advance.
     """
     shard = fabric.shard
     for number in numbers:
@@ -53,7 +58,7 @@ def may_be_doomed(fabric: Fabric, numbers: Collection[int]) -> None:
 
 
 def doom_later(fiber: Fiber, cause: str, delay_ps: int) -> None:
-    """Have the rank of the running fiber die so much later than now by its clock."""
+    """Kill the rank of the running fiber after a delay from now by its clock."""
     rank, time_ps = fiber.rank, fiber.clock_ps + delay_ps
     if isinstance(rank.fiber, MortalFiber):
         stop_at(rank, time_ps)

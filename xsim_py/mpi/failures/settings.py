@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from xsim_py.network import Network
 
 DETECTORS: dict[str, type[Detector]] = {"timeout": TimeoutDetector, "heartbeat": HeartbeatDetector}
-"""The detectors by the names that descriptions give them."""
+"""The detectors by their names in descriptions."""
 
 NO_DETECTION = DetectorSettings("timeout", 0, 0)
-"""Settings for a run that no failure survives: nobody will ask its detector."""
+"""Settings for a run that no failure survives: its detector is never used."""
 
 
 def detector_settings(spec: Any, network: Network) -> DetectorSettings:
-    """Return what the description says of the detector, with its defaults, checked against the network.
+    """Return the detector settings of a description, with defaults, checked against the network.
 
     Raises
     ------
     ConfigError
-        The timeout is so short that a message may still be on its way, or the next sign of life.
+        If the timeout is so short that a message, or the next heartbeat, may still be in flight.
     """
     wanted = spec.mpi.detector
     settings, least_ps, why = DETECTORS[wanted.type].settings(wanted, network.longest().latency_ps)

@@ -1,9 +1,9 @@
-"""The detector ``timeout``: who waits for a dead process notices that nobody answers.
+"""The detector ``timeout``: a rank that waits for a failed process detects it by timing out.
 
-As in xSim (Naughton, Engelmann et al., PDP 2014, III-A) an operation that waits for a dead process fails at
-max(its start, the time of death) + timeout. A collective operation waits for every member in this sense, and a receive
-from any source for every member whose failure is not acknowledged. A program that polls waits in the same sense, from
-its first look on: the first look after that time tells.
+As in xSim (Naughton, Engelmann et al., PDP 2014, III-A) an operation that waits for a failed process fails at max(its
+start, the time of failure) + timeout. A collective operation waits for every member in this sense, and a receive from
+any source for every member whose failure is not acknowledged. A program that polls waits in the same sense from its
+first poll on: the first poll after that time detects the failure.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _TIMES_LATENCY = 10
 
 
 class TimeoutDetector(Detector):
-    """Ends what waits for the dead, a timeout after it has begun to wait in vain; see `detector.Detector`."""
+    """Ends operations after waiting for a failed rank for the timeout; see `detector.Detector`."""
 
     def __init__(self, deaths: Deaths, settings: DetectorSettings) -> None:
         super().__init__(deaths, settings)
-        self._expiry: dict[int, Callable[[Any], None]] = {}  # `_expired` for each of the dead
+        self._expiry: dict[int, Callable[[Any], None]] = {}  # `_expired` for each failed rank
 
     @staticmethod
     def settings(wanted: DetectorSpec, latency_ps: int) -> tuple[DetectorSettings, int, str]:
-        """Return what a description asks for; the default timeout is ten times the longest latency of the machine."""
+        """Return the settings; the default timeout is ten times the machine's longest latency."""
         timeout_ps = _TIMES_LATENCY * latency_ps if wanted.timeout_ps is None else wanted.timeout_ps
         return DetectorSettings("timeout", timeout_ps, 0), latency_ps, "the network's longest latency"
 
     def announced(self, rank: Rank, death: Death) -> None:
-        """Watch for each operation of a rank that depends on who has died."""
+        """Watch the operations of a rank that depend on the failed rank."""
         if rank.exit_status is None:
             for operation in rank.mpi.pending():
                 if operation.depends_on(death.rank):
                     self.expect(rank, death.rank, operation, operation.post_ps)
 
     def watch(self, operation: Any) -> None:
-        """Watch an operation for each of the dead that its rank does not know to be dead."""
+        """Watch an operation for each failed rank that its rank does not know of."""
         box = operation.comm.box
         known = box.knowledge.known if box.knowledge is not None else ()
         for number in self.deaths.dead:
@@ -56,7 +56,7 @@ class TimeoutDetector(Detector):
                 self.expect(box.rank, number, operation, operation.post_ps)
 
     def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
-        """Have the rank learn of a death if this waits in vain for the timeout."""
+        """Notify the rank of a failure when an operation or agreement has waited for the timeout."""
         death = self.deaths.dead.get(number)
         if death is None:
             return
@@ -67,10 +67,10 @@ class TimeoutDetector(Detector):
         rank.shard.kernel.post(max(since_ps, death.time_ps) + self.timeout_ps, rank.key, expiry, waiting)
 
     def _expired(self, number: int, waiting: Any) -> None:
-        """Let a rank learn of a death if what has waited for the dead rank does so still."""
+        """Notify a rank of a failure if the operation or agreement still waits for the failed rank."""
         if type(waiting) is Receive and waiting.post_ps + self.timeout_ps > self.shard.kernel.now_ps:
-            return  # it has been used again, for another message
-        rank = getattr(waiting, "rank", None) or waiting.comm.box.rank  # an agreement is a rank's, not an operation
+            return  # the request has been restarted, for another message
+        rank = getattr(waiting, "rank", None) or waiting.comm.box.rank  # agreements have no communicator
         if (
             rank.exit_status is None
             and not waiting.done
@@ -80,7 +80,7 @@ class TimeoutDetector(Detector):
             self.deaths.learn(rank, (number,), "timeout")
 
     def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
-        """Let the running rank learn of each death that its looks since then have outwaited by the timeout."""
+        """Notify the running rank of failures that its polls have awaited for the timeout."""
         state = fiber.rank.mpi.knowledge
         known = () if state is None else state.known
         latest_ps = fiber.clock_ps - self.timeout_ps
@@ -97,7 +97,10 @@ class TimeoutDetector(Detector):
             fiber.clock_ps = max(fiber.clock_ps, self.shard.kernel.now_ps)
 
     def _overdue(self, entry: tuple[Fiber, tuple[int, ...]]) -> None:
-        """Let a rank learn of deaths, and its fiber go on that has looked; an event handler, for others go on, too."""
+        """Notify a rank of failures, and resume its polling fiber.
+
+        This is an event, because other fibers are resumed, too.
+        """
         fiber, numbers = entry
         rank = fiber.rank
         if rank.exit_status is None and not self.fabric.put_off_for(rank, self._overdue, entry):
@@ -105,5 +108,5 @@ class TimeoutDetector(Detector):
             fiber.resume()
 
     def unanswered(self, rank: Rank, number: int) -> None:
-        """Let the rank learn why nobody answers."""
+        """Notify the rank of the failure that explains the missing acknowledgement."""
         self.deaths.learn(rank, (number,), "timeout")
