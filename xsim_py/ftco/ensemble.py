@@ -32,7 +32,7 @@ _FUNCTION: Final = "xsim_py.ftco.ensemble:do_chunk"
 
 
 class _Chunk(NamedTuple):
-    """Some runs of one configuration, which one process does at once."""
+    """Runs of one configuration that one process does as a unit."""
 
     place: int
     configuration: Configuration

@@ -1,4 +1,4 @@
-"""Hierarchical FTCO: each group that shares memory chooses a leader, and the leaders run FTCO."""
+"""Hierarchical FTCO: each group that shares memory has a leader, and the leaders run FTCO."""
 
 from __future__ import annotations
 

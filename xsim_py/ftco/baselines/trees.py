@@ -1,4 +1,4 @@
-"""Trees without failed nodes, after Hursey and Graham, with three ways of repair."""
+"""Trees of the survivors, after Hursey and Graham, with three repair schemes."""
 
 from __future__ import annotations
 

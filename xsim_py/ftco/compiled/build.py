@@ -26,7 +26,7 @@ class Model:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._tree = configuration.shape()
-        # Of a reduce or bcast the other roots of a multi-root tree are node 0's first children.
+        # In a reduce or bcast the other roots of a multi-root tree are node 0's first children.
         self._roots = self._tree.root_count if configuration.operation == "allreduce" else 1
         self._patience = self._patiences()
         self._nodes = self._make_nodes()

@@ -9,7 +9,7 @@ from .layout import State
 
 @jit
 def new_event(s: State, kind: int, to: int, source: int) -> int:
-    """Return a row for an event; -1 and trouble if there is none left."""
+    """Return a row for an event, or -1, with the trouble flag set, if no row is free."""
     numbers = s.numbers
     event = numbers[at.FREE]
     if event >= 0:

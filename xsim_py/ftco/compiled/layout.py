@@ -81,7 +81,7 @@ NODE_COLUMNS = (
     QUEUED,  # messages in the queue
     LONGEST,  # the maximum so far
     IDLE,  # whether it has no work left
-    OWED,  # number of contacts that are due a receipt
+    OWED,  # number of contacts that are due an ACK
     QUIET_UNTIL,  # no contact is due a query before, whatever is expected
     RINGS,  # step of the earliest set alarm
     PHASE,
@@ -177,8 +177,8 @@ NUMBERS = (
 NUMBERS_LENGTH = len(NUMBERS)
 
 NO_ROOM_CONTACTS, NO_ROOM_EVENTS, NO_ROOM_SPANS, NO_ROOM_ACTIONS = 1, 2, 4, 8
-"""Trouble: an array is too small. The run is worth nothing then, and has to be repeated with a larger one."""
+"""Trouble: an array is too small. The run is then invalid, and must be repeated with a larger array."""
 
 NEVER = 2**31 - 1
 GROUP = 64
-"""Nodes for whom one flag says whether any of them is awake."""
+"""Number of nodes that share a flag: whether any of them is awake."""

@@ -207,7 +207,7 @@ def _ask(s: State, node: int, distance: int) -> int:
 
 @jit
 def _owed(s: State, node: int, distance: int) -> int:
-    """Return the row of the first contact at a distance (0: any) due a receipt, or -1."""
+    """Return the row of the first contact at a distance (0: any) due an ACK, or -1."""
     if s.nodes[node, at.OWED] == 0:
         return -1
     for place in range(s.nodes[node, at.CONTACTS], s.nodes[node, at.CONTACTS] + s.nodes[node, at.KNOWN]):

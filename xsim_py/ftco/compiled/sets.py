@@ -1,8 +1,8 @@
 """Sets of nodes as spans of the tree's preorder, in which every subtree is one span.
 
-A value of the formal model is the set of nodes that have contributed. What goes up a tree are whole subtrees and single
-failed nodes, and the full set comes down: a handful of spans, where a bitmap would have a bit for each node, and 65,536
-bitmaps half a gibibyte. A set that is one span is in the node's row; the spans of another are in ascending order,
+A value of the formal model is the set of nodes that have contributed. Whole subtrees and single failed nodes go up a
+tree, and the full set comes down: a handful of spans, whereas a bitmap would have a bit per node, and 65,536 bitmaps
+would take half a gibibyte. A set with one span is in the node's row; a set with several has them in ascending order,
 neither overlapping nor touching, in a block of `State.spans`.
 """
 
@@ -38,7 +38,7 @@ def has(s: State, node: int, contact: int) -> bool:
 
 @jit
 def _new_block(s: State, room: int) -> int:
-    """Return a block for spans, or -1 and trouble."""
+    """Return a block for spans, or -1, with the trouble flag set."""
     block = s.numbers[at.SPANS_USED]
     if block + room > s.spans.shape[0]:
         s.numbers[at.TROUBLE] |= at.NO_ROOM_SPANS
