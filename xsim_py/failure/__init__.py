@@ -1,6 +1,6 @@
-"""Which rank dies when: failures that are written down, read from a trace, or drawn.
+"""The failures of a run: stated explicitly, read from a trace, or drawn at random.
 
-Functions of numbers: nothing here knows of an event, a message or a running program.
+The package computes numbers only: it uses no events, messages or running programs.
 """
 
 from __future__ import annotations

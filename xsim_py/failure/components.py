@@ -1,8 +1,8 @@
-"""Components that fail as a whole: the machine, a cabinet, a node, a socket, a rank, and the ranks in each.
+"""Components that fail as a whole, such as cabinets and nodes, and the ranks in each.
 
 Failures of real systems are correlated: a power supply takes a cabinet with it. So the machine is a tree of levels, and
-a failure is one of a component of some level and kills all ranks in it. Components of a level are numbered from 0, as
-nodes are; the parts of a node go on from those of the node before.
+a failure of a component kills all ranks in it. Components of a level are numbered from 0, like nodes; the numbers of a
+node's parts continue those of the previous node.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _TAKEN: Final = (*_WORDS, "core", "time", "time_s", "cause", "trace")
 
 
 class Level(NamedTuple):
-    """One level of the tree; the machine's own has no size."""
+    """One level of the tree; the machine's level has no size."""
 
     name: str
     nodes: int = 0
-    """How many nodes make a component, 0 if it is no whole number of nodes."""
+    """Number of nodes of a component; 0 if it is smaller than a node."""
     cores: int = 0
-    """How many cores of a node make a component that is less than a node."""
+    """Number of cores of a component that is smaller than a node."""
 
 
 def levels(components: Sequence[ComponentSpec]) -> dict[str, Level]:
@@ -44,7 +44,7 @@ def levels(components: Sequence[ComponentSpec]) -> dict[str, Level]:
 
 
 def component_problems(components: Sequence[ComponentSpec]) -> Iterator[tuple[int, str]]:
-    """Yield what keeps the entries from being levels of one tree: the index of the entry, and what is wrong."""
+    """Yield the index of each entry that cannot be a level of the tree, and the problem."""
     seen: set[str] = set()
     for index, spec in enumerate(components):
         if spec.name in _TAKEN:
@@ -64,7 +64,7 @@ def component_problems(components: Sequence[ComponentSpec]) -> Iterator[tuple[in
 
 
 def _uneven(components: Sequence[ComponentSpec], unit: str) -> Iterator[tuple[int, str]]:
-    """Yield components that would be made of broken ones."""
+    """Yield components that are not made of whole smaller ones."""
     sizes = [(getattr(spec, unit), index, spec.name) for index, spec in enumerate(components)]
     ordered = sorted(size for size in sizes if size[0] is not None)
     for (less, _, inner), (size, index, name) in pairwise(ordered):
@@ -82,7 +82,7 @@ class Components:
     node_of
         The node of each rank.
     cores_per_node
-        How many ranks fit on a node; None: as many as there are on the fullest.
+        Number of ranks that fit on a node; None: as many as on the fullest node.
     """
 
     def __init__(self, levels: dict[str, Level], *, node_of: Sequence[int], cores_per_node: int | None = None) -> None:
@@ -93,25 +93,25 @@ class Components:
         self._members: dict[str, dict[int, list[int]]] = {}
 
     def of_ranks(self, name: str) -> Sequence[int]:
-        """Return the number of each rank's component of that level."""
+        """Return the number of each rank's component of a level."""
         if name not in self._of_ranks:
             self._of_ranks[name] = self._number(self._levels[name])
         return self._of_ranks[name]
 
     def count(self, name: str) -> int:
-        """Return how many components of that level there are, up to the last one with a rank."""
+        """Return the number of components of a level, up to the last one with a rank."""
         return max(self.of_ranks(name)) + 1
 
     def too_many(self, name: str) -> str:
-        """Return what is wrong with drawing a failure for each component of that level, or nothing."""
+        """Return the problem of drawing a failure for each component of a level, or an empty text."""
         if (count := self.count(name)) <= _MOST_DRAWN:
             return ""
         return f"too many components of level {name}: {count:,} (at most {_MOST_DRAWN:,}, with or without ranks)"
 
     def of_later(self, name: str, number: int, node: int) -> int | None:
-        """Return the number of the component of that level which holds a rank that was started later, on that node.
+        """Return the number of a spawned rank's component of a level, on a node.
 
-        None for parts of a node: nobody says on which core it runs.
+        It is None for parts of a node, because the core of a spawned rank is not specified.
         """
         level = self._levels[name]
         if name == "rank":
@@ -121,7 +121,7 @@ class Components:
         return node // level.nodes if level.nodes else None
 
     def members(self, name: str, number: int) -> Sequence[int]:
-        """Return the ranks in a component; none when it is empty or is not there."""
+        """Return the ranks in a component; none if it is empty or does not exist."""
         if name == "rank":
             return range(number, number + 1) if 0 <= number < len(self._node_of) else ()
         if name not in self._members:
@@ -145,7 +145,7 @@ class Components:
 
     @cached_property
     def _core_of(self) -> list[int]:
-        """The core of each rank: a node's cores are taken in the order of ranks."""
+        """The core of each rank: a node's cores are assigned in the order of ranks."""
         taken: dict[int, int] = defaultdict(int)
         cores = []
         for node in self._node_of:

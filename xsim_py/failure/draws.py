@@ -1,13 +1,14 @@
-"""Failures at random: each component fails, is repaired, and fails again (a renewal process).
+"""Random failures: each component fails, is repaired, and fails again (a renewal process).
 
-The process of a component begins with virtual time and goes on whether the job runs or not, so that a job that is
-started again meets the failures that come next. Exponential times have no memory. Weibull times with a shape below 1
-have a falling hazard, which fits the logs of real systems (Schroeder & Gibson, DSN'06: shape 0.7 to 0.8); their scale
-is mean / Gamma(1 + 1/shape), and the first of n has the scale divided by n^(1/shape).
+The process of a component begins with virtual time and continues whether the job runs or not, so a job that is
+restarted meets the failures that come next. Exponential times have no memory. Weibull times with a shape below 1 have a
+falling hazard, which fits the logs of real systems (Schroeder & Gibson, DSN'06: shape 0.7 to 0.8); their scale is mean
+/ Gamma(1 + 1/shape), and the first of n has the scale divided by n^(1/shape).
 
-Prior art: fault injectors draw up to a horizon. Here there is none: the first failure of every component is one number
-of its level's stream, 0.3 us each, and only components that have failed before the job's start draw on, each from a
-stream of its own. So an MTBF of years costs as much as one of seconds, and no draw depends on another component's.
+Prior art: fault injectors draw up to a horizon. Here no horizon is needed: the first failure of every component is one
+number of its level's stream, 0.3 us each, and only components that have failed before the job's start draw further
+ones, each from a separate stream. So an MTBF of years costs as much as one of seconds, and no draw depends on another
+component's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from xsim_py.errors import ConfigError
 from xsim_py.rng import stream
 from xsim_py.units import format_time
 
-_SHAPES = (0.1, 100.0)  # beyond them the mean is made of times that nobody has ever seen, or all times are the same
+_SHAPES = (0.1, 100.0)  # beyond these the mean consists of times never observed, or all are equal
 _MOST_RENEWALS = 10**6
 
 
@@ -43,9 +44,9 @@ def draw_problem(draw: DrawSpec) -> tuple[str, str] | None:
 
 
 def interval_ps(draw: DrawSpec, uniform: float) -> int:
-    """Return the time to a failure at that point, from 0 to below 1, of the law's distribution; at least a picosecond.
+    """Return the quantile of the law's distribution at a point in [0, 1), at least 1 ps.
 
-    Python's own mathematics, not numpy's: that one's last bits depend on the processor and the length of the array.
+    It uses Python's mathematics because the last bits of numpy's depend on the processor and the array's length.
     """
     units = -math.log1p(-uniform)
     if draw.shape is None:
@@ -63,9 +64,9 @@ class Renewals:
     draw
         The law.
     occurrence
-        How many laws for the same level come before this one.
+        Number of earlier laws for the same level.
     count
-        How many components there are. A component's failures are the same however many others there are.
+        Number of components, on which the failures of a single component do not depend.
     seed
         The seed of the run.
     """
@@ -87,7 +88,7 @@ class Renewals:
         Raises
         ------
         ConfigError
-            When there would be a million failures before, of all components together.
+            If all components together would have more than a million failures before.
         """
         if after_ps * self._count > _MOST_RENEWALS * self.draw.mtbf_ps:
             each = f" of {self._count:,}" if self._count > 1 else ""
@@ -96,7 +97,7 @@ class Renewals:
         return [self._next_ps(component, after_ps) for component in range(self._count)]
 
     def next_of_ps(self, component: int, after_ps: int) -> int:
-        """Return that of one component, of which there may be more than were counted."""
+        """Return the first failure of one component, which may be beyond the initial count."""
         while component >= len(self._first_ps):
             self._first_ps.append(interval_ps(self.draw, self._uniform()))
         return self._next_ps(component, after_ps)
@@ -115,7 +116,7 @@ class Renewals:
         return times_ps[bisect_right(times_ps, after_ps)]
 
     def cause(self, component: int) -> str:
-        """Return what to say of a failure of that component."""
+        """Return the text of the cause of a component's failure."""
         per = self.draw.per
-        name = per if per in ("rank", "machine") else f"{per} {component}"  # a rank's number is said anyway
+        name = per if per in ("rank", "machine") else f"{per} {component}"  # a rank's number is shown anyway
         return f"drawn: {name}, {self._law}"

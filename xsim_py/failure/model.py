@@ -1,4 +1,4 @@
-"""From what is said about failures to which rank dies when."""
+"""The failure model: from the statements about failures to the failures of each rank."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ _NEVER_PS: Final = 1 << 200
 
 
 def check_failures(spec: MachineSpec) -> None:
-    """Check the section ``failures`` of a description as far as that is possible without a number of ranks.
+    """Check the section ``failures`` of a description, except for numbers of ranks.
 
     Raises
     ------
     ConfigError
-        With every problem on a line of its own.
+        With one line per problem.
     """
     raise_all(read_failures(spec, (), None).problems)
 
 
 class FailureModel:
-    """Which rank dies when, on one machine with one seed.
+    """The failures of all ranks, on one machine with one seed.
 
     Parameters
     ----------
     spec
         The machine's description, with its section ``failures``.
     extra
-        More failures, as ``--fail`` takes them.
+        More failures, in the form of ``--fail``.
     ranks
-        How many ranks there are.
+        Number of ranks.
     node_of
         The node of each rank.
     cores_per_node
-        How many ranks fit on a node; None: as many as there are on the fullest.
+        Number of ranks that fit on a node; None: as many as on the fullest node.
     seed
         The seed of the run.
     known_calls
-        The names that a call can have, with the one for any; None: all names will do.
+        The valid names of calls, including the name for any call; None: all names are valid.
 
     Attributes
     ----------
     struck_inside : frozenset of int
-        The ranks that are to die some time into one of their calls.
+        The ranks that fail some time into one of their calls.
 
     Raises
     ------
     ConfigError
-        With every problem on a line of its own.
+        With one line per problem.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class FailureModel:
         self._ranks = ranks
         self._components = Components(said.levels, node_of=node_of, cores_per_node=cores_per_node)
         here = said
-        if spec.spawn.universe is not None:  # there will be more ranks: who is not there yet may come
+        if spec.spawn.universe is not None:  # absent ranks may be spawned later
             here = said._replace(explicit=[entry for entry in said.explicit if self._is_there(entry[1])])
         raise_all([*said.problems, *misfits(here, self._components)])
         explicit = [what for _, what in said.explicit]
@@ -101,54 +101,57 @@ class FailureModel:
             before[draw.per] += 1
 
     def _is_there(self, what: Timed | CallSite) -> bool:
-        """Return whether there is somebody now whom a statement concerns, or never can be."""
+        """Return True if a statement concerns an existing rank, or one that can never exist."""
         level, number = ("rank", what.rank) if isinstance(what, CallSite) else (what.level, what.number)
         return number < 0 or bool(self._components.members(level, number))
 
     @property
     def flips_data(self) -> bool:
-        """True if bits of messages or arrays change."""
+        """True if bits of messages or arrays are flipped."""
         return bool(self._flips)
 
     @property
     def hangs(self) -> bool:
-        """True if processes stand still for a while."""
+        """True if processes hang for a while."""
         return bool(self._hangs)
 
     def check_for_ftco(self) -> None:
-        """Refuse processes that hang in a run with collectives by FTCO, whose timeouts would run out."""
+        """Raise an error for hangs in a run with collectives by FTCO, whose timeouts would expire."""
         said = "FTCO's timeouts are not simulated for hanging processes; drop the hang or these collectives"
         raise_all([Problem(place, "", said) for place in self._hangs_at])
 
     def never_came(self, came: Collection[str], begin_ps: int) -> list[str]:
-        """Return the flips and hangs after a time that are not among those that have come, all as they are written."""
+        """Return, as written, the flips and hangs after a time that have not occurred."""
         settled = {*came, *self.over_at(begin_ps)}
         return [said for each in (*self._flips, *self._hangs) if (said := str(each)) not in settled]
 
     def over_at(self, begin_ps: int) -> list[str]:
-        """Return what is written of times up to one, at which a job goes on: it is not to happen any more."""
+        """Return, as written, the failures, flips and hangs up to the time at which a job resumes."""
         every: list[Timed | Flip | Hang] = [*self._timed, *self._flips, *self._hangs]
         return [str(each) for each in every if 0 < begin_ps >= each.time_ps]
 
     @property
     def is_deadly(self) -> bool:
-        """True if a process can fail by itself; a hang becomes a failure only in a fault-tolerant run."""
+        """True if processes can fail.
+
+        A hang becomes a failure only in a fault-tolerant run.
+        """
         return bool(self._timed or self._sites or self._events or self._renewals)
 
     def schedule(self, start_ps: int = 0, *, struck: Collection[CallSite] = ()) -> Schedule:
-        """Return what a start of the job meets.
+        """Return the failures of one start of the job.
 
         Parameters
         ----------
         start_ps
-            When it starts. A failure at that very time is over, but for time zero, when nothing can be over.
+            When it starts. A failure at that very time is over, except at time zero.
         struck
-            The call sites at which earlier starts have lost a rank; they do not strike twice.
+            The call sites at which earlier starts have lost a rank; they do not apply again.
 
         Returns
         -------
         Schedule
-            For each rank its earliest failure, if it has any, and all call sites that are left.
+            For each rank its earliest failure, if any, and all remaining call sites.
         """
         after_ps = start_ps if start_ps else -1
         times_ps = [_NEVER_PS] * self._ranks
@@ -163,7 +166,7 @@ class FailureModel:
                 if next_ps[component] < times_ps[rank]:
                     times_ps[rank], causes[rank] = next_ps[component], renewals
         dying = [rank for rank, time_ps in enumerate(times_ps) if time_ps < _NEVER_PS]
-        dying.sort(key=times_ps.__getitem__)  # it keeps the order of ranks that die together
+        dying.sort(key=times_ps.__getitem__)  # stable: simultaneous failures stay in the order of ranks
         timed = tuple(Failure(rank, times_ps[rank], self._told(causes[rank], rank)) for rank in dying)
         sites = tuple(site for site in self._sites if site not in struck)
         written = {f"{INJECTED}{what}": str(what) for what in self._timed}
@@ -174,7 +177,7 @@ class FailureModel:
         return Schedule(timed, sites, injected | written_sites, flips, hangs)
 
     def of_later(self, number: int, node: int, born_ps: int) -> Failure | None:
-        """Return the failure that a rank meets which is started later, on a node; None if there is none."""
+        """Return the failure of a spawned rank on a node, or None."""
         found: list[tuple[int, str]] = []
         for time_ps, level, component, cause in self._one_by_one(born_ps):
             if self._components.of_later(level, number, node) == component:
@@ -186,7 +189,7 @@ class FailureModel:
         return Failure(number, *min(found)) if found else None
 
     def takes_node(self, node: int, time_ps: int) -> bool:
-        """Return whether a whole node fails at a time, by itself or with a larger part of the machine."""
+        """Return True if a whole node fails at a time, alone or with a larger component."""
 
         def holds(level: str, number: int) -> bool:
             return self._components.of_later(level, -1, node) == number  # -1: no rank
@@ -208,7 +211,7 @@ class FailureModel:
         return cause.cause(self._components.of_ranks(cause.draw.per)[rank])
 
     def _one_by_one(self, after_ps: int) -> Iterator[tuple[int, str, int, str]]:
-        """Yield the explicit failures and, of each component, the first in the traces."""
+        """Yield the explicit failures and, for each component, its first failure in the traces."""
         for what in self._timed:
             if what.time_ps > after_ps:
                 yield what.time_ps, what.level, what.number, f"{INJECTED}{what}"

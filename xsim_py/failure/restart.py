@@ -1,4 +1,4 @@
-"""When a job that was aborted is started again, as the scripts around a checkpointing application do."""
+"""The restart of aborted jobs, as by the scripts around a checkpointing application."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _FORM = "on-abort[,max=N,delay=TIME], such as on-abort,max=3,delay=30s"
 
 
 class RestartPolicy(NamedTuple):
-    """Starting an aborted job again."""
+    """When and how often an aborted job is restarted."""
 
     most: int = _MOST
-    """How often, at most. There is a limit in any case: a program that aborts by itself would do so for ever."""
+    """Maximum number of restarts: a program may abort at every start."""
     delay_ps: int = 0
     """From the abort to the next start."""
 
     @classmethod
     def parse(cls, text: str) -> RestartPolicy:
-        """Read ``on-abort[,max=N,delay=TIME]``.
+        """Parse ``on-abort[,max=N,delay=TIME]``.
 
         Raises
         ------
         ConfigError
-            It is something else; every fault is named.
+            If the text is invalid; all problems at once.
         """
         event, *options = (part.strip() for part in text.split(","))
         problems = [] if event == "on-abort" else [f"expected on-abort, got {event!r}"]

@@ -1,4 +1,4 @@
-"""The failures that one start of a job will meet: plain data, for whoever makes them and for whoever shows them."""
+"""The failures of one start of a job, as plain data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from xsim_py.units import format_time, ordinal
 
 INJECTED = "injected: "
-"""How the cause of a failure begins that was written down as such, and not drawn or read from a trace."""
+"""The start of the cause of an explicit failure, as opposed to a drawn or traced one."""
 
 
 class Failure(NamedTuple):
-    """The death of a rank when its own clock reaches a time."""
+    """The failure of a rank when its clock reaches a time."""
 
     rank: int
     time_ps: int
@@ -20,23 +20,23 @@ class Failure(NamedTuple):
 
 
 class CallSite(NamedTuple):
-    """The death of a rank at a place of its program: before or after its n-th call of a name, or some time into it.
+    """The failure of a rank at its n-th call of a name: before, after, or some time into it.
 
-    What is some time into a call is counted from its beginning, by the rank's own clock, and comes even where the call
-    is over by then.
+    The time into a call counts from its beginning, by the rank's clock; the failure happens even if the call is over by
+    then.
     """
 
     rank: int
     before: bool
     ordinal: int
-    """From 1, and since this start of the job."""
+    """From 1, counted since this start of the job."""
     name: str
-    """As mpi4py spells it; ``call`` is any MPI call."""
+    """As in mpi4py; ``call`` is any MPI call."""
     into_ps: int | None = None
-    """How long after the call has begun; None: before it begins, or after it has returned."""
+    """Time from the beginning of the call; None: before it begins, or after it has returned."""
 
     def __str__(self) -> str:
-        """Return it as people write it."""
+        """Return it in the form of a statement."""
         return f"rank={self.rank} {self.when} its {ordinal(self.ordinal)} {self.name}"
 
     @property
@@ -48,53 +48,53 @@ class CallSite(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """The cause of that death."""
+        """The cause of the failure."""
         return f"{INJECTED}{self}"
 
 
 class Flip(NamedTuple):
-    """One bit that changes in a rank's data, from the time on that its own clock reaches."""
+    """A bit flip in a rank's data, from the time that its clock reaches on."""
 
     number: int
-    """Which of all flips it is, as they were written: it names the stream from which the rest is drawn."""
+    """Its index among all flips as written, which names the stream of its random draws."""
     rank: int
     time_ps: int
     target: str
-    """``message``, the next one that leaves, or ``array``, one that the program has exposed."""
+    """``message``, the next one sent, or ``array``, one that the program has exposed."""
     array: str | None = None
     """The name of the array; None: drawn."""
     bit: int | None = None
     """Bit ``bit % 8`` of byte ``bit // 8``; None: drawn."""
 
     def __str__(self) -> str:
-        """Return it as people write it."""
+        """Return it in the form of a statement."""
         time = format_time(self.time_ps, digits=None).replace(" ", "")
         more = [f",{key}={value}" for key, value in (("array", self.array), ("bit", self.bit)) if value is not None]
         return f"flip:{self.target},rank={self.rank},at={time}{''.join(more)}"
 
 
 class Hang(NamedTuple):
-    """A process that stands still for a while, from when its own clock reaches a time."""
+    """A process that hangs for a while, from the time that its clock reaches on."""
 
     rank: int
     time_ps: int
     for_ps: int
 
     def __str__(self) -> str:
-        """Return it as people write it."""
+        """Return it in the form of a statement."""
         time, length = (format_time(ps, digits=None).replace(" ", "") for ps in (self.time_ps, self.for_ps))
         return f"hang:rank={self.rank},at={time},for={length}"
 
 
 class Schedule(NamedTuple):
-    """Every failure that one start of a job may meet."""
+    """All failures of one start of a job."""
 
     timed: tuple[Failure, ...]
-    """In the order of time and rank, and at most one for each rank: nobody dies twice."""
+    """In the order of time and rank, at most one per rank: a rank fails once."""
     sites: tuple[CallSite, ...]
     written: Mapping[tuple[int, str], str]
-    """What was written down, not drawn or read from a trace: the statement, by the rank and cause of the death."""
+    """The statements of explicit failures, by rank and cause of the failure."""
     flips: tuple[Flip, ...] = ()
-    """The bits that change, in the order of time and rank."""
+    """Bit flips, in the order of time and rank."""
     hangs: tuple[Hang, ...] = ()
-    """The processes that stand still, in the same order."""
+    """Hangs, in the same order."""

@@ -1,4 +1,4 @@
-"""The sources of failures, a description, the command line and traces, are checked and brought together."""
+"""The sources of failures, read and checked: a description, the command line and traces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_SHOWN: Final = 100
 
 
 class FailureSources(NamedTuple):
-    """The failures that are to happen, as far as they could be understood, and what could not."""
+    """The failures of a run, by kind, and the problems of invalid ones."""
 
     levels: dict[str, Level]
     explicit: list[tuple[Location, Timed | CallSite]]
@@ -32,12 +32,12 @@ class FailureSources(NamedTuple):
     problems: list[Problem]
 
     def trace(self, file: Path) -> None:
-        """Add what stands in a file."""
+        """Add the failures in a file."""
         events = read_trace(file, levels=self.levels, problems=self.problems)
         self.events.extend((Location.in_file(file, event.line, 1), event) for event in events)
 
     def draw(self, draw: DrawSpec, place: Location, path: str) -> None:
-        """Add a law."""
+        """Add the law of random failures."""
         wrong = draw_problem(draw)
         if draw.per not in self.levels:
             wrong = "per", f"unknown component {draw.per!r}; {advice(draw.per, self.levels)}"
@@ -48,7 +48,7 @@ class FailureSources(NamedTuple):
             self.problems.append(Problem(place, f"{path}.{key}" if path else key, message))
 
     def flip(self, flip: FlipSpec, place: Location, path: str) -> None:
-        """Add a bit that changes."""
+        """Add a bit flip."""
         if flip.array is not None and flip.target != "array":
             key = f"{path}.array" if path else "array"
             self.problems.append(
@@ -58,7 +58,7 @@ class FailureSources(NamedTuple):
             self.flips.append((place, flip))
 
     def hang(self, hang: HangSpec, place: Location, path: str) -> None:
-        """Add a process that stands still for a while."""
+        """Add a hang."""
         if hang.for_ps == 0:
             key = f"{path}.for" if path else "for"
             self.problems.append(Problem(place, key, "0 is out of range: a hang needs a duration, e.g. 2ms"))
@@ -66,7 +66,7 @@ class FailureSources(NamedTuple):
             self.hangs.append((place, hang))
 
     def single(self, what: Timed | CallSite, place: Location, path: str, known_calls: Collection[str] | None) -> None:
-        """Add a failure that is written down."""
+        """Add an explicit failure."""
         wrong = ""
         if isinstance(what, Timed) and what.level not in self.levels:
             wrong = f"unknown component {what.level!r}; {advice(what.level, self.levels)}"
@@ -79,9 +79,9 @@ class FailureSources(NamedTuple):
 
 
 def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collection[str] | None) -> FailureSources:
-    """Return everything that a description and further texts say, whether the machine has such ranks and nodes or not.
+    """Return all failures of a description and further texts, even of ranks that do not exist.
 
-    `known_calls` are the names that a call can have, with the one for any; None: all names will do.
+    `known_calls` are the valid names of calls, including the name for any call; None: all names are valid.
     """
     failures = spec.failures
     said = FailureSources(levels(failures.components), [], [], [], [], [], [])
@@ -120,7 +120,7 @@ def read_failures(spec: MachineSpec, extra: Sequence[str], known_calls: Collecti
 
 
 def misfits(said: FailureSources, components: Components) -> Iterator[Problem]:
-    """Yield what a machine of these components cannot meet: failures of what is not there, of the dead, of too many."""
+    """Yield failures that a machine cannot have: of missing or failed components, or too many."""
     for place, draw in said.draws:
         if too_many := components.too_many(draw.per):
             yield Problem(place, "", too_many)
@@ -146,7 +146,7 @@ def _strangers(said: FailureSources, components: Components) -> Iterator[Problem
 
 
 def _hanging_already(hangs: Sequence[tuple[Location, HangSpec]]) -> Iterator[Problem]:
-    """Yield processes that would have to stand still while they do so already."""
+    """Yield hangs of processes that already hang."""
     until_ps: dict[int, int] = {}
     for place, hang in sorted(hangs, key=lambda item: item[1].at_ps):
         if until_ps.get(hang.rank, -1) >= hang.at_ps:
@@ -155,7 +155,7 @@ def _hanging_already(hangs: Sequence[tuple[Location, HangSpec]]) -> Iterator[Pro
 
 
 def _dead_already(explicit: Sequence[tuple[Location, Timed | CallSite]], components: Components) -> Iterator[Problem]:
-    """Yield explicit failures that would find nobody alive: a rank dies once."""
+    """Yield explicit failures without a surviving rank: a rank fails once."""
     killers: dict[int, Timed] = {}
     named: dict[int, Timed | CallSite] = {}
     timed = [(what, place) for place, what in explicit if isinstance(what, Timed)]

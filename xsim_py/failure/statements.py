@@ -1,13 +1,13 @@
-"""Failures as people write them, and back.
+"""Statements about failures: parsing and formatting.
 
 ======================================  ================================================================
-``rank=5@1.2ms``                        a rank, a node or another component dies at a virtual time
-``rank=3 before its 2nd Allreduce``     a rank dies at a call of its program, or ``after`` it
-``rank=3 5us into its 2nd Allreduce``   the same, so long after the call has begun
-``weibull:node,mtbf=1h,shape=0.7``      every component of a level fails again and again at random
-``trace=FILE.csv``                      what stands in a file
-``hang:rank=3,at=1ms,for=2ms``          a rank stands still for a while
-``flip:message,rank=3,at=1ms,bit=17``   a bit of a message, or of an exposed ``array``, changes
+``rank=5@1.2ms``                        a rank, a node or another component fails at a virtual time
+``rank=3 before its 2nd Allreduce``     a rank fails at a call of its program, or ``after`` it
+``rank=3 5us into its 2nd Allreduce``   a rank fails this time after the call has begun
+``weibull:node,mtbf=1h,shape=0.7``      every component of a level fails repeatedly at random
+``trace=FILE.csv``                      the failures in a file
+``hang:rank=3,at=1ms,for=2ms``          a rank hangs for a while
+``flip:message,rank=3,at=1ms,bit=17``   a bit of a message, or of an exposed ``array``, is flipped
 ======================================  ================================================================
 """
 
@@ -41,7 +41,7 @@ _ANY: Final = f"{_EXPLICIT}, exponential:node,mtbf=6.7h, flip:message,rank=3,at=
 
 
 class Timed(NamedTuple):
-    """All ranks of a component die at a time."""
+    """The failure of all ranks of a component at a time."""
 
     level: str
     number: int
@@ -52,25 +52,25 @@ class Timed(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Components of a level fail at random."""
+    """Random failures of a level's components."""
 
     draw: DrawSpec
 
 
 class FromTrace(NamedTuple):
-    """Failures stand in a file."""
+    """The failures in a file."""
 
     file: Path
 
 
 class Flipping(NamedTuple):
-    """A bit changes."""
+    """A bit flip."""
 
     flip: FlipSpec
 
 
 class Hanging(NamedTuple):
-    """A process stands still for a while."""
+    """A process that hangs for a while."""
 
     hang: HangSpec
 
@@ -79,9 +79,9 @@ Statement = Timed | CallSite | Drawn | FromTrace | Flipping | Hanging
 
 
 def parse_statement(text: str, place: Location, *, path: str = "") -> Statement | list[Problem]:
-    """Return what one failure's text means, or what is wrong with it.
+    """Return the statement of a text, or its problems.
 
-    With the `path` of a key in a description, only single failures are good: laws and traces have keys of their own.
+    With the `path` of a key in a description, only single failures are valid: laws and traces have separate keys.
     """
     stripped, explicit = text.strip(), bool(path)
     try:
@@ -110,7 +110,7 @@ def _at_call(level: str, number: str, when: str, ordinal: str, name: str) -> Cal
 
 
 def _keyed(word: str, first: str, rest: str, place: Location) -> Drawn | Flipping | Hanging | list[Problem]:
-    """Return a law, a flip or a hang, checked as those in lists of a description's section ``failures``."""
+    """Return a law, a flip or a hang, checked like the entries of section ``failures``."""
     kind: Any
     kind, spec, key_of_first, such = {
         "flip": (Flipping, FlipSpec, "target", "bit=17"),
@@ -134,7 +134,7 @@ def _number(text: str) -> float | str:
 
 
 def unknown_call(name: str, known: Collection[str]) -> str:
-    """Return what is wrong with a call of that name, or nothing."""
+    """Return the problem with a call's name, or an empty text."""
     if name in known:
         return ""
     if name in OWN_CALLS:

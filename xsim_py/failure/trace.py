@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile("-?[0-9]{1,18}")
 
 
 class Event(NamedTuple):
-    """A failure of a component, from one line of a file. Events sort by time, then as they stand there."""
+    """A failure of a component, from one line of a file. Events sort by time, then by line."""
 
     time_ps: int
     line: int
@@ -29,7 +29,7 @@ class Event(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """Which column of the file holds what."""
+    """The columns of the file, by meaning."""
 
     width: int
     time: int
@@ -39,10 +39,10 @@ class _Columns(NamedTuple):
 
 
 def read_trace(file: Path, *, levels: Collection[str], problems: list[Problem]) -> list[Event]:
-    """Return the failures in a file; every line that is none goes to ``problems``, but no more than a hundred of them.
+    """Return the failures in a file; invalid lines are added to ``problems``, at most 100.
 
-    The file's header names ``time`` (or ``time_s``, as a result's table does), one of ``levels``, and perhaps
-    ``cause``; other columns are no concern of ours.
+    The file's header names ``time`` (or ``time_s``, as in a result's table), one of ``levels``, and optionally
+    ``cause``; other columns are ignored.
     """
     try:
         lines = StringIO(read_input(file, most_bytes=_MOST_BYTES).decode("utf-8-sig"), newline="")

@@ -1,8 +1,8 @@
-"""A layer between a program and the simulated MPI library, which lets an unmodified program outlive its failures.
+"""A layer between program and library that lets an unmodified program tolerate failures.
 
-It does what Legio does (Rocco, Gadioli and Palermo 2021; see ``docs/guides/legio-and-non-collective-repair.md``),
-and sits where that does: calls of the program come here, as by PMPI, and go on to the library. It is installed for the
-runs that ask for it; in all others the methods of mpi4py are what they are.
+It does what Legio does (Rocco, Gadioli and Palermo 2021; see ``docs/guides/legio-and-non-collective-repair.md``), in
+the same position: it intercepts calls of the program, as by PMPI, and passes them to the simulated MPI library. It is
+installed only for runs that request it; in all others mpi4py's methods are unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["install_resilience"]
 
 
 def install_resilience(patches: Patches, wanted: ResilienceSpec) -> None:
-    """Put the layer between programs and the library; what was there comes back at the end."""
+    """Install the layer between programs and the library until the patches are undone."""
     patches.set(alias, "settings", wanted)
     patches.set(Communicator, "report", alias.report)
     install_collectives(patches)

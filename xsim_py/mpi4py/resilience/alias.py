@@ -1,11 +1,11 @@
-"""Aliases: a communicator as the program knows it, and the smaller one that its collective calls run on.
+"""Aliases: a program's communicator, and the inner one on which its collective calls run.
 
 Prior art: Legio (Rocco, Gadioli and Palermo, J. Supercomputing 78, 2021; its public sources) gives a program's
-communicators an inner one by PMPI. A collective call runs on the inner one, all agree on whether it went well, and if
-it did not, the inner one is shrunk and the call is made again. The program's own rank and size never change.
+communicators an inner one by PMPI. A collective call runs on the inner one, and all agree on whether it succeeded; if
+not, the inner one is shrunk and the call repeated. The program's own rank and size never change.
 
-The inner communicator has a context of its own from the start. So messages of the program go on as before whatever
-becomes of it, and need no translation of ranks.
+The inner communicator has a separate context from the start. So the program's messages are unaffected by repairs, and
+need no translation of ranks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ R = TypeVar("R")
 _report: Final = Communicator.report
 _FAILED: Final[Any] = object()
 settings: ResilienceSpec = ResilienceSpec()
-"""The options of ``mpi.resilience``; a run with the layer puts its own here while it lasts."""
+"""The options of ``mpi.resilience``; a run with the layer sets them for its duration."""
 
 _GUIDE: Final = "docs/guides/legio-and-non-collective-repair.md"
 
@@ -65,14 +65,14 @@ class Alias:
     outer : Communicator
         The program's own.
     inner : Communicator, optional
-        Those of its members that live, as far as all of them agree; default: all of them.
+        Its agreed survivors; default: all members.
 
     Attributes
     ----------
     guise : Guise
-        How reports name the inner one: by ranks, roots and numbers of calls of the program's.
+        The name of the inner one in reports, with ranks, roots and call numbers of the program's.
     hierarchy : Hierarchy or None
-        The local and the global communicator of the hierarchical variant, once they are needed.
+        The communicators of the hierarchical variant, once they are needed.
     """
 
     __slots__ = ("guise", "hierarchy", "inner", "outer")
@@ -84,22 +84,25 @@ class Alias:
         self._take(twin(outer, "legio") if inner is None else inner)
 
     def _take(self, inner: Communicator) -> None:
-        """Make an inner communicator the one of the next attempt."""
+        """Set the inner communicator of the next attempt."""
         self.inner = inner
         inner.context.stands_for = self.outer.context
         self.guise.put_on(inner)
 
     def guise_named(self, name: str) -> Guise:
-        """Return how reports name a window or file over the inner communicator: by ranks of the program's."""
+        """Return the name in reports of a window or file over the inner communicator.
+
+        Reports show the program's ranks.
+        """
         outer = self.outer
         shown = Communicator(outer.context, outer.box, me=outer.me)
         shown.name = name
         return Guise(shown)
 
     def place(self, rank: int, within: Communicator | None = None) -> int | None:
-        """Return the rank in the inner communicator, or another one, of a rank of the program's; None of the dead.
+        """Return the inner rank of a rank of the program's, or None if it has failed.
 
-        A number that is no rank is returned as it is, for the call to complain of.
+        `within` replaces the inner communicator. An invalid rank is returned unchanged, so that the call reports it.
         """
         ranks = self.outer.context.ranks
         if not 0 <= rank < len(ranks):
@@ -115,24 +118,24 @@ class Alias:
         begun: Callable[[], object] | None = None,
         name: str = "",
     ) -> R | None:
-        """Make a collective call on the inner communicator until all agree that it went well.
+        """Make a collective call on the inner communicator until all agree that it succeeded.
 
         Parameters
         ----------
         act : callable
-            Takes the inner communicator. An error that it raises after it has begun to communicate is raised when all
-            have agreed, one before that at once.
+            Takes the inner communicator. An error that it raises after it has begun to communicate is raised after the
+            agreement, an earlier one at once.
         again : callable, optional
-            Puts back what a failed attempt may have changed.
+            Restores what a failed attempt may have changed.
         begun : callable, optional
-            Returns another value once something may have been sent by other means than the inner communicator.
+            Returns a different value once it may have sent by other means than the inner communicator.
         name : str, optional
             As for `until_agreed`.
 
         Returns
         -------
         object
-            What `act` has returned; None where the program's error handler has dealt with an error.
+            The result of `act`; None if the program's error handler has dealt with an error.
         """
 
         def attempt() -> R | Trouble:
@@ -144,7 +147,7 @@ class Alias:
         return until_agreed(self.outer, attempt, lambda well: self.agree(well)[0], again, name)
 
     def settle(self) -> None:
-        """Wait until all have agreed on the call that this rank has left by an exception, if there is one."""
+        """Wait for the agreement on a call that this rank has left by an exception, if there is one."""
         unsettled = _unsettled().pop(self.outer, None)
         if unsettled is not None:
             complete(unsettled)
@@ -155,7 +158,10 @@ class Alias:
         return self.inner
 
     def agree(self, well: bool, also: bool = True) -> tuple[bool, bool]:
-        """Return whether it went well everywhere, and whether all who are left say `also`; shrink if not the former."""
+        """Return whether the attempt succeeded on all ranks, and the survivors' AND of `also`.
+
+        If it did not succeed, the inner communicator is shrunk.
+        """
         agreed = agree(self.inner, well, also)
         if agreed[0]:
             self.guise.done(self.inner)
@@ -166,21 +172,25 @@ class Alias:
 
 
 class Trouble:
-    """The result of an attempt that has met an error which is no failure, after it has communicated: others go on."""
+    """The result of an attempt with an error other than a failure, after it has communicated.
+
+    The other ranks continue.
+    """
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 def attempted(body: Callable[[], R], begun: Callable[[], object]) -> R | Trouble:
-    """Return what a part of an attempt returns, or the error that ends it and concerns this process alone.
+    """Return the result of part of an attempt, or its error if that concerns only this process.
 
-    Such an error is for after the agreement, in which the others wait for this process.
+    Such an error is raised after the agreement, in which the other processes wait for this one.
 
     Parameters
     ----------
     begun : callable
-        Returns another value once something may have been sent. An error before that is raised, for nobody waits yet.
+        Returns a different value once it may have sent. An earlier error is raised at once, because no process waits
+        yet.
     """
     before = begun()
     try:
@@ -198,18 +208,19 @@ def until_agreed(
     again: Callable[[], object] | None,
     name: str = "",
 ) -> R | None:
-    """Do something until all agree that it went well; see `Alias.together`.
+    """Repeat attempts until all agree that one succeeded; see `Alias.together`.
 
     Parameters
     ----------
     act : callable
-        Its `Trouble` is raised when all have agreed; an error that it raises, at once.
+        Its `Trouble` is raised after the agreement; an error that it raises, at once.
     agreed : callable
-        Takes whether it went well here, returns whether it did so everywhere, and repairs what is needed if not.
+        Takes whether the attempt succeeded here, returns whether it did on all ranks, and repairs if not.
     name : str, optional
-        The call, if functions of the program run in it. Their exceptions are raised at once, for the others may never
-        come to the agreement: they may need what this rank has not sent. If nobody catches it, this rank dies of it,
-        and that wakes them. Otherwise its part in the agreement goes on in the background, until its next call here.
+        The call, if functions of the program run in it. Their exceptions are raised at once, because the other ranks
+        may never reach the agreement: they may need messages that this rank has not sent. If the exception is not
+        caught, this rank fails, which wakes them. Otherwise its part in the agreement continues in the background,
+        until its next call here.
     """
     alias = alias_of(outer)
     alias.settle()
@@ -228,7 +239,7 @@ def until_agreed(
 
 
 def _attempt(act: Callable[[], R]) -> R:
-    """Return the result of an attempt, and `_FAILED` in place of one that a failure has ended."""
+    """Return the result of an attempt, or `_FAILED` if a failure has ended it."""
     try:
         return act()
     except errors.Exception as error:
@@ -245,7 +256,7 @@ def _agreed_on(
     *,
     leaves: bool,
 ) -> R:
-    """Return the result of the attempt that all agree to have gone well: of this one, or of one that is made again.
+    """Return the result of the first attempt that all agree succeeded, this one or a later one.
 
     With `leaves` a `Trouble` is returned without an agreement.
     """
@@ -257,9 +268,9 @@ def _agreed_on(
 
 
 def agree(comm: Communicator, well: bool, also: bool) -> tuple[bool, bool]:
-    """Return whether all say that it went well, and none is missing; and whether nobody denies `also`.
+    """Return True if all succeeded and none is missing, and True if all passed `also`.
 
-    All members have the same answers.
+    All members get the same answers.
     """
     forget_frames()
     call = repair.begin_agree(comm, well | also << 1, "Comm.Agree")
@@ -270,7 +281,7 @@ def agree(comm: Communicator, well: bool, also: bool) -> tuple[bool, bool]:
 
 
 def shrink(comm: Communicator) -> Communicator:
-    """Return those that live in a communicator."""
+    """Return a communicator of the survivors."""
     forget_frames()
     call = repair.begin_shrink(comm, "Comm.Shrink")
     complete(call)
@@ -282,7 +293,7 @@ def shrink(comm: Communicator) -> Communicator:
 
 
 def twin(comm: Communicator, why: str) -> Communicator:
-    """Return a communicator of the same members, which costs nothing: all of them know its number."""
+    """Return a communicator of the same members, at no cost: all of them know its number."""
     context = shared_context(comm.fabric, derive_cid(comm.cid, why), comm.context.ranks)
     made = Communicator(context, comm.box, me=comm.me)
     made.name = comm.label()
@@ -296,13 +307,13 @@ def _aliases() -> dict[Communicator, Alias]:
 
 
 def _unsettled() -> dict[Communicator, calls.Background]:
-    """Return the running rank's part in agreements after calls that it has left by an exception."""
+    """Return the running rank's part in agreements on calls that it has left by an exception."""
     found: dict[Communicator, calls.Background] = current.running().rank.private(calls.UNSETTLED, dict)
     return found
 
 
 def alias_of(comm: Communicator) -> Alias:
-    """Return the alias that a communicator of the program is, for the running rank."""
+    """Return the running rank's alias of a communicator of the program."""
     aliases = _aliases()
     found = aliases.get(comm)
     if found is None:
@@ -311,13 +322,13 @@ def alias_of(comm: Communicator) -> Alias:
 
 
 def adopt(outer: Communicator, inner: Communicator) -> Communicator:
-    """Let a new communicator of the program have an inner one that is there already; return the former."""
+    """Give a new communicator of the program an existing inner one; return the former."""
     _aliases()[outer] = Alias(outer, inner)
     return outer
 
 
 def drop_alias(comm: Communicator) -> None:
-    """Forget the inner communicator of one that the program has freed."""
+    """Drop the inner communicator of one that the program has freed."""
     _aliases().pop(comm, None)
 
 
@@ -325,17 +336,17 @@ def drop_alias(comm: Communicator) -> None:
 
 
 def is_failure(error: errors.Exception) -> bool:
-    """Return whether an error says that a process has failed."""
+    """Return True if an error reports a failed process."""
     return error.Get_error_class() in (c.ERR_PROC_FAILED, c.ERR_PROC_FAILED_PENDING)
 
 
 def is_about_failures(error: Exception) -> bool:
-    """Return whether an error says that a process has failed, or that one who knew of that has revoked something."""
+    """Return True if an error reports a failed process, or a revocation that follows from one."""
     return isinstance(error, errors.Exception) and error._is_about_failures
 
 
 def raise_to(comm: Communicator, error: Exception) -> None:
-    """Raise an error as one on a communicator of the program, unless its error handler deals with it."""
+    """Raise an error on a communicator of the program, unless its error handler deals with it."""
     if isinstance(error, errors.Exception):
         error._reported = False
         if comm.report(error):
@@ -344,7 +355,7 @@ def raise_to(comm: Communicator, error: Exception) -> None:
 
 
 def give_up(comm: Communicator, how: str, name: str, why: str) -> None:
-    """Do without a dead process in a call, as an option wants it.
+    """Continue a call without a failed process, according to an option.
 
     Parameters
     ----------
@@ -356,17 +367,17 @@ def give_up(comm: Communicator, how: str, name: str, why: str) -> None:
         raise_to(comm, errors.error(c.ERR_PROC_FAILED, said))
     elif how == "stop":
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            raise KeyboardInterrupt(said)  # what that handler does, with a reason
+            raise KeyboardInterrupt(said)  # as that handler, with a reason
         signal.raise_signal(signal.SIGINT)
 
 
 def tried(comm: Communicator, function: Callable[..., R], *args: Any) -> tuple[R | None, errors.Exception | None]:
-    """Call a function whose errors on `comm` are the layer's business first: no handler of the program sees them.
+    """Call a function whose errors on `comm` bypass the program's error handlers.
 
     Returns
     -------
     tuple
-        What it has returned, or the MPI error that it has raised.
+        Its result, or the MPI error that it has raised.
     """
     pairs, mine = _in_trial(), (current.fiber, comm)
     pairs.append(mine)
@@ -379,18 +390,18 @@ def tried(comm: Communicator, function: Callable[..., R], *args: Any) -> tuple[R
 
 
 def report(self: Communicator, error: errors.Exception) -> bool:
-    """Let the program's error handler see an error, as `Communicator.report`, unless `tried` is to return it here."""
+    """Pass an error to the program's handler, unless `tried` returns it."""
     return (current.fiber, self.outer or self) not in _in_trial() and _report(self, error)
 
 
 def _in_trial() -> list[tuple[Any, Communicator]]:
-    """Return what the running rank tries: the fiber that does, for it may have threads, and the communicator."""
+    """Return fiber and communicator of the running rank's calls of `tried`, one per thread."""
     found: list[tuple[Any, Communicator]] = of_process("in trial", list)
     return found
 
 
 def not_covered(name: str) -> NoReturn:
-    """Refuse a call that goes wrong under Legio when a process is dead."""
+    """Raise an error for a call that goes wrong under Legio when a process has failed."""
     error = NotImplementedError(f"{name}: the resilience layer legio does not cover it")
     error.add_note(f"{_GUIDE} says which calls it covers and what to call instead")
     error.add_note("--set mpi.resilience=null is without it, also where a machine's description has it")
@@ -399,7 +410,7 @@ def not_covered(name: str) -> NoReturn:
 
 @contextmanager
 def marked(comm: Communicator, what: str) -> Iterator[None]:
-    """Note in the trace when a part of a call begins and ends, for `xsim_py.report.phases`."""
+    """Mark the begin and end of a part of a call in the trace, for `xsim_py.report.phases`."""
     trace, rank = comm.fabric.trace, comm.box.rank.number
     if trace is not None:
         trace.mark(rank, current.running().clock_ps, "begin", what)

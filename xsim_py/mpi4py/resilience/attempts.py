@@ -1,4 +1,4 @@
-"""The parts of a repeated collective call: what is done without its root, and what an attempt in place has changed."""
+"""Parts of repeated collectives: outcomes without a root, undoing of in-place attempts."""
 
 from __future__ import annotations
 
@@ -25,28 +25,31 @@ ROOTED: Final = {
     "Scatter": "scatter",
     "scatter": "scatter",
 }
-"""The operations that have a root, and the option that says what becomes of them without it."""
+"""The rooted operations, and the option for the failure of their root."""
 
 NO_ROOT: Final = object()
-"""The result of an operation whose root all agree to be dead."""
+"""The result of an operation whose root all agree has failed."""
 
 _IN_PLACE: Final = ("Reduce", "Allreduce", "Scan", "Gather")
 
 
 def check_root(outer: Communicator, root: int) -> None:
-    """Refuse a root that is no rank of the program's communicator."""
+    """Raise ERR_ROOT for a root that is not a rank of the program's communicator."""
     if not 0 <= root < outer.context.size:
         errors.fail(c.ERR_ROOT, f"root {root} is not in 0..{outer.context.size - 1}")
 
 
 def without_root(alias: Alias, operation: str, name: str, args: tuple[Any, ...]) -> Any:
-    """Do what the options say of an operation whose root is dead; if that is nothing, everything stays as it is."""
+    """Apply the option for an operation whose root has failed.
+
+    The option ``skip`` leaves all data unchanged.
+    """
     give_up(alias.outer, getattr(layer.settings, ROOTED[operation]), name, f"its root, rank {args[-1]}, has failed")
     return args[0] if operation == "bcast" else None
 
 
 def undoing(operation: str, args: tuple[Any, ...]) -> Callable[[], object] | None:
-    """Return what puts the operand back that a failed attempt in place has replaced by its result, if it may have."""
+    """Return a function that restores an in-place operand after a failed attempt, or None."""
     if operation not in _IN_PLACE:
         return None
     sendbuf, recvbuf = args[1:3] if operation in ("Gather", "Scan") else args[:2]

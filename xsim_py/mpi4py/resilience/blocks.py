@@ -1,8 +1,8 @@
-"""Gather and Scatter among those who are left: the blocks keep their places, or move up, as the options want it.
+"""Gather and Scatter among the survivors: blocks keep their offsets, or move up.
 
-Legio keeps places by one-sided transfers into the root's buffer. Here it is the gather or scatter of the smaller
-communicator, and the root puts blocks where they belong: the result is the same, in the time of that operation.
-Without a failure both are the usual operation.
+Legio keeps offsets by one-sided transfers into the root's buffer. Here it is the gather or scatter of the smaller
+communicator, and the root places the blocks: the result is the same, in the time of that operation. Without a failure
+both are the usual operation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["gather", "gather_objects", "scatter", "scatter_objects"]
 
 
 def places_of(whole: Communicator, inner: Communicator, shift: bool) -> Sequence[int]:
-    """Return where the block of each member of the inner communicator is in the root's buffer or list."""
+    """Return the index of each inner member's block in the root's buffer or list."""
     if shift:
         return range(inner.context.size)
     return [whole.context.index(number) for number in inner.context.ranks]
@@ -34,14 +34,16 @@ def places_of(whole: Communicator, inner: Communicator, shift: bool) -> Sequence
 def gather(
     inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: Any, recvbuf: Any, root: int
 ) -> Plan:
-    """Plan a gather whose root has room for blocks of all former members; NaN or zeros stand for those that are lost.
+    """Plan a gather whose root has room for all original members.
+
+    NaN or zeros replace lost blocks.
 
     Parameters
     ----------
     whole : Communicator
         The program's.
     shift : bool
-        Whether blocks move up into the places of the dead.
+        Whether blocks move up to replace those of failed ranks.
     root : int
         In the inner communicator.
     """
@@ -71,7 +73,10 @@ def gather(
 def scatter(
     inner: Communicator, name: str, whole: Communicator, shift: bool, sendbuf: Any, recvbuf: Any, root: int
 ) -> Plan:
-    """Plan a scatter whose root has blocks for all members that there were; those for the dead, or the last, stay."""
+    """Plan a scatter whose root has blocks for all original members.
+
+    Blocks for failed ranks, or with a shift the last ones, are not sent.
+    """
     if inner.context.size == whole.context.size:
         return plans.scatter(inner, name, "", sendbuf, recvbuf, root)
     parts = None
@@ -95,7 +100,10 @@ def scatter(
 
 
 def gather_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, obj: Any, root: int) -> Plan:
-    """Plan a gather of objects: the root's list has None for the dead, or is shorter where blocks move up."""
+    """Plan a gather of objects.
+
+    The root's list has None for failed ranks, or is shorter with a shift.
+    """
     size_bytes, body, ch = objects.gather(inner, name, obj, root)
     if shift or inner.context.size == whole.context.size:
         return size_bytes, body, ch
@@ -113,7 +121,7 @@ def gather_objects(inner: Communicator, name: str, whole: Communicator, shift: b
 
 
 def scatter_objects(inner: Communicator, name: str, whole: Communicator, shift: bool, given: Any, root: int) -> Plan:
-    """Plan a scatter of a list with an object for each member that there was."""
+    """Plan a scatter of a list with an object for each original member."""
     if root == inner.me and inner.context.size < whole.context.size and given is not None:
         every = list(given)
         if len(every) != whole.context.size:

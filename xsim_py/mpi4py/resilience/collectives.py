@@ -1,4 +1,4 @@
-"""Collective calls under the layer: each is made on the inner communicator, agreed on, and made again if need be."""
+"""Collective calls under the layer: each is repeated until all agree that it succeeded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _real_run = collective_calls.run
 
 
 def once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
-    """Make one attempt of a collective call, as `collective_calls.run` makes the only one."""
+    """Make one attempt of a collective call, like `collective_calls.run` without the layer."""
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
     size_bytes, body, ch = plan(comm, name, *args)
@@ -50,14 +50,14 @@ def once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -
 
 
 def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
-    """Make a blocking collective call whatever happens to its members."""
+    """Make a blocking collective call that tolerates failures of members."""
     operation = name.rpartition(".")[2]
     if comm.local is not None or operation not in _COVERED:
         if comm.local is None and comm.context.size == 1:
             return _real_run(comm, plan, name, *args)
         not_covered(name if comm.local is None else f"{name} on an intercommunicator")
     alias = alias_of(comm)
-    alias.settle()  # which still goes by the root of the call before
+    alias.settle()  # it uses the root of the previous call
     if operation in _ON_DUPLICATES and comm.object_context is None and taken().fast_reduce:
         _duplicate_below(alias, name)
     if layer.settings.group is not None and operation in hierarchy.OPERATIONS:
@@ -68,7 +68,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
 
 
 def _duplicate_below(alias: Alias, name: str) -> None:
-    """Make the duplicate that mpi4py needs for reductions of objects, which is no call of the program."""
+    """Make the duplicate that mpi4py needs for reductions of objects; it is not a call."""
     alias.outer.object_context = ObjectContext()
     alias.together(lambda inner: manage.agree_on_duplicate(inner, name))
     alias.guise.counted -= 1
@@ -105,7 +105,7 @@ def _refuse(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any
 
 
 def install_collectives(patches: Patches) -> None:
-    """Have all collective calls of programs made in this way."""
+    """Route all collective calls of programs through the layer."""
     patches.put(collective_calls._NAMES, "run", run)
     for form in ("start", "persist"):
         patches.put(collective_calls._NAMES, form, _refuse)

@@ -1,8 +1,8 @@
-"""Communicators that are made from others under the layer.
+"""Communicators made from others under the layer.
 
-A duplicate has all the members that there were, for the program counts on that: it is one more alias. What Split and
-Create make has the members that are left, as in Legio. Each is made on the inner communicator of its parent, agreed on,
-and made again if need be.
+A duplicate has all original members, on which the program relies: it is another alias. Split and Create make
+communicators of the survivors, as in Legio. Each runs on the inner communicator of its parent until all agree that it
+succeeded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _check_intra(comm: Communicator, name: str) -> Communicator:
 
 
 def dup(self: Any, info: Info | None = None) -> Any:
-    """Make another alias of the same members, the dead among them."""
+    """Make another alias of the same members, including failed ones."""
     comm = _check_intra(self._comm(), "Comm.Dup")
     made = alias_of(comm).together(manage.duplicate)
     assert made is not None
@@ -41,7 +41,7 @@ def dup(self: Any, info: Info | None = None) -> Any:
 
 
 def split(self: Any, color: int = 0, key: int = 0) -> Any:
-    """Split those who are left."""
+    """Split the survivors."""
     comm = _check_intra(self._comm(), "Comm.Split")
     if color < 0 and color != c.UNDEFINED:
         comm.fail(c.ERR_ARG, f"color {color} is negative")
@@ -50,7 +50,7 @@ def split(self: Any, color: int = 0, key: int = 0) -> Any:
 
 
 def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
-    """Split those who are left by what they share."""
+    """Split the survivors by the resources that they share."""
     comm = _check_intra(self._comm(), "Comm.Split_type")
 
     def act(inner: Communicator) -> Communicator | None:
@@ -61,13 +61,13 @@ def split_type(self: Any, split_type: int, key: int = 0, info: Info = INFO_NULL)
 
 
 def create(self: Any, group: Group) -> Any:
-    """Make a communicator of those of a group who are left."""
+    """Make a communicator of the survivors of a group."""
     comm = _check_intra(self._comm(), "Comm.Create")
     members = self._members(group)
 
     def act(inner: Communicator) -> Communicator | None:
         alive = [rank for rank in members if inner.context.place(rank) >= 0]
-        if not alive:  # everybody takes part all the same
+        if not alive:  # all ranks take part nevertheless
             manage.agree(inner, "Comm.Create")
             return None
         return manage.create(inner, alive)
@@ -76,16 +76,16 @@ def create(self: Any, group: Group) -> Any:
 
 
 def free(self: Any) -> None:
-    """Free the program's communicator, and forget the inner one."""
+    """Free the program's communicator, and drop the inner one."""
     comm = self._comm()
     _free(self)
     drop_alias(comm)
 
 
 def disconnect(self: Any) -> None:
-    """Wait for those who are left, and free the communicator.
+    """Wait for the survivors, and free the communicator.
 
-    Between a process and those that it has started nothing is repaired: nobody is waited for once somebody is dead.
+    On an intercommunicator to spawned processes nothing is repaired: once a process has failed, the others do not wait.
     """
     comm = self._comm()
     if comm.local is not None:
@@ -98,7 +98,7 @@ def disconnect(self: Any) -> None:
 
 
 def install_communicators(patches: Patches) -> None:
-    """Have communicators of programs made in this way."""
+    """Route communicator management of programs through the layer."""
     for name, function in (
         ("Dup", dup),
         ("Split", split),

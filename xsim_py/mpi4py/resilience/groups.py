@@ -1,4 +1,4 @@
-"""The group of a window or file under the layer: all the members that there were, for the program counts on that."""
+"""The group of a window or file under the layer: all original members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["keep_group"]
 
 
 def keep_group(patches: Patches, owner: type, alias: Callable[[Any], Alias]) -> None:
-    """Have handles of a class name the group of the communicator that each was made over.
+    """Let handles of a class return the group of the communicator that they were created on.
 
     Parameters
     ----------

@@ -1,14 +1,15 @@
-"""The hierarchical variant: local communicators of so many processes each, and a global one of their masters.
+"""The hierarchical variant: local communicators of k processes, and one of their masters.
 
-Prior art: Rocco, Gadioli and Palermo (J. Supercomputing 78, 2021), section 4. A collective call goes through the local
-communicators, then through that of the masters, and through the local ones again. To repair it is to shrink two small
-communicators in place of a large one: S(k) + S(n/k), where S(n) is the time of a shrink of n.
+Prior art: Rocco, Gadioli and Palermo (J. Supercomputing 78, 2021), section 4. A collective call runs on the local
+communicators, then on that of the masters, and on the local ones again. A repair shrinks two small communicators
+instead of a large one: S(k) + S(n/k), where S(n) is the time of a shrink of n.
 
-All agree on the outcome over the whole communicator, as in the flat variant. That is what makes this one safe: an
-agreement level by level leaves those under a master that dies right after it without an answer. And all have the same
-set of the dead from it, by which everybody knows the new masters.
+All ranks agree on the outcome over the whole communicator, as in the flat variant. That makes it safe: an agreement
+level by level leaves ranks without a reply if their master fails right after it. The agreement also gives all ranks the
+same set of failed ranks, from which they derive the new masters.
 
-Prior art goes only for operations that know no places of blocks; others are made in the flat way, and repaired so.
+Prior art covers only operations in which the offsets of blocks do not matter; others run, and are repaired, in the flat
+way.
 """
 
 from __future__ import annotations
@@ -38,18 +39,21 @@ from .attempts import NO_ROOT, ROOTED, check_root, undoing
 __all__ = ["OPERATIONS", "Hierarchy", "run"]
 
 OPERATIONS: Final = ("Barrier", "Bcast", "bcast", "Reduce", "reduce", "Allreduce", "allreduce")
-"""The calls that go through local communicators and that of their masters."""
+"""The calls that run on local communicators and that of their masters."""
 
 
 class _Level(Guise):
-    """How reports name a local communicator or that of the masters: a call is several collectives on these."""
+    """The name in reports of a local communicator or that of the masters.
+
+    One call is several collectives on these.
+    """
 
     def __init__(self, alias: Alias) -> None:
         super().__init__(alias.outer)
         self.alias = alias
 
     def number(self, comm: Communicator) -> int:
-        """Return the number of the call in progress: one more than there have been."""
+        """Return the number of the call in progress: one more than completed ones."""
         return self.alias.guise.counted + 1
 
 
@@ -59,20 +63,20 @@ class Hierarchy:
     Parameters
     ----------
     alias : Alias
-        Of the program's communicator.
+        The alias of the program's communicator.
     size : int
-        Of a local communicator; the last one may be smaller.
+        Size of a local communicator; the last one may be smaller.
 
     Attributes
     ----------
     whole : Communicator
-        All members, for agreements: it is never shrunk, and who is dead is acknowledged.
+        All members, for agreements: it is never shrunk, and failures in it are acknowledged.
     dead : frozenset of int
-        Whom all agree to be dead, by rank in the program's communicator.
+        The agreed failed ranks, as ranks of the program's communicator.
     local : Communicator
-        The rank's own.
+        This rank's local communicator.
     masters : Communicator or None
-        The first of each local communicator; None where this rank is none of them.
+        The first survivors of all local communicators; None if this rank is not one of them.
     """
 
     def __init__(self, alias: Alias, size: int) -> None:
@@ -93,7 +97,7 @@ class Hierarchy:
         return range(number * self.size, min((number + 1) * self.size, self.outer.context.size))
 
     def master_of(self, rank: int) -> int:
-        """Return the first of those who live in a rank's block; -1 where nobody does."""
+        """Return the first survivor of a rank's block, or -1."""
         return next((place for place in self._block(self._number(rank)) if place not in self.dead), -1)
 
     def _of_masters(self) -> Communicator | None:
@@ -104,7 +108,7 @@ class Hierarchy:
         return self._made("masters", [place for place in firsts if place >= 0])
 
     def _made(self, what: str, places: Sequence[int]) -> Communicator:
-        """Return a communicator of some ranks, which costs nothing: all of them know its members."""
+        """Return a communicator of some ranks, at no cost, because all of them know its members."""
         outer = self.outer
         ranks = tuple(outer.context.ranks[place] for place in places)
         context = shared_context(outer.fabric, derive_cid(self.whole.cid, what, self.repairs, places[0]), ranks)
@@ -115,12 +119,12 @@ class Hierarchy:
         return made
 
     def place_in(self, comm: Communicator, rank: int) -> int:
-        """Return where a rank of the program's communicator is in a local one or among the masters.
+        """Return the rank in a local or the masters' communicator of a rank of the program's.
 
         Raises
         ------
         Exception
-            MPI_ERR_PROC_FAILED: it has died since all agreed on who is dead.
+            MPI_ERR_PROC_FAILED if it has failed since the last agreement on failed ranks.
         """
         place = comm.context.place(self.outer.context.ranks[rank])
         if place < 0:
@@ -128,13 +132,13 @@ class Hierarchy:
         return place
 
     def begun(self) -> int:
-        """Return how many parts of operations this rank has begun since the last repair."""
+        """Return the number of parts of operations that this rank has begun since the last repair."""
         return self.local.collectives + (0 if self.masters is None else self.masters.collectives)
 
     def agree(self, well: bool) -> bool:
-        """Return whether it went well everywhere; if not, all learn the same set of the dead and repair."""
+        """Return True if the attempt succeeded on all ranks; else record failed ranks and repair."""
         forget_frames()
-        if not well:  # nobody may wait for one who has given up: who waits here may know of no failure
+        if not well:  # release ranks that wait for this one and may know of no failure
             for comm in (self.local, self.masters):
                 if comm is not None:
                     comm.fabric.part(Revocation).revoke(comm)
@@ -153,7 +157,7 @@ class Hierarchy:
         return False
 
     def _repair(self) -> None:
-        """Shrink the local communicator, and that of the masters, the new ones among them."""
+        """Shrink the local communicator, and that of the masters including new ones."""
         self.repairs += 1
         self.local = shrink(self.local)
         self.masters = self._of_masters()
@@ -162,7 +166,7 @@ class Hierarchy:
 
 
 def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation: str, args: tuple[Any, ...]) -> Any:
-    """Make a collective call level by level until all agree that it went well."""
+    """Make a collective call level by level until all agree that it succeeded."""
     levels: Hierarchy = alias.hierarchy
     if levels is None:
         levels = alias.hierarchy = Hierarchy(alias, size)
@@ -183,7 +187,7 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
 
 
 def _parts(levels: Hierarchy, comm: Communicator, operation: str, args: tuple[Any, ...]) -> int:
-    """Return how many collectives on one of its communicators a member's operation consists of."""
+    """Return the number of collectives on one communicator in a member's operation."""
     if comm is levels.masters:
         return 1
     if operation in ROOTED:
@@ -193,16 +197,16 @@ def _parts(levels: Hierarchy, comm: Communicator, operation: str, args: tuple[An
 
 
 def _leave(comm: Communicator, first: int, last: int) -> None:
-    """Go on as if these collectives were over, which this rank alone has not come through."""
+    """Count collectives as completed that this rank alone has left."""
     comm.collectives = last
     current.running().rank.private(LEFT, set).update((comm.cid | 1, number) for number in range(first, last + 1))
 
 
-# ------------------------------------------------------------------------------------------- a level of an operation
+# -------------------------------------------------------------------------------------------- levels of an operation
 
 
 def _recorded(comm: Communicator, described: Any, body: Callable[[Any], Any], size_bytes: int) -> Any:
-    """Do a part of an operation on one communicator, and enter it into the table of collectives."""
+    """Run a part of an operation on one communicator, and record it as a collective."""
     fiber: Any = current.fiber
     start_ps = fiber.clock_ps
     ch = channel(comm, described)
@@ -219,7 +223,7 @@ def _meet(comm: Communicator, name: str) -> None:
 
 
 def _hand_out(comm: Communicator, name: str, data: bytes | None, root: int, size_bytes: int, said: str = "") -> bytes:
-    """Return what the root has."""
+    """Broadcast the root's data."""
 
     def body(ch: Any) -> Any:
         algorithm = plans.algorithm_for(ch, "bcast", size_bytes)
@@ -233,7 +237,7 @@ def _hand_out(comm: Communicator, name: str, data: bytes | None, root: int, size
 
 
 def _collect(comm: Communicator, name: str, data: bytes, fold: Any, said: str, root: int) -> bytes | None:
-    """Return at the root what all have, combined."""
+    """Reduce to the root."""
 
     def body(ch: Any) -> bytes | None:
         algorithm = plans.algorithm_for(ch, "reduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
@@ -244,7 +248,7 @@ def _collect(comm: Communicator, name: str, data: bytes, fold: Any, said: str, r
 
 
 def _combine(comm: Communicator, name: str, data: bytes, fold: Any, said: str) -> bytes:
-    """Return everywhere what all have, combined."""
+    """Reduce to all ranks."""
 
     def body(ch: Any) -> bytes:
         algorithm = plans.algorithm_for(ch, "allreduce", len(data), fold.commutative, unit_bytes=fold.unit_bytes)
@@ -254,7 +258,7 @@ def _combine(comm: Communicator, name: str, data: bytes, fold: Any, said: str) -
     return found
 
 
-# ---------------------------------------------------------------------------------------------------- the operations
+# -------------------------------------------------------------------------------------------------------- operations
 
 
 def _barrier(levels: Hierarchy, plan: object, name: str) -> None:
@@ -265,7 +269,7 @@ def _barrier(levels: Hierarchy, plan: object, name: str) -> None:
 
 
 def _from_root(levels: Hierarchy, root: int, hand: Callable[[Communicator, Any, int], Any], mine: Any) -> Any:
-    """Let everybody have what the root has: in its block first, then among the masters, then in the other blocks."""
+    """Broadcast level by level: in the root's block, among the masters, in the other blocks."""
     check_root(levels.outer, root)
     me = levels.outer.me
     at_home = levels.master_of(me) == levels.master_of(root)
@@ -296,13 +300,13 @@ def _bcast_object(levels: Hierarchy, plan: Callable[..., Any], name: str, obj: A
 
 
 def _hand_pickle(name: str, comm: Communicator, data: bytes | None, place: int) -> bytes:
-    """Return the pickle that one process has; who hands it on may be unable to read it."""
+    """Broadcast a pickle, which the ranks that forward it need not be able to load."""
     found: bytes = objects.bcast(comm, name, data, place, packed=True)[1]()
     return found
 
 
 def _reduced(levels: Hierarchy, name: str, data: bytes, fold: Any, said: str, root: int) -> bytes | None:
-    """Return the combination at the root: in each block, then among the masters, then from the root's master to it."""
+    """Reduce to the root: in each block, among the masters, then from the root's master to it."""
     local, masters = levels.local, levels.masters
     me, home = levels.outer.me, levels.master_of(root)
     own = levels.place_in(local, levels.master_of(me))

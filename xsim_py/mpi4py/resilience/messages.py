@@ -1,7 +1,7 @@
-"""Point-to-point calls under the layer: a dead process is as ``PROC_NULL``, or the end of the caller, by the options.
+"""Point-to-point calls under the layer: a failed peer acts like ``PROC_NULL``, or is an error.
 
-Messages go over the program's own communicator, which is never revoked or replaced. So a repair needs no new requests:
-what has been sent before it can be received after it.
+The options select which; a third choice ends the caller. Messages use the program's communicator, which is never
+revoked or replaced. So a repair needs no new requests: a message sent before it can be received after it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _admit_wait: Final = FailureGuard.admit_wait
 
 
 def _do_without(comm: Communicator, option: str, name: str, error: errors.Exception) -> None:
-    """Go on without a peer that is dead, as an option wants it; raise errors that are no failures of processes."""
+    """Continue without a failed peer according to an option; raise errors other than failures."""
     how = getattr(layer.settings, option)
     if how == "raise" or not is_failure(error):
         raise_to(comm, error)
@@ -44,7 +44,7 @@ def _do_without(comm: Communicator, option: str, name: str, error: errors.Except
 def start_send(
     comm: Any, dest: int, tag: int, data: bytes, cid: int, mode: int, name: str, check: bool, about: Any = 3
 ) -> Send | None:
-    """Begin a send, unless the receiver is known to be dead."""
+    """Begin a send, unless the receiver is known to have failed."""
     about = about + 2 if type(about) is int and about else about  # the frames of this function and of `tried`
     send, error = tried(comm, _start_send, comm, dest, tag, data, cid, mode, name, check, about)
     if error is not None:
@@ -53,26 +53,26 @@ def start_send(
 
 
 def wait(operation: Any) -> None:
-    """Wait for a send, to the end of it or of its receiver."""
+    """Wait for the completion of a send or the failure of its receiver."""
     _, error = tried(operation.comm, _wait, operation)
     if error is not None:
         _do_without(operation.comm, "send", operation.name, error)
 
 
 def receive(comm: Any, source: int, tag: int, cid: int, name: str, note: Any = None) -> Message:
-    """Receive, or return an empty message as from ``PROC_NULL`` where the sender is dead."""
+    """Receive, or return an empty message as from ``PROC_NULL`` if the sender has failed."""
     found = _looked(comm, source, name, _receive, comm, source, tag, cid, name, note)
     return found or Message(0, cid, _NULL, c.ANY_TAG, b"", 0, EAGER, 0, comm.me, comm.me, 0, 0, None)
 
 
 def probe(comm: Any, source: int, tag: int, status: Status | None, name: str, *, take: bool) -> Any:
-    """Wait for a message, or find ``PROC_NULL`` in place of one that is dead."""
+    """Wait for a message; find ``PROC_NULL`` instead if the sender has failed."""
     found = _looked(comm, source, name, partial(_probe, take=take), comm, source, tag, status, name)
     return _nothing(status) if found is None else found
 
 
 def iprobe(comm: Any, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
-    """Look for a message, and find ``PROC_NULL`` in place of one that is dead."""
+    """Look for a message; find ``PROC_NULL`` instead if the sender has failed."""
 
     def look() -> tuple[Any]:
         return (_iprobe(comm, source, tag, status, take=take),)  # which may be None
@@ -85,7 +85,7 @@ def iprobe(comm: Any, source: int, tag: int, status: Status | None, *, take: boo
 
 
 def _looked(comm: Communicator, source: int, name: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Return what a receive or probe finds; None where its source is dead, and is to be done without."""
+    """Return the result of a receive or probe, or None to continue without a failed source."""
     while True:
         found, error = tried(comm, function, *args)
         if error is None:
@@ -106,7 +106,7 @@ def _nothing(status: Status | None) -> None:
 
 
 def admit_wait(self: FailureGuard, operation: Any) -> None:
-    """Acknowledge a failure that a receive from any source may wait for in vain, and go on or raise it once."""
+    """Acknowledge a failure that blocks a receive from any source; continue, or raise it once."""
     comm = getattr(operation, "comm", None)
     if comm is None:
         _admit_wait(self, operation)
@@ -119,12 +119,12 @@ def admit_wait(self: FailureGuard, operation: Any) -> None:
 
 
 class ForgivingTask(Task):
-    """The task of a request whose peer may be dead when it is completed."""
+    """The task of a request whose peer may have failed by its completion."""
 
     __slots__ = ()
 
     def _failed(self, operation: Any, status: Status | None) -> None:
-        """Complete it as the options say, or raise what has ended it."""
+        """Complete it according to the options, or raise its error."""
         error = operation.error
         comm = self.comm if self.comm is not None else operation.comm
         if not isinstance(error, errors.Exception) or not is_failure(error):
@@ -138,7 +138,7 @@ class ForgivingTask(Task):
 
 
 def install_messages(patches: Patches) -> None:
-    """Have all messages of programs sent and received in this way."""
+    """Route all messages of programs through the layer."""
     for name, function in (
         ("start_send", start_send),
         ("wait", wait),

@@ -1,7 +1,7 @@
-"""Files under the layer: handed on to those who are left, with what each process had open, its view and its pointer.
+"""Files under the layer: each process keeps its open file, view and pointer after a repair.
 
-Calls of one process alone go to the file that is open; those of all are made among those who are left. The shared
-pointer is not covered: it lives at one process, and dies with it.
+Calls of a single process use the open file; collective calls run among the survivors. The shared pointer is not
+covered: it is stored at one process, and is lost with it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _COLLECTIVE = ("set_size", "preallocate", "set_view", "set_atomicity", "close")
 
 
 class HandedOn:
-    """A file of the program, and the one that stands for it now.
+    """A file of the program, and its current replacement.
 
     Attributes
     ----------
     alias : Alias
-        Of the communicator over which it was opened.
+        The alias of the communicator on which it was opened.
     guise : Guise
-        How reports name `now`: by ranks of that communicator.
+        The name of `now` in reports, with ranks of that communicator.
     now : OpenFile
-        The newest, over an inner communicator.
+        The current file, over an inner communicator.
     under : Communicator
         That communicator.
     """
@@ -56,9 +56,9 @@ class HandedOn:
         self.guise.put_on(now.comm)
 
     def over(self, inner: Communicator) -> OpenFile:
-        """Return the file over an inner communicator, handed on to that if it is another one than before.
+        """Return the file over an inner communicator, transferred if that has changed.
 
-        It is not opened once more: its name may be another file's by now, or nobody's.
+        It is not opened again: its name may belong to a different file by now, or to none.
         """
         if inner is not self.under:
             self.now, self.under = manage.handed_on(self.now, inner), inner
@@ -66,7 +66,7 @@ class HandedOn:
         return self.now
 
     def together(self, act: Callable[[OpenFile], Any]) -> Any:
-        """Make a collective call among those who are left; a failed attempt has not moved the pointer."""
+        """Make a collective call among the survivors; a failed attempt does not move the pointer."""
         position = self.now.position
 
         def again() -> None:
@@ -85,9 +85,9 @@ def _reopened() -> dict[OpenFile, HandedOn]:
 
 
 def open_file(comm: Communicator, path: str, amode: int, hints: Any) -> OpenFile:
-    """Open a file together with those who are left."""
+    """Open a file together with the survivors."""
     alias = alias_of(comm)
-    absent = True  # as far as those who are left know, none of this call's attempts has made the file
+    absent = True  # as far as survivors know, no attempt of this call has created the file
     opened: list[Disk] = []
 
     def act() -> OpenFile | Trouble:
@@ -110,14 +110,14 @@ def open_file(comm: Communicator, path: str, amode: int, hints: Any) -> OpenFile
 
 
 def newest(self: File) -> OpenFile:
-    """Return the file that stands for the program's now."""
+    """Return the current replacement of the program's file."""
     first = _file(self)
     found = _reopened().get(first)
     return first if found is None else found.now
 
 
 def do(self: Any, call: FileCall, offset: int, buf: Any, status: Any) -> None:
-    """Read or write, together if the call is collective."""
+    """Read or write, together with the survivors if the call is collective."""
     if not call.collective:
         _do(self, call, offset, buf, status)
         return
@@ -142,7 +142,7 @@ def _shared(name: str) -> Callable[..., Any]:
 
 
 def install_files(patches: Patches) -> None:
-    """Have files of programs opened and used in this way."""
+    """Route files of programs through the layer."""
     patches.set(manage, "open_file", open_file)
     for name in _COLLECTIVE:
         patches.set(manage, name, _shared(name))

@@ -1,4 +1,4 @@
-"""The calls that the layer refuses, for with a dead process they would go wrong, or wait for ever."""
+"""The calls that the layer rejects: with a failed process they would fail or wait forever."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ _NAMED: Final[dict[type, str]] = {
 }
 
 _REACHING: Final = ("Accept", "Connect", "Create_intercomm")
-"""The refused calls that reach other processes: they are refused on a communicator of one process, too."""
+"""The rejected calls that reach other processes.
+
+They are also rejected on a communicator of one process.
+"""
 
 
 def uncovered_calls() -> list[tuple[type, str]]:
-    """Return the methods that are refused, each with its class, but for collectives that are none of the covered."""
+    """Return the rejected methods, each with its class, except for uncovered collectives."""
     named = [(owner, name) for owner, names in _NAMED.items() for name in names.split()]
     for name in vars(File):
         is_split = name.endswith(("_begin", "_end"))
@@ -49,7 +52,7 @@ def uncovered_calls() -> list[tuple[type, str]]:
 
 
 def install_refusals(patches: Patches) -> None:
-    """Have these calls refused, unless they concern this process alone."""
+    """Make these calls raise an error, unless they concern only this process."""
     for owner, name in uncovered_calls():
         value = vars(owner)[name]
         if isinstance(value, classmethod):
@@ -70,7 +73,7 @@ def _refusing(owner: type, name: str, function: Callable[..., Any]) -> Callable[
 
 
 def _is_alone(handle: Any) -> bool:
-    """Return whether a handle is of a communicator, window or file of one process."""
+    """Return True if a handle's communicator, window or file has only one process."""
     if isinstance(handle, Win):
         return handle._window().comm.context.size == 1
     if isinstance(handle, File):

@@ -1,7 +1,7 @@
-"""Windows under the layer: made anew over the same memory after a repair, with the operations of the open epoch.
+"""Windows under the layer: re-created after a repair, with the operations of the open epoch.
 
-Fence alone synchronises, as in Legio. What Put and Get have begun since the last one that went well is begun again in
-the new window, so that an epoch is complete among those who are left when its Fence returns.
+Only Fence synchronises, as in Legio. The Put and Get operations begun since the last successful Fence are begun again
+in the new window, so an epoch is complete among the survivors when its Fence returns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _put, _get = Win._put, Win._get
 
 
 class _Operation(NamedTuple):
-    """A Put or a Get, to be begun again."""
+    """A Put or a Get, which may be begun again."""
 
     function: Callable[..., Any]
     origin: Any
@@ -43,26 +43,26 @@ class _Operation(NamedTuple):
 
 
 class Remade:
-    """A window of the program, and the one that stands for it now.
+    """A window of the program, and its current replacement.
 
     Attributes
     ----------
     first : Window
-        What the program's handles name.
+        The window of the program's handles.
     alias : Alias
-        Of the communicator over which it was made.
+        The alias of the communicator on which it was created.
     guise : Guise
-        How reports name `now`: by ranks of that communicator.
+        The name of `now` in reports, with ranks of that communicator.
     now : Window
-        The newest, over an inner communicator.
+        The current window, over an inner communicator.
     under : Communicator
         That communicator.
     before : list of Window
-        Those before that: a late message for one of them may be on its way.
+        Earlier ones: a late message for one of them may be in flight.
     open : list of _Operation
-        What has begun since the last Fence that went well.
+        Operations begun since the last successful Fence.
     problem : Exception or None
-        The first error of what has been begun again: the Fence raises it when all have agreed.
+        The first error of an operation that was begun again: the Fence raises it after the agreement.
     """
 
     __slots__ = ("alias", "before", "first", "guise", "now", "open", "problem", "under")
@@ -79,12 +79,12 @@ class Remade:
         self.guise.put_on(first.comm)
 
     def together(self, act: Callable[[Window], None]) -> None:
-        """Make a collective call on the window that those who are left have."""
+        """Make a collective call on the current window among the survivors."""
         self.alias.together(lambda inner: act(self.over(inner)), begun=lambda: self.now.comm.collectives)
         self.guise.done(self.now.comm)
 
     def over(self, inner: Communicator) -> Window:
-        """Return the window over an inner communicator, made now if it is another one than before."""
+        """Return the window over an inner communicator, re-created if that has changed."""
         if inner is not self.under:
             first = self.first
             self.before.append(self.now)
@@ -102,7 +102,7 @@ class Remade:
         return self.now
 
     def do(self, operation: _Operation) -> None:
-        """Begin a Put or a Get, or do without its target."""
+        """Begin a Put or a Get, or skip it if its target has failed."""
         place = self.alias.place(operation.target_rank, self.now.comm)
         option = "put" if operation.function is _put else "get"
         comm = self.first.comm
@@ -124,7 +124,7 @@ def _remade() -> dict[Window, Remade]:
 
 
 def _created(cls: Any, name: str, flavor: int, view: Any, unit: int, info: Any, comm: Any, origin: Any) -> Any:
-    """Make a window over those who are left."""
+    """Create a window over the survivors."""
     alias = alias_of(win._intra(comm))
     made = alias.together(lambda inner: make.create(inner, name, flavor, view, operator.index(unit), origin))
     assert made is not None
@@ -133,12 +133,12 @@ def _created(cls: Any, name: str, flavor: int, view: Any, unit: int, info: Any, 
 
 
 def put(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
-    """Begin a Put, which an unlucky epoch does once more."""
+    """Begin a Put, which is repeated if its epoch fails."""
     _begin(self, _Operation(_put, origin, target_rank, target, "Win.Put"))
 
 
 def get(self: Any, origin: Any, target_rank: int, target: Any = None) -> None:
-    """Begin a Get, which an unlucky epoch does once more."""
+    """Begin a Get, which is repeated if its epoch fails."""
     _begin(self, _Operation(_get, origin, target_rank, target, "Win.Get"))
 
 
@@ -149,7 +149,7 @@ def _begin(self: Any, operation: _Operation) -> None:
 
 
 def fence(self: Any, assertion: int = 0) -> None:
-    """End an epoch and begin the next, among those who are left."""
+    """End an epoch and begin the next, among the survivors."""
     remade = _remade()[self._window()]
     order.check_fence(assertion)
     remade.together(lambda window: order.fence(window, assertion))
@@ -160,7 +160,7 @@ def fence(self: Any, assertion: int = 0) -> None:
 
 
 def free(self: Any) -> None:
-    """Free the window, when all who are left have called it."""
+    """Free the window, when all survivors have called it."""
     first = self._window()
     remade = _remade()[first]
     remade.together(make.free)
@@ -174,7 +174,7 @@ def free(self: Any) -> None:
 
 
 def install_windows(patches: Patches) -> None:
-    """Have windows of programs made and used in this way."""
+    """Route windows of programs through the layer."""
     patches.set(Win, "_created", classmethod(_created))
     for name, function in (("Put", put), ("Get", get), ("Fence", fence), ("Free", free)):
         function.__name__ = name
