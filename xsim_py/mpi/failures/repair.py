@@ -101,7 +101,7 @@ class Repair(LibraryPart):
 
 
 class _Decided(NamedTuple):
-    """What is kept of a completed protocol; one object for all ranks."""
+    """The kept part of a completed protocol; one object for all ranks."""
 
     decision: Decision
     known: frozenset[int]

@@ -93,7 +93,7 @@ class Limits(Protocol):
 
 
 class Contact:
-    """What a node knows about one peer.
+    """The knowledge of a node about one peer.
 
     Attributes
     ----------
