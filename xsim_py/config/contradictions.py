@@ -259,7 +259,10 @@ def _routing(spec: MachineSpec) -> Iterator[Contradiction]:
 
 
 def _ways(dims: Sequence[int], twist: str | Sequence[TwistSpec]) -> int:
-    """Return the approximate number of ways to wrap around the twisted dimensions; see `Torus.steps`."""
+    """Return the approximate number of ways to wrap around the twisted dimensions.
+
+    See `Torus.steps`.
+    """
     if isinstance(twist, str):
         shifts = dict.fromkeys(range(1, len(dims)), dims[0]) if twist == "half" else {}
     else:

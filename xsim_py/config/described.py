@@ -54,9 +54,9 @@ def read_description(
     overrides: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> D:
-    """Check all of a description, a `what`, and return it; `more` are attributes from other sources.
+    """Check all of a description, a `what`, and return it.
 
-    `name` is the default name. `overrides` replaces values by dotted path.
+    `more` are attributes from other sources. `name` is the default name. `overrides` replaces values by dotted path.
 
     Raises
     ------

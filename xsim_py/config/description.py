@@ -178,10 +178,10 @@ _DEAD = choice("skip", "stop", "raise")
 
 @dataclass(frozen=True, kw_only=True)
 class ResilienceSpec:
-    """Section ``mpi.resilience``: a layer that lets unmodified programs survive failures; off without this section.
+    """Section ``mpi.resilience``: a layer that lets unmodified programs survive failures.
 
-    The effect of a call that needs a failed process: ``skip``, it does nothing and returns; ``stop``, the caller gets
-    SIGINT; ``raise``, MPI_ERR_PROC_FAILED.
+    It is off without this section. The effect of a call that needs a failed process: ``skip``, it does nothing and
+    returns; ``stop``, the caller gets SIGINT; ``raise``, MPI_ERR_PROC_FAILED.
     """
 
     type: str = option(

@@ -73,7 +73,10 @@ def parse_cascade(text: str) -> tuple[tuple[int, int], tuple[int, int], tuple[in
 
 
 def tree_shape(wanted: TopologySpec, nodes: int) -> Shape:
-    """Return the tree that a validated description defines; if its size is open, with room for `nodes`."""
+    """Return the tree that a validated description defines.
+
+    If its size is open, it has room for `nodes`.
+    """
     if wanted.shape is not None:
         return parse_shape(wanted.shape)
     if wanted.children is not None and wanted.parents is not None:

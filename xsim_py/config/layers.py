@@ -1,4 +1,7 @@
-"""The keys of a layer of a machine: message costs within a node and between nodes; see `description`."""
+"""The keys of a layer of a machine: message costs within a node and between nodes.
+
+See `description`.
+"""
 
 # ruff: noqa: RUF009 - `option` makes a dataclasses.field, which is what a default here has to be
 
@@ -115,7 +118,10 @@ class LayerSpec:
     )
 
     def scaled(self) -> Self:
-        """Return the layer with its factors applied, and without `scale`. No time above zero becomes zero."""
+        """Return the layer with its factors applied, and without `scale`.
+
+        No time above zero becomes zero.
+        """
         if self.scale is None:
             return self
         segments = self.segments and tuple(_scaled(each, self.scale) for each in self.segments)

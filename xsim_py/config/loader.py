@@ -27,7 +27,10 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
 def bundled(name: str) -> Path:
-    """Return the directory ``models`` or ``apps``; a wheel contains it with a leading underscore."""
+    """Return the directory ``models`` or ``apps``.
+
+    A wheel contains it with a leading underscore.
+    """
     installed = _PACKAGE / f"_{name}"
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
@@ -103,12 +106,18 @@ def _checked(name: str, root: Entry, overrides: Mapping[str, Any] | None, proble
 
 
 def description_text(source: str | Path | Mapping[str, Any], *, overrides: Mapping[str, Any] | None = None) -> str:
-    """Return a machine description as YAML, with the keys set by `overrides`; see `load_machine`."""
+    """Return a machine description as YAML, with the keys set by `overrides`.
+
+    See `load_machine`.
+    """
     return yaml_text(load_machine(source, overrides=overrides).told)
 
 
 def machine_name(source: str | Path | Mapping[str, Any]) -> str:
-    """Return the name of a machine: the one in its description, or else of its file; even if invalid."""
+    """Return the name of a machine: the one in its description, or else of its file.
+
+    The description may be invalid.
+    """
     try:
         if isinstance(source, Mapping):
             root, name = from_python(source), "custom"

@@ -282,7 +282,10 @@ class WordOr:
 
 @dataclass(frozen=True)
 class BySize:
-    """Keywords by minimum size, such as ``{1: tuned, 64: ftco}``; read as pairs in ascending order."""
+    """Keywords by minimum size, such as ``{1: tuned, 64: ftco}``.
+
+    Read as pairs in ascending order.
+    """
 
     word: Scalar
     words: str
@@ -333,7 +336,10 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MapOf:
-    """A mapping of some names, each with its own kind of value; read as a dict in the order of ``kinds``."""
+    """A mapping of some names, each with its own kind of value.
+
+    Read as a dict in the order of ``kinds``.
+    """
 
     kinds: Mapping[str, Kind]
     words: str

@@ -1,4 +1,7 @@
-"""The engine (layer 3): event queue, shards and windows. It knows neither message costs nor messages."""
+"""The engine (layer 3): event queue, shards and windows.
+
+It knows neither message costs nor messages.
+"""
 
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
 from .limits import MOST_PROCESSES, most_shards, problem_of_processes, problem_of_shards, processes_of

@@ -9,9 +9,9 @@ Unlike in SimPy, an event is ``(key, handler, argument)`` and is run by calling 
 costs one tuple and no `simpy.Event`. Native SimPy events use the same queue, with `_fire` as their handler, so
 processes written for SimPy share the clock with the virtual ranks.
 
-Ranks act in step, so many events have equal times. The heap holds times, and the events of each time are a list that is
-sorted when its turn comes. Usually it is already in order, which costs one comparison per event; a heap of a thousand
-tuples costs eleven.
+Ranks act in step, so events often have equal times. The heap holds times, and the events of each time are a list that
+is sorted when its turn comes. Usually it is already in order, which costs one comparison per event; a heap of a
+thousand tuples costs eleven.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ Entry: TypeAlias = tuple[int, Callable[[Any], object], Any]
 
 
 class Halted(BaseException):
-    """The exception that ends the main loop, between two events or inside one; see `Kernel.halt`."""
+    """The exception that ends the main loop, between two events or inside one.
+
+    See `Kernel.halt`.
+    """
 
 
 class Kernel(simpy.Environment):
@@ -117,13 +120,19 @@ class Kernel(simpy.Environment):
             there.append((key, handler, argument))
 
     def next_ps(self) -> int:
-        """Return the time of the earliest event; `INFINITY_PS` if only events of native processes are left."""
+        """Return the time of the earliest event.
+
+        Return `INFINITY_PS` if only events of native processes are left.
+        """
         if self._native_pending and self._ranks_are_over():
             return INFINITY_PS
         return self._times[0] if self._times else INFINITY_PS
 
     def _ranks_are_over(self) -> bool:
-        """Return True if only events of native processes are left. The first event of a rank ends the search."""
+        """Return True if only events of native processes are left.
+
+        The first event of a rank ends the search.
+        """
         return all(entry[1] is _fire for entry in self.to_come())
 
     def to_come(self) -> Iterator[Entry]:
@@ -163,7 +172,10 @@ class Kernel(simpy.Environment):
         return batch
 
     def _join(self) -> None:
-        """Merge events posted for the current time into the remaining ones; raise `Halted` after a `halt`."""
+        """Merge events posted for the current time into the remaining ones.
+
+        Raise `Halted` after a `halt`.
+        """
         self._belated = False
         while self._times and self._times[0] <= self._now:
             time_ps = heappop(self._times)

@@ -30,12 +30,18 @@ def problem_of_shards(shards: int, ranks: int) -> str:
 
 
 def processes_of(ranks: int, each: int) -> int:
-    """Return the number of initial processes with `each` ranks per process; 0 stands for a single process."""
+    """Return the number of initial processes with `each` ranks per process.
+
+    0 stands for a single process.
+    """
     return -(-ranks // each) if each else 1
 
 
 def problem_of_processes(ranks: int, each: int) -> str:
-    """Return why the ranks cannot be split into processes of `each` and what to write; empty if they can."""
+    """Return why the ranks cannot be split into processes of `each` and what to write.
+
+    The text is empty if they can.
+    """
     wanted = processes_of(ranks, each)
     if wanted <= MOST_PROCESSES:
         return ""

@@ -1,9 +1,9 @@
-"""Shards in processes of this host, forked from one that coordinates their windows; needs no MPI library.
+"""Shards in processes of this host, forked from one that coordinates their windows.
 
-The first process is the coordinator. It runs shard 0, which has no ranks, and holds a socket to each of the other
-processes. It knows the time of the earliest event of every shard, and wakes only those that have one in this window: it
-sends the end of the window and the batches received for them, and gets their batches for other shards, which it
-forwards unread. The coordinator holds a batch until its shard has to look at it.
+No MPI library is needed. The first process is the coordinator. It runs shard 0, which has no ranks, and holds a socket
+to each of the other processes. It knows the time of the earliest event of every shard, and wakes only those that have
+one in this window: it sends the end of the window and the batches received for them, and gets their batches for other
+shards, which it forwards unread. The coordinator holds a batch until its shard has to look at it.
 
 A process that dies loses its shard, with everything done since its last report. The coordinator replaces it with a
 shard in its own process that has no live ranks. The replacement begins at the time at which the failed shard would have
@@ -154,7 +154,10 @@ class Processes:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """End all processes at the end of this block, so that none is orphaned; see `Transport.together`."""
+        """End all processes at the end of this block, so that none is orphaned.
+
+        See `Transport.together`.
+        """
         try:
             yield
         finally:
@@ -262,7 +265,10 @@ class Processes:
     # --------------------------------------------------------------------------------------- in the coordinator
 
     def run(self, shards: list[ShardProtocol], lookahead: Lookahead) -> None:
-        """Open one window after the other in the coordinator, or serve it in another process; see `Transport.run`."""
+        """Open one window after the other in the coordinator, or serve it in another process.
+
+        See `Transport.run`.
+        """
         if self.number:
             self._serve(shards[0])
             return
@@ -307,7 +313,10 @@ class Processes:
         ]
 
     def _command(self, what: str, numbers: set[int], horizon_ps: int, ends: Sequence[int]) -> None:
-        """Send a command to some shards, each with its mail; other processes execute it concurrently."""
+        """Send a command to some shards, each with its mail.
+
+        Other processes execute it concurrently.
+        """
         asked = set()
         for number in sorted(numbers & self._links.keys()):
             self._awaited.add(number)
@@ -403,7 +412,10 @@ class Processes:
         self._nexts[number] = INFINITY_PS
 
     def _reap(self, number: int) -> tuple[int, bool]:
-        """Wait for a process whose socket is closed; return its exit code, and True if it had to be killed."""
+        """Wait for a process whose socket is closed.
+
+        Return its exit code, and True if it had to be killed.
+        """
         pid = self._pids.pop(number)
         until_s = _clock_s() + _PATIENCE_S
         code = self._ended.pop(number, None)
@@ -499,7 +511,10 @@ class Processes:
         return spans, [self._try_pickle(_dumps, batch) for batch in outbox.values()]
 
     def _try_pickle(self, function: Callable[[Any], Any], batch: Any) -> Any:
-        """Pickle or unpickle a batch; pickle imports, which the last rank may have broken for itself."""
+        """Pickle or unpickle a batch.
+
+        Pickle imports, which the last rank may have broken for itself.
+        """
         try:
             return function(batch)
         except Exception:

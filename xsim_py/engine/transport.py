@@ -36,7 +36,10 @@ _sleep = time.sleep  # the original: a rank has a virtual one
 
 
 def launched_by_mpiexec() -> int:
-    """Return the number of processes that a real ``mpiexec`` started together; 0 without ``mpiexec``."""
+    """Return the number of processes that a real ``mpiexec`` started together.
+
+    The result is 0 without ``mpiexec``.
+    """
     if OF_VIRTUAL_RANK in os.environ:
         return 0
     names = (*_SIZE_VARIABLES, _SLURM_SIZE) if _PMIX in os.environ else _SIZE_VARIABLES
@@ -116,7 +119,10 @@ class Mpi:
             stop = shard.window_done(horizon, end)
 
     def _agree(self, next_ps: int, stop: bool) -> tuple[list[int], bool]:
-        """Wait for the other shards; return each one's earliest event time, and True if any asks to stop."""
+        """Wait for the other shards.
+
+        Return each one's earliest event time, and True if any asks to stop.
+        """
         # As two numbers: `INFINITY_PS` and similar bounds do not fit into 64 bits.
         high, low = divmod(next_ps, 1 << 62)
         table = array("q", bytes(24 * self.size))
@@ -139,7 +145,10 @@ class Mpi:
 
     @staticmethod
     def _wait_for_peers(collective: Callable[[Any, Any], None], mine: array[int], all_of_them: array[int]) -> None:
-        """Run a collective of the real MPI; this name marks time spent waiting for other shards in a profile."""
+        """Run a collective of the real MPI.
+
+        This name marks time spent waiting for other shards in a profile.
+        """
         collective(mine, all_of_them)
 
     def gather(self, parts: list[Any]) -> list[Any] | None:

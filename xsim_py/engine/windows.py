@@ -118,7 +118,7 @@ class Transport(Protocol):
     size: int
     """The number of shards."""
     local: range
-    """The shards that live in this process."""
+    """The shards in this process."""
 
     def together(self) -> AbstractContextManager[None]:
         """Return a context in which an exception in one process ends all of them."""
@@ -139,7 +139,10 @@ class Transport(Protocol):
         ...
 
     def gather(self, parts: list[Any]) -> list[Any] | None:
-        """Return one value per shard in the process of shard 0, given those of this process; None elsewhere."""
+        """Return one value per shard in the process of shard 0, given those of this process.
+
+        Return None elsewhere.
+        """
         ...
 
     def broadcast(self, value: Any) -> Any:

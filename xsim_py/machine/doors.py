@@ -55,7 +55,7 @@ class Doors(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Raise: this topology is made from another one, by `around`."""
+        """Raise: this topology is only made by `around`."""
         raise NotImplementedError
 
     @classmethod

@@ -20,7 +20,9 @@ HOST, LOCAL, GLOBAL = range(3)
 
 
 class Dragonfly(Topology):
-    """A canonical dragonfly; consecutive nodes are on one router. Routers follow the nodes, group by group.
+    """A canonical dragonfly; consecutive nodes are on one router.
+
+    Routers follow the nodes, group by group.
 
     Parameters
     ----------
@@ -66,7 +68,10 @@ class Dragonfly(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Return the dragonfly that a description defines; if its size is open, balanced and large enough."""
+        """Return the dragonfly that a description defines.
+
+        If its size is open, it is balanced and large enough.
+        """
         wanted = spec.topology
         hosts, routers, links = wanted.hosts_per_router, wanted.routers_per_group, wanted.global_links_per_router
         unit = hosts or links or (routers and -(-routers // 2))

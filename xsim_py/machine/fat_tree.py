@@ -26,7 +26,9 @@ from xsim_py.machine.topology import Route, Topology, Wire
 
 
 class FatTree(Topology):
-    """A fat tree; consecutive nodes are on one switch. Switches follow the nodes, level by level.
+    """A fat tree; consecutive nodes are on one switch.
+
+    Switches follow the nodes, level by level.
 
     Parameters
     ----------
@@ -75,7 +77,10 @@ class FatTree(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Return the tree that a description defines; if its size is open, large enough for the ranks."""
+        """Return the tree that a description defines.
+
+        If its size is open, it is large enough for the ranks.
+        """
         wanted = spec.topology
         shape = tree_shape(wanted, nodes)
         return cls(*shape, cables=wanted.cables or "destination", routing=wanted.routing or "dmodk")

@@ -13,7 +13,9 @@ Figures = tuple[tuple[Fraction, int], ...]
 
 
 def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
-    """Return the parameters of a topology's layers; None if all links are as in section ``network``.
+    """Return the parameters of a topology's layers.
+
+    Return None if all links are as in section ``network``.
 
     Raises
     ------

@@ -146,7 +146,10 @@ class GraphTopology(Topology):
         return None if lost is None else (self.names[0], self.names[lost])
 
     def _search_from(self, source: int) -> tuple[array[int], array[int]]:
-        """Search breadth first from ``source``; return each vertex's distance (-1: none) and predecessor."""
+        """Search breadth first from ``source``.
+
+        Return each vertex's distance (-1: none) and predecessor.
+        """
         distance = array("i", [-1]) * len(self.names)
         before = array("i", [-1]) * len(self.names)
         distance[source] = 0
@@ -167,7 +170,10 @@ class GraphTopology(Topology):
         return found[b]
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return a shortest path; among several, the first found by a search from ``a``, or a drawn one."""
+        """Return a shortest path.
+
+        Among several, the first found by a search from ``a``, or a drawn one.
+        """
         distance, before = self._search(a)
         route: Route = []
         to = b

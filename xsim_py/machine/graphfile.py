@@ -121,7 +121,10 @@ def _read_edges(graph: GraphFile, content: bytes) -> None:
 
 
 def _attributes(graph: GraphFile, text: str, line: int) -> dict[str, object]:
-    """Return the attributes in braces after an edge, as networkx writes them; unknown ones are kept."""
+    """Return the attributes in braces after an edge, as networkx writes them.
+
+    Unknown ones are kept.
+    """
     try:
         told = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -185,7 +188,10 @@ class _GraphML:
                     self.graph.link(a, b, told, self.graph.vertices[a], 1)
 
     def connect(self, edge: _Edge) -> None:
-        """Check the ends of an edge. Declarations may come after the edges that use them, so this is the last step."""
+        """Check the ends of an edge.
+
+        Declarations may come after the edges that use them, so this is the last step.
+        """
         for name, end in ((edge.source, "source"), (edge.target, "target")):
             if name is None:
                 self.graph.refuse(edge.line, edge.column, f"missing attribute {end} of an edge")

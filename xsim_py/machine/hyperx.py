@@ -17,7 +17,9 @@ from xsim_py.machine.topology import Route, Topology, Wire
 
 
 class HyperX(Topology):
-    """A HyperX; consecutive nodes are on one router. Routers follow the nodes, the first digit fastest.
+    """A HyperX; consecutive nodes are on one router.
+
+    Routers follow the nodes, the first digit fastest.
 
     Parameters
     ----------
@@ -51,7 +53,10 @@ class HyperX(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Return the HyperX that a description defines; if nodes per router are open, enough for all ranks."""
+        """Return the HyperX that a description defines.
+
+        If nodes per router are open, there are enough for all ranks.
+        """
         wanted = spec.topology
         assert wanted.dims is not None  # validation of the description ensures this
         hosts = wanted.hosts_per_router or -(-nodes // prod(wanted.dims))

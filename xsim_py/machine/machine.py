@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """The nodes of a described machine, with ``ranks`` placed ranks; ``seed`` determines drawn routes.
+    """The nodes of a described machine, with ``ranks`` placed ranks.
+
+    ``seed`` determines drawn routes.
 
     Attributes
     ----------
@@ -100,7 +102,10 @@ class Machine:
                     )
 
     def add_ranks(self, first: int, nodes: Sequence[int]) -> None:
-        """Place the ranks from `first` on at these nodes; may be called several times, once per shard."""
+        """Place the ranks from `first` on at these nodes.
+
+        It may be called several times, once per shard.
+        """
         if not isinstance(self.node_of, array):
             self.node_of = array("i", self.node_of)
         if len(self.node_of) == first:

@@ -1,4 +1,7 @@
-"""The topologies that a machine description may name. Add a new one here and in `config.description`."""
+"""The topologies that a machine description may name.
+
+Add a new one here and in `config.description`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ TOPOLOGIES = {
 
 
 def topology_class(name: str) -> type[Topology]:
-    """Import and return the class of that name; that of graphs may need networkx, which takes a while."""
+    """Import and return the class of that name.
+
+    That of graphs may need networkx, which takes a while.
+    """
     module, _, cls = TOPOLOGIES[name].partition(":")
     found: type[Topology] = getattr(import_module(module), cls)
     return found

@@ -29,7 +29,9 @@ WITHIN: Final = {PORT: ".port", OUT: ".out", IN: ".in", MEMORY: ".mem", BACKBONE
 
 
 class Topology(ABC):
-    """The connections between the nodes of a machine. Nodes are numbered from 0; switches follow them.
+    """The connections between the nodes of a machine. Nodes are numbered from 0.
+
+    Switches follow them.
 
     Attributes
     ----------
@@ -87,7 +89,9 @@ class Topology(ABC):
     @classmethod
     @abstractmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Return the topology that a description defines; if its size is open, with room for `nodes`.
+        """Return the topology that a description defines.
+
+        If its size is open, it has room for `nodes`.
 
         Raises
         ------
@@ -259,7 +263,10 @@ class Switch(Topology):
         return self.least_hops if a != b else 0
 
     def route(self, a: int, b: int, /) -> Route:
-        """Return the route up from ``a`` and down to ``b``; the switch is the vertex after the initial nodes."""
+        """Return the route up from ``a`` and down to ``b``.
+
+        The switch is the vertex after the initial nodes.
+        """
         if a == b:
             return []
         switch = self._first

@@ -104,7 +104,10 @@ class Torus(Topology):
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Return the torus that a description defines, or the smallest one that fits; see `Topology.of`."""
+        """Return the torus that a description defines, or the smallest one that fits.
+
+        See `Topology.of`.
+        """
         dims, twist = spec.topology.dims, spec.topology.twist
         if dims is None and nodes > MOST_TORUS_NODES:
             said = f"a torus of {nodes:,} nodes is too large (at most {MOST_TORUS_NODES:,})"
@@ -115,9 +118,10 @@ class Torus(Topology):
         return cls(dims, twists=[Twist(entry.wrap, entry.shift, entry.by) for entry in twist])
 
     def _make_codes(self) -> array[int]:
-        """Return a number per node; differences are equal for pairs of nodes in the same relative position.
+        """Return a number per node.
 
-        The coordinates are digits of base 2k-1, so that their differences, -(k-1) to k-1, do not overlap.
+        Differences are equal for pairs of nodes in the same relative position. The coordinates are digits of base 2k-1,
+        so that their differences, -(k-1) to k-1, do not overlap.
         """
         codes, radix = array("q", [0]), 1
         for length in self.dims:
@@ -217,7 +221,10 @@ class Torus(Topology):
                     yield link
 
     def bisection(self, bandwidths: Sequence[float], /) -> float | None:
-        """Return the bisection bandwidth of a plain torus, of the narrowest cut; None if it is twisted."""
+        """Return the bisection bandwidth of a plain torus, of the narrowest cut.
+
+        Return None if it is twisted.
+        """
         if self.twists:
             return None
         cuts = [

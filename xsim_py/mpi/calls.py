@@ -101,7 +101,10 @@ def lone_note(name: str, root: int | None = None) -> LoneNote:
 
 
 class SurvivingAlgorithms(dict[str, Callable[..., Any]]):
-    """The fault-tolerant algorithms of collectives, by operation; a part of the library (`Fabric.part`)."""
+    """The fault-tolerant algorithms of collectives, by operation.
+
+    A part of the library (`Fabric.part`).
+    """
 
 
 class CollectiveChannel:
@@ -332,7 +335,10 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
 
 
 def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: Any) -> Any:
-    """Run ``algorithm(ch, *form.plain(args))`` in the running fiber, or vectorised; see `batched.meetings`."""
+    """Run ``algorithm(ch, *form.plain(args))`` in the running fiber, or vectorised.
+
+    See `batched.meetings`.
+    """
     meetings, call = ch.comm.fabric.meetings, ch.meeting
     if meetings is not None and call is not None and not call.undone:
         done = meetings.perform(ch, form, algorithm, args)
@@ -441,10 +447,10 @@ def settle_all(rank: Rank) -> None:
 
 
 def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: bool = True) -> Callable[..., Any]:
-    """Return the algorithm for one call that the machine's description selects; see `collectives.choose`.
+    """Return the algorithm for one call that the machine's description selects.
 
-    The selection for an operation also holds for its v- and w-forms and, of ``reduce_scatter``, for the block form, if
-    they have that algorithm.
+    See `collectives.choose`. The selection for an operation also holds for its v- and w-forms and, of
+    ``reduce_scatter``, for the block form, if they have that algorithm.
     """
     wanted = comm.preference
     size = comm.context.size

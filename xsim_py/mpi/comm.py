@@ -40,7 +40,9 @@ def derive_cid(*parts: object) -> int:
 
 
 class Context:
-    """The part of a communicator that all its members share; one object for all ranks of a process.
+    """The part of a communicator that all its members share.
+
+    One object for all ranks of a process.
 
     Attributes
     ----------
@@ -110,7 +112,10 @@ class Context:
         return self._index
 
     def place(self, number: int) -> int:
-        """Return the rank in this communicator of a world rank; -1 if not a member (of the local group)."""
+        """Return the rank in this communicator of a world rank.
+
+        The result is -1 if it is not a member (of the local group).
+        """
         ranks = self.ranks
         if isinstance(ranks, range):
             if not ranks.start and ranks.step == 1:
@@ -336,7 +341,10 @@ class Communicator(_Hot):
                 local.prefer(wanted)
 
     def prefer(self, wanted: Wanted) -> None:
-        """Use these algorithms for its collectives from the next one on; all members must select the same."""
+        """Use these algorithms for its collectives from the next one on.
+
+        All members must select the same.
+        """
         inter = self.local is not None or self.outer is not None
         self.preference = for_communicator(wanted, len(self.context.ranks), inter=inter)
 
@@ -359,7 +367,10 @@ class Communicator(_Hot):
         return (self.outer or self).holds(number)
 
     def expects(self, number: int) -> bool:
-        """Return True if a receive from any source depends on a world rank; acknowledged failures do not count."""
+        """Return True if a receive from any source depends on a world rank.
+
+        Acknowledged failures do not count.
+        """
         return self.context.is_remote(number) and number not in self.acknowledged_members()
 
     def failed_members(self) -> Sequence[int]:
@@ -378,7 +389,10 @@ class Communicator(_Hot):
         return self.failed_members()[: self.acknowledged] if self.acknowledged else ()
 
     def acknowledge(self, count: int | None) -> int:
-        """Acknowledge the first `count` failed members (None: all); return their number (MPI_Comm_ack_failed)."""
+        """Acknowledge the first `count` failed members (None: all).
+
+        Return their number (MPI_Comm_ack_failed).
+        """
         known = len(self.failed_members())
         self.acknowledged = max(self.acknowledged, known if count is None else min(count, known))
         return self.acknowledged
@@ -415,7 +429,10 @@ class Communicator(_Hot):
         raise error
 
     def reject(self, code: int, detail: str = "") -> None:
-        """Report an error of a call that may do nothing instead; return if a user handler has handled it."""
+        """Report an error of a call that may do nothing instead.
+
+        Return if a user handler has handled it.
+        """
         error = errors.error(code, detail)
         if not self.report(error):
             raise error
@@ -436,13 +453,19 @@ class Communicator(_Hot):
         return whole.errhandler is not None and whole.errhandler(whole, error) and not error._is_about_failures
 
     def next_child(self) -> int:
-        """Count a communicator made from this one; equal on every member, because such calls are collective."""
+        """Count a communicator made from this one.
+
+        The count is equal on every member, because such calls are collective.
+        """
         self.children += 1
         return self.children
 
 
 def world(box: Mailbox, size: int) -> Communicator:
-    """Return this rank's view of COMM_WORLD of `size` initial ranks; spawned ranks have theirs from the start."""
+    """Return this rank's view of COMM_WORLD of `size` initial ranks.
+
+    Spawned ranks have theirs from the start.
+    """
     made: Communicator | None = box.world
     if made is None:
         made = box.world = Communicator(shared_context(box.fabric, WORLD_CID, range(size)), box, me=box.rank.number)

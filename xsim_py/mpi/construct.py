@@ -174,7 +174,10 @@ def struct(blocklengths: Sequence[int], displacements: Sequence[int], types: Seq
 
 
 def _is_rounded(types: Sequence[Type], members: Sequence[tuple[int, int, Type]]) -> bool:
-    """Return True if a struct's extent is rounded up; MPICH treats a struct of equal elements as an indexed type."""
+    """Return True if a struct's extent is rounded up.
+
+    MPICH treats a struct of equal elements as an indexed type.
+    """
     if len(members) == 1 and members[0][2].is_predefined:
         return False
     return len({_original(old) for old in types}) > 1
@@ -238,7 +241,10 @@ def _order(order: int) -> None:
 
 
 def _array(old: Type, sizes: Sequence[int], chosen: Sequence[Any], order: int, recipe: Recipe) -> Type:
-    """Return an array with some indices selected in each dimension; its extent is that of the whole array."""
+    """Return an array with some indices selected in each dimension.
+
+    Its extent is that of the whole array.
+    """
     dimensions = list(zip(sizes, chosen, strict=True))
     if order == c.ORDER_C:
         dimensions.reverse()
@@ -352,7 +358,10 @@ _f90_types: dict[tuple[int, ...], Type] = {}
 
 
 def f90_integer(digits: int) -> Type:
-    """Return the Fortran integer with that number of decimal digits; the same type for the same arguments."""
+    """Return the Fortran integer with that number of decimal digits.
+
+    Equal arguments give the same type.
+    """
     name = next((name for most, name in _F90_INTEGERS if digits <= most), None)
     recipe = Recipe(c.COMBINER_F90_INTEGER, {"r": digits}, integers=[digits])
     return _f90(name, recipe)

@@ -21,7 +21,9 @@ _REMEMBERED = 32  # results of each operation; one may hold a tuple of a million
 
 
 class Members:
-    """An immutable ordered set of world ranks; equal sets requested in succession share one object.
+    """An immutable ordered set of world ranks.
+
+    Equal sets requested in succession share one object.
 
     Attributes
     ----------

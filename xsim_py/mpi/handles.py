@@ -15,7 +15,10 @@ _predefined_numbers: dict[int, int] = {}
 
 
 class _Numbers:
-    """The numbers that one process has assigned; keeps the objects, as a program may hold only the number."""
+    """The numbers that one process has assigned.
+
+    Keeps the objects, as a program may hold only the number.
+    """
 
     __slots__ = ("numbers", "objects")
 

@@ -27,7 +27,10 @@ _LARGEST = make_fold(PREDEFINED["MAX"], DATATYPES["INT64_T"])
 
 
 def gather_everywhere(ch: CollectiveChannel, data: bytes, sizes: Sequence[int] | None = None) -> list[Any]:
-    """Return every member's `data`, on every member, but None for a failed one; `sizes` if they differ."""
+    """Return every member's `data`, on every member, but None for a failed one.
+
+    `sizes` are needed if they differ.
+    """
     each = equal_sizes(len(data), ch.size) if sizes is None else tuple(sizes)
     taken: list[Any] = perform(ch, BLOCKS, pick(ch.comm, "allgather", each[0]), data, each)
     return taken
@@ -89,7 +92,9 @@ def agree_on_duplicate(comm: Communicator, name: str) -> None:
 
 
 def duplicate_for_objects(comm: Communicator, name: str) -> tuple[Communicator, bool]:
-    """Make the duplicate that mpi4py keeps for the call `name` and later ones; see `mpi4py.object_context`.
+    """Make the duplicate that mpi4py keeps for the call `name` and later ones.
+
+    See `mpi4py.object_context`.
 
     Returns
     -------
@@ -162,7 +167,10 @@ def _split_inter(comm: Communicator, color: int, key: int, name: str) -> Communi
 
 
 def exchange(comm: Communicator, data: bytes, name: str) -> bytes:
-    """Return the data of the other group's leader; `data` is the same on all ranks of this group."""
+    """Return the data of the other group's leader.
+
+    `data` is the same on all ranks of this group.
+    """
     ch = channel(comm, Note(name), check=False)
     assert ch.local is not None
     theirs = ch.sendrecv(0, data, 0) if comm.me == 0 else None
@@ -214,10 +222,10 @@ def _compact(members: Sequence[int]) -> Sequence[int]:
 def create_from_members(
     comm: Communicator, members: Sequence[int], tag: Hashable, base_cid: int | None = None
 ) -> Communicator | None:
-    """Create a communicator by its members only: MPI_Comm_create_group. Concurrent calls differ in `tag`.
+    """Create a communicator by its members only: MPI_Comm_create_group.
 
-    With `base_cid` it is MPI_Comm_create_from_group: there is no parent, so the members need not all be of `comm`, and
-    the state of `comm` is irrelevant (MPI 4.1, 7.4.2).
+    Concurrent calls differ in `tag`. With `base_cid` it is MPI_Comm_create_from_group: there is no parent, so the
+    members need not all be of `comm`, and the state of `comm` is irrelevant (MPI 4.1, 7.4.2).
     """
     if comm.box.rank.number not in members:
         return None
@@ -287,7 +295,10 @@ def create_intercomm(
     remote_leader: int,
     tag: int,
 ) -> Communicator:
-    """Create an intercommunicator: MPI_Intercomm_create. The leaders exchange their groups over `peer`."""
+    """Create an intercommunicator: MPI_Intercomm_create.
+
+    The leaders exchange their groups over `peer`.
+    """
     name = "Intracomm.Create_intercomm"
     child = comm.next_child()
     ch = channel(comm, Note(name), check=False)

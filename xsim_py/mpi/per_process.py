@@ -26,7 +26,10 @@ _lookup: Lookup = _of_interpreter
 
 
 def bind(lookup: Lookup | None) -> None:
-    """Use `lookup` to find the tables of the current virtual rank; None restores those of the interpreter."""
+    """Use `lookup` to find the tables of the current virtual rank.
+
+    None restores those of the interpreter.
+    """
     global _lookup
     _lookup = _of_interpreter if lookup is None else lookup
 

@@ -103,7 +103,7 @@ def look_past(comm: Any, what: Hashable, depends_on: Callable[[int], bool]) -> N
 
 
 def found_on(comm: Any, what: Hashable) -> None:
-    """End the wait that a poll on this communicator has ended, so that the next poll begins another one."""
+    """End the wait that a poll on this communicator has ended, so that the next poll begins a new one."""
     found(comm.box.rank)
     if comm.looked_ps is not None:
         comm.looked_ps.pop(what, None)

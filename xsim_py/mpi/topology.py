@@ -62,7 +62,7 @@ def _factorings(number: int, count: int) -> Iterator[tuple[int, ...]]:
         for divisor in divisors:
             if divisor <= limit and rest % divisor == 0:
                 if divisor**left < rest:
-                    return  # the factors after this one are no larger: the product cannot be reached
+                    return  # later factors are not larger: the product cannot be reached
                 for others in extend(rest // divisor, left - 1, divisor):
                     yield (divisor, *others)
 
@@ -105,7 +105,10 @@ class Cartesian:
             fail(c.ERR_ARG, f"a grid of {self.size} processes from a communicator of {comm_size}")
 
     def rank(self, coords: Sequence[int]) -> int:
-        """Return the process at some coordinates; those along a ring may be any integers (MPI_Cart_rank)."""
+        """Return the process at some coordinates.
+
+        Those along a ring may be any integers (MPI_Cart_rank).
+        """
         rank = 0
         for dim, period, coord in zip(self.dims, self.periods, coords, strict=True):
             if not 0 <= coord < dim:

@@ -88,7 +88,10 @@ class Layout:
         return offsets, lengths
 
     def pack(self, memory: memoryview, *, origin: int, count: int, extent: int) -> bytes:
-        """Gather `count` elements; the first has its origin at ``memory[origin]``, the others follow at `extent`."""
+        """Gather `count` elements.
+
+        The first has its origin at ``memory[origin]``, the others follow at `extent`.
+        """
         packed = self._gathered(memory, origin, count, extent)
         return packed if self.mask is None else without_padding(packed, self.mask)
 

@@ -48,7 +48,10 @@ def uses_ftco(collectives: str | Wanted) -> bool:
 
 
 def from_description(collectives: str | Wanted) -> Wanted:
-    """Return the selection in ``mpi.collectives`` of a machine's description; empty: Open MPI's choice."""
+    """Return the selection in ``mpi.collectives`` of a machine's description.
+
+    An empty selection is Open MPI's choice.
+    """
     return of_word(collectives) if isinstance(collectives, str) else collectives
 
 
@@ -58,7 +61,10 @@ def of_word(word: str) -> Mapping[str, str]:
 
 
 def for_communicator(wanted: Wanted, size: int, *, inter: bool) -> Preference:
-    """Return the selection for a communicator of `size` ranks; FTCO needs two ranks or more, in one group."""
+    """Return the selection for a communicator of `size` ranks.
+
+    FTCO needs two ranks or more, in one group.
+    """
     if not wanted:
         return _NOTHING
     if wanted is _EVERYTHING and size > 1 and not inter:

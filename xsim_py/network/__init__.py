@@ -1,4 +1,7 @@
-"""The cost of a message: overheads, injection, latency, contention. Functions of numbers, without a run."""
+"""The cost of a message: overheads, injection, latency, contention.
+
+Functions of numbers, without a run.
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,10 @@ class FairFlows:
         self._serial = count()
 
     def add_link(self, capacity: float) -> int:
-        """Add a link and return its number; a link of unlimited capacity (`math.inf`) never slows a flow."""
+        """Add a link and return its number.
+
+        A link of unlimited capacity (`math.inf`) never slows a flow.
+        """
         if not capacity > 0:
             raise ValueError(f"a link capacity of {capacity} is out of range: it must be positive")
         number = self._links

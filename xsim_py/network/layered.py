@@ -223,10 +223,11 @@ class LayeredNetwork(Network):
         return [self._nearest(), *(self._make(way, place) for place in range(len(self._around)))]
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
-        """Return the smallest latency between ranks of different blocks; see `Network.min_latency_ps`.
+        """Return the smallest latency between ranks of different blocks.
 
-        This is a lower bound, not always attained: any two nodes count as nearest. If links are shared, nodes count as
-        one hop apart: shards look at a window's hops after the window, and only the last hop may remain.
+        See `Network.min_latency_ps`. This is a lower bound, not always attained: any two nodes count as nearest. If
+        links are shared, nodes count as one hop apart: shards look at a window's hops after the window, and only the
+        last hop may remain.
         """
         node_of = self._node_of
         if blocks is None:
@@ -255,7 +256,10 @@ class LayeredNetwork(Network):
 
     @property
     def _same_ps(self) -> int:
-        """The minimum time of a message within a node; if links are shared, only the part before them."""
+        """The minimum time of a message within a node.
+
+        If links are shared, it is only the part before them.
+        """
         return min((self._beside[link] if self._memory else link).least_ps for link in self._all_within())
 
     @property

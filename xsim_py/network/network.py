@@ -60,7 +60,10 @@ class Distances(Protocol):
 
     @property
     def figures(self) -> tuple[tuple[Fraction, int], ...] | None:
-        """Picoseconds per byte and picoseconds of latency of each layer; None if all links are equal."""
+        """Picoseconds per byte and picoseconds of latency of each layer.
+
+        Return None if all links are equal.
+        """
         ...
 
     def layer(self, link: tuple[int, ...], /) -> int:
@@ -141,7 +144,10 @@ class Network(Protocol):
         ...
 
     def latencies_ps(self, blocks: Sequence[range]) -> list[list[int]]:
-        """Return the smallest latency between any two of these blocks; their minimum is `min_latency_ps`."""
+        """Return the smallest latency between any two of these blocks.
+
+        Their minimum is `min_latency_ps`.
+        """
         ...
 
     @property
@@ -151,7 +157,10 @@ class Network(Protocol):
 
     @property
     def nearest_ps(self) -> int:
-        """The smallest latency between two nodes, also without ranks; within a node if there is only one."""
+        """The smallest latency between two nodes, also without ranks.
+
+        If there is only one node, it is the smallest latency within it.
+        """
         ...
 
     def contention(self) -> LinkContention | FairContention | None:

@@ -1,8 +1,8 @@
-"""Contention on links with different bandwidths and latencies; see `xsim_py.network.contention`.
+"""Contention on links with different bandwidths and latencies.
 
-A message holds a link for the time its bytes take there. If its bytes arrive more slowly, because of its rank or of an
-earlier link, other messages are assumed to be interleaved; so its last byte arrives after its head by the time that its
-bytes take on the slowest link.
+See `xsim_py.network.contention`. A message holds a link for the time its bytes take there. If its bytes arrive more
+slowly, because of its rank or of an earlier link, other messages are assumed to be interleaved; so its last byte
+arrives after its head by the time that its bytes take on the slowest link.
 
 A full-duplex NIC that is slower while both of its directions are busy then has ``2 * both_ways`` of its bandwidth in
 total. The first message has the whole bandwidth of one direction, and an overlapping one has the remainder, ``2 *

@@ -142,7 +142,10 @@ class Recorder:
         self.departures.append(*facts, entered_ps, ticket)
 
     def arrived(self, number: int, arrival_ps: int | None) -> int:
-        """Record the arrival of a message, with its data unless `arrival_ps` is None; return its row."""
+        """Record the arrival of a message, with its data unless `arrival_ps` is None.
+
+        Return its row.
+        """
         self.arrivals.append(number, NEVER if arrival_ps is None else arrival_ps, NEVER, NEVER)
         return len(self.arrivals) - 1
 
@@ -202,7 +205,10 @@ class Recorder:
         self.entries.append(rank, call_ps, enter_ps, communicator, number, pattern, root, me)
 
     def goes_on(self, rank: int) -> int | None:
-        """Record that the collective entered in a rank's open call continues after it; return its row."""
+        """Record that the collective entered in a rank's open call continues after it.
+
+        Return its row.
+        """
         entries = self._open[rank][3] if rank in self._open else None
         if not entries:
             return None

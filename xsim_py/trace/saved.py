@@ -51,7 +51,9 @@ def save_trace(trace: Trace, target: Path, *, digest: str) -> None:
 
 
 def load_trace(source: Path, *, digest: str, ranks: int) -> Trace | None:
-    """Return the trace in a file; None if there is none, or it belongs to a run with a different digest.
+    """Return the trace in a file.
+
+    Return None if there is none, or it belongs to a run with a different digest.
 
     Parameters
     ----------

@@ -232,7 +232,10 @@ def _known(time_ps: int) -> int | None:
 
 
 def _spans(parts: list[Recorder]) -> Records[Span]:
-    """Merge the calls. Those of a rank are in one part and ordered; the stable sort keeps that order."""
+    """Merge the calls. Those of a rank are in one part and ordered.
+
+    The stable sort keeps that order.
+    """
     rank, start_ps, end_ps = (_joined(part.spans.column(number) for part in parts) for number in (0, 2, 3))
     name, detail, place = (_texts((part.texts(), part.spans.column(number)) for part in parts) for number in (1, 4, 5))
     order = sorted(range(len(rank)), key=lambda row: (start_ps[row], rank[row]))
@@ -242,7 +245,10 @@ def _spans(parts: list[Recorder]) -> Records[Span]:
 
 
 def _messages(parts: list[Recorder]) -> tuple[Records[Message], Sequence[int]]:
-    """Merge the senders' and receivers' records of each message, by its number; also return their tickets."""
+    """Merge the senders' and receivers' records of each message, by its number.
+
+    Also return their tickets.
+    """
     raw = {
         key: _joined(part.departures.column(number) for part in parts)
         for number, key in enumerate(("number", "source", "dest", "tag", "size_bytes", "communicator", "collective"))

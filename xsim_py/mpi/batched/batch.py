@@ -25,7 +25,10 @@ class Pending(Protocol):
     """A call before all of its ranks have entered, and the information available by then."""
 
     def fits(self, given: bytes, me: int) -> bool:
-        """Return True if this rank's contribution can be computed; called if the form of the call varies."""
+        """Return True if this rank's contribution can be computed.
+
+        It is called if the form of the call varies.
+        """
 
     def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
         """Return the call for all ranks' contributions; None if it must be simulated individually."""
@@ -206,7 +209,10 @@ class Batch:
 
 
 def _joined(rows: Sequence[Sequence[Any]], *, whole: bool = False) -> Iterator[Any]:
-    """Yield the columns of several stages, beginning with an array; a number equal in all stages stays a number."""
+    """Yield the columns of several stages, beginning with an array.
+
+    A number equal in all stages stays a number.
+    """
     counts = [len(row[0]) for row in rows]
     for column in zip(*rows, strict=True):
         if whole or any(np.ndim(part) for part in column) or len(set(column)) > 1:

@@ -45,7 +45,7 @@ class MessageCosts:
     def costs(self, schedule: CollectiveSchedule) -> list[Costs] | None:
         """Return the message costs of each stage, computed once for each distinct distance and size.
 
-        None if a message takes no time, or could overtake another one, or is above the eager threshold in a stage
+        None if a message takes no time, or could overtake an earlier one, or is above the eager threshold in a stage
         without rendezvous, or if the total of all messages in sequence could exceed 64 bits.
         """
         stages = list(schedule.stages())

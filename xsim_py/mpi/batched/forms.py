@@ -124,9 +124,9 @@ class PackedParts(Form):
 
 
 class _Objects(Form):
-    """``(obj, op, fold, ranks)``: an object, and the operation that combines it; see `pending.ObjectFold`.
+    """``(obj, op, fold, ranks)``: an object, and the operation that combines it.
 
-    `fold` is None if the operation would run code of the program.
+    See `pending.ObjectFold`. `fold` is None if the operation would run code of the program.
     """
 
     varies = True

@@ -359,7 +359,9 @@ class Results(Sequence[Any]):
 
 
 class Exchange(Rounds):
-    """A block from each rank for each rank; each round serves the ranks at the next larger distance.
+    """A block from each rank for each rank.
+
+    Each round serves the ranks at the next larger distance.
 
     Parameters
     ----------

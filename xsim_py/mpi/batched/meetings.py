@@ -89,7 +89,10 @@ class Meetings(WayBack):
             self.elsewhere = OtherShards(self, shard)
 
     def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting | None:
-        """Return the instance of a collective that a rank begins; mismatched calls are detected by messages."""
+        """Return the instance of a collective that a rank begins.
+
+        Mismatched calls are detected by messages.
+        """
         if comm in self.fabric.order.counted:
             return None
         call = self.calls.get(where)
@@ -229,7 +232,10 @@ class Meetings(WayBack):
         return self._found[key]
 
     def _complete(self, call: Meeting, me: int) -> bool:
-        """Continue when all ranks of this shard have entered, `me` last; return True if that must wait, too."""
+        """Continue when all ranks of this shard have entered, `me` last.
+
+        Return True if that must wait, too.
+        """
         if call.members is not None:
             self.elsewhere.entered(call)  # type: ignore[union-attr]
         if call.absent:
@@ -255,7 +261,10 @@ class Meetings(WayBack):
                 self.undo([call])
 
     def _compute(self, call: Meeting) -> bool:
-        """Compute values and times; return False if a rank fails before it leaves, or is not sent what it expects."""
+        """Compute values and times.
+
+        Return False if a rank fails before it leaves, or is not sent what it expects.
+        """
         assert call.pending is not None
         clock_ps, nic_free_ps, keys, contributions = call.everyone()
         bound = call.pending.resolved(contributions, call.fold)
@@ -309,7 +318,10 @@ class Meetings(WayBack):
                 there.append((key, wake, fiber))
 
     def _all_left(self, call: Meeting) -> None:
-        """Record that all ranks of this shard have left; the call is final when those of others have, too."""
+        """Record that all ranks of this shard have left.
+
+        The call is final when those of others have, too.
+        """
         del self.leaving[call]
         if call.members is None:
             self.finish(call)

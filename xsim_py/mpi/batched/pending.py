@@ -240,7 +240,10 @@ class ObjectFold(Protocol):
         """The name of the operation."""
 
     def kind(self, obj: Any, ranks: int) -> Any:
-        """Return the kind of object, equal on all `ranks`; None if it must be simulated individually."""
+        """Return the kind of object, equal on all `ranks`.
+
+        Return None if it must be simulated individually.
+        """
 
     def packed(self, obj: Any) -> bytes:
         """Return the pickle of an object."""

@@ -204,7 +204,10 @@ class Content(Protocol):
     """The content of the messages of a schedule, and the results of ranks."""
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        """Return all bytes, from the contribution of each rank; `fold` is the reduction operation, if there is one."""
+        """Return all bytes, from the contribution of each rank.
+
+        `fold` is the reduction operation, if there is one.
+        """
 
     def taken(self, memory: Any) -> Sequence[Any]:
         """Return the result of each rank."""
@@ -232,7 +235,10 @@ class CollectiveSchedule:
         raise NotImplementedError
 
     def memory(self, contributions: Sequence[bytes], fold: Any) -> Any:
-        """Return the data for the methods below, from the contributions; `fold` is the reduction operation."""
+        """Return the data for the methods below, from the contributions.
+
+        `fold` is the reduction operation.
+        """
         return None
 
     def results(self, memory: Any) -> Sequence[Any]:
@@ -279,7 +285,10 @@ class Listed(CollectiveSchedule):
         self.depth = depth
 
     def of(self, content: Any, shape: Any) -> Listed:
-        """Return a copy with different payloads; `shape` distinguishes it from others of this number of ranks."""
+        """Return a copy with different payloads.
+
+        `shape` distinguishes it from others of this number of ranks.
+        """
         stage = copy(self.stage)
         stage.size_bytes = content.lengths[self.payloads]
         made = Listed(stage, content, self.payloads, self.depth)

@@ -136,7 +136,10 @@ class OtherShards:
     # ------------------------------------------------------------------------------------- between two windows
 
     def _known(self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any) -> Meeting | None:
-        """Return the call of that number, if it waits to be computed here; else store the fact until it begins."""
+        """Return the call of that number, if it waits to be computed here.
+
+        Otherwise store the fact until it begins.
+        """
         meetings = self._meetings
         call = meetings.calls.get(where) or meetings.waiting.get(where)
         if call is None and where[1] > self._begun.get(where[0], 0):

@@ -17,7 +17,7 @@ last rank has entered. The NIC of a receiver is not affected by arrivals. With a
 no other pending send, and no other pending receive.
 
 Events of equal time are ordered by keys, which each rank counts separately. It posts the arrival of its send first. For
-a message above the threshold it then posts the arrival of its reply to another's request, and those of its own data and
+a message above the threshold it then posts the arrival of its reply to another's request, and those of its data and
 of their departure, in the order in which the two causes arrive: the request that it replies to, and the reply that it
 has waited for. If they arrive at the same time, their keys decide, which begin with the rank that they come from; from
 one rank the request is first.
@@ -222,7 +222,10 @@ def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any
 
 
 def _take_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
-    """Wait for several messages per rank; simultaneous arrivals are taken in the order of posting."""
+    """Wait for several messages per rank.
+
+    Simultaneous arrivals are taken in the order of posting.
+    """
     came = first[messages]
     if real is not None:
         came = np.where(real, came, _NEVER)

@@ -26,7 +26,10 @@ DOWN: dict[Any, Shape] = {bcast.binary_tree: trees.binary, bcast.binomial: trees
 
 
 def tree(algorithm: Callable[..., Any], size: int, size_bytes: int) -> Listed | None:
-    """Return the schedule of an algorithm, or None if it is unknown; `size_bytes` is for a reduction."""
+    """Return the schedule of an algorithm, or None if it is unknown.
+
+    `size_bytes` is for a reduction.
+    """
     if algorithm is barrier.tree:
         return _barrier(size)
     if getattr(algorithm, "func", None) is not allreduce.nonoverlapping:

@@ -33,7 +33,9 @@ wake = Fiber.resume  # hot path: a wrapper function would be one more call per r
 
 
 class WayBack:
-    """The collective instances of a fabric as far as they can be rolled back; see `meetings.Meetings`, a subclass.
+    """The collective instances of a fabric as far as they can be rolled back.
+
+    See the subclass `meetings.Meetings`.
 
     Attributes
     ----------
@@ -228,7 +230,10 @@ class Sender:
         self._received = _Sorted(listing.target, len(call.fibers))
 
     def send_again(self, place: int) -> None:
-        """Resend a rank's messages; an event handler at its entry time, which does not count as an event."""
+        """Resend a rank's messages.
+
+        An event handler at its entry time, which does not count as an event.
+        """
         fabric, call, all_ = self._fabric, self._call, self._all
         fabric.kernel.events -= 1
         numbers = self._sent.of(place)
@@ -265,9 +270,9 @@ class Sender:
         )
 
     def _send_in_turn(self, numbers: list[int]) -> list[int]:
-        """Schedule the messages to ranks of this shard one after the other, each at its event; return the others.
+        """Schedule the messages to ranks of this shard one after the other, each at its event.
 
-        With a million ranks, twenty million messages would otherwise be in flight at once.
+        Return the others. With a million ranks, twenty million messages would otherwise be in flight at once.
         """
         shard = self._fabric.shard
         dest, arrival_ps, keys = self._all.dest, self._all.first_ps, self._all.key
@@ -283,7 +288,10 @@ class Sender:
         self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._comes, numbers)
 
     def _comes(self, numbers: list[int]) -> None:
-        """Deliver the next message of a rank, as in `Fabric._deliver`; a rank that has left already had it."""
+        """Deliver the next message of a rank, as in `Fabric._deliver`.
+
+        A rank that has left already had it.
+        """
         number = numbers.pop()
         if numbers:
             self._post_last(numbers)

@@ -115,9 +115,9 @@ def split_binary_tree(ch: Channel, data: Bytes, root: int, size_bytes: int) -> b
 
 
 def _scatter_runs(ch: Channel, data: Bytes, root: int, size_bytes: int, block_bytes: int) -> bytes:
-    """Scatter blocks of `block_bytes` down the in-order binomial tree; return the caller's own block.
+    """Scatter blocks of `block_bytes` down the in-order binomial tree.
 
-    The last blocks may be short or empty; an empty run of blocks is not sent.
+    Return the caller's own block. The last blocks may be short or empty; an empty run of blocks is not sent.
     """
     size = ch.size
     parent, children = trees.in_order_binomial(ch.rank, size, root)

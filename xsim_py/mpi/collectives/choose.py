@@ -136,7 +136,10 @@ def _first_row(rows: list[Any], value: int) -> Any:
 def choose_name(
     operation: str, comm_size: int, size_bytes: int = 0, commutative: bool = True, preference: str = TUNED
 ) -> str:
-    """Return the name of the algorithm for one collective call; parameters and errors as for `choose`."""
+    """Return the name of the algorithm for one collective call.
+
+    Parameters and errors as for `choose`.
+    """
     names = REGISTRY[operation]
     if preference == TUNED:
         rules = _rules().get(operation)

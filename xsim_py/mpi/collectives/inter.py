@@ -52,7 +52,10 @@ def barrier(ch: InterChannel) -> None:
 
 
 def bcast(ch: InterChannel, data: Bytes, root: int, size_bytes: int, role: Role) -> Bytes:
-    """Send from the root to rank 0 of the other group, which broadcasts; return the data to members."""
+    """Send from the root to rank 0 of the other group, which broadcasts.
+
+    Return the data to members.
+    """
     if role == "root":
         assert data is not None
         ch.send(0, data)

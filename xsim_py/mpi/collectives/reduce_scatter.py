@@ -56,10 +56,10 @@ def ring(ch: Channel, parts: Sequence[bytes], fold: Fold) -> bytes:
 
 
 def _fold_in(ch: Channel, parts: Sequence[bytes], fold: Fold, extra: int) -> list[bytes]:
-    """Fold the first `extra` even ranks' vectors into their right neighbours'; return P groups of blocks.
+    """Fold the first `extra` even ranks' vectors into their right neighbours'.
 
-    l and `extra` messages. Each of the first `extra` groups holds the blocks of such a pair. The result on the even
-    ranks, which drop out, is unused.
+    Return P groups of blocks. l and `extra` messages. Each of the first `extra` groups holds the blocks of such a pair.
+    The result on the even ranks, which drop out, is unused.
     """
     rank = ch.rank
     if rank < 2 * extra:

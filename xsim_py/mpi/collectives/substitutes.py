@@ -1,6 +1,6 @@
 """The substitution of algorithms by others that they run instead, so that tables can name the latter.
 
-As in Open MPI, some algorithms do not support few elements or odd numbers of ranks and run another one instead. The
+As in Open MPI, some algorithms do not support few elements or odd numbers of ranks and run a different one. The
 decisions are made in the algorithms (`allreduce.ring` and so on), where readers look for them; they are repeated here
 without running them.
 """

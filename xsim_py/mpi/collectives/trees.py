@@ -108,10 +108,11 @@ def chain(rank: int, size: int, root: int) -> Tree:
 
 @_remember
 def in_order_binary(rank: int, size: int) -> Tree:
-    """Return the binary tree with root size-1 that keeps the ranks in order; height floor(log2 size).
+    """Return the binary tree with root size-1 that keeps the ranks in order.
 
-    Open MPI's ``in_order_bintree``. The nearest child comes first: the run of ranks just below the node, then the
-    lowest run, so folding them in front of the node's own value one after the other preserves rank order.
+    Height floor(log2 size). Open MPI's ``in_order_bintree``. The nearest child comes first: the run of ranks just below
+    the node, then the lowest run, so folding them in front of the node's own value one after the other preserves rank
+    order.
     """
     low, top, parent = 0, size - 1, -1  # the subtree with root `top` is low..top
     while True:

@@ -121,7 +121,10 @@ def _read(file: OpenFile, view: View, start: int, size: int, chs: list[Collectiv
 
 
 def begin_split(file: OpenFile, call: FileCall, offset: int, elements: Any) -> None:
-    """Begin a split collective call, which continues by itself. A file has at most one of them at a time."""
+    """Begin a split collective call, which continues by itself.
+
+    A file has at most one of them at a time.
+    """
     if file.split is not None:
         fail(c.ERR_IO, f"{call.name}_begin: {file.split.name} has begun but not ended")
     body = prepare(file, call, offset, elements)

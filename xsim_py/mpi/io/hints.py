@@ -1,4 +1,7 @@
-"""Hints for file access. The names, values and defaults are those of ROMIO, the MPI-IO of MPICH."""
+"""Hints for file access.
+
+The names, values and defaults are those of ROMIO, the MPI-IO of MPICH.
+"""
 
 from __future__ import annotations
 

@@ -41,9 +41,10 @@ def write_alone(file: OpenFile, pieces: Pieces, data: bytes) -> None:
 
 
 def read(disk: Disk, pieces: Pieces, *, buffer_bytes: int, direct: bool = True) -> bytes:
-    """Return the bytes of the pieces, up to the end of the file; `buffer_bytes` 0 means no buffer.
+    """Return the bytes of the pieces, up to the end of the file.
 
-    A single run is read by one request if `direct`; otherwise it is read through the buffer, like others.
+    `buffer_bytes` 0 means no buffer. A single run is read by one request if `direct`; otherwise it is read through the
+    buffer, like others.
     """
     if len(pieces) == 1 and direct:
         return disk.read(pieces.low, pieces.total)

@@ -47,7 +47,10 @@ def _check_mode(amode: int) -> None:
 
 
 def _flags(amode: int) -> int:
-    """Return the flags for `os.open`; as in ROMIO, files for data sieving are opened for reading, too."""
+    """Return the flags for `os.open`.
+
+    As in ROMIO, files for data sieving are opened for reading, too.
+    """
     flags = next(flag for mode, flag in _ACCESS.items() if amode & mode)
     return flags | (os.O_CREAT if amode & c.MODE_CREATE else 0) | (os.O_EXCL if amode & c.MODE_EXCL else 0)
 
@@ -88,7 +91,9 @@ def open_file(
     hints: Iterable[tuple[str, str]],
     opened: list[Disk] | None = None,
 ) -> OpenFile:
-    """Open a file (MPI_File_open): rank 0 opens, and possibly creates, it first; then all others do.
+    """Open a file (MPI_File_open): rank 0 opens, and possibly creates, it first.
+
+    All others follow.
 
     Parameters
     ----------
@@ -223,7 +228,7 @@ def set_view(
         return here
 
     # All ranks should agree on the extent of the etype, too (14.3.1). ROMIO does not check it, and in some programs a
-    # rank without data has another one: the checks report that.
+    # rank without data has a different one: the checks report that.
     start = decide(file.comm, name, _NUMBER.pack(crc32(representation.encode())), act)
     view.displacement = start if displacement < 0 else displacement
     file.view = view

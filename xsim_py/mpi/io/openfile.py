@@ -105,7 +105,10 @@ class OpenFile:
 
 
 def channels(comm: Communicator, name: str, count: int) -> list[CollectiveChannel]:
-    """Return the channels of a call that consists of several collectives; all at once, even unused ones."""
+    """Return the channels of a call that consists of several collectives.
+
+    They are created at once, even unused ones.
+    """
     note = Note(name)
     return [channel(comm, note, check=False) for _ in range(count)]
 

@@ -31,7 +31,10 @@ _WHERE = (PREDEFINED["INT64_T"], 0, 1)
 
 
 def install(comm: Communicator) -> Window:
-    """Return this rank's window of a new file's pointer; all have it before any leaves the opening call."""
+    """Return this rank's window of a new file's pointer.
+
+    All have it before any leaves the opening call.
+    """
     memory = memoryview(bytearray(_POSITION.size if comm.me == 0 else 0))
     service = service_of(comm.fabric)
     label = comm.name

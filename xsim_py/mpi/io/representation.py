@@ -85,7 +85,10 @@ def to_file(name: str, datatype: Type, data: bytes) -> bytes:
 
 
 def from_file(name: str, datatype: Type, data: bytes) -> bytes:
-    """Return packed elements from stored bytes; a truncated element has only its complete basic elements."""
+    """Return packed elements from stored bytes.
+
+    A truncated element has only its complete basic elements.
+    """
     if name != EXTERNAL or not data:
         return data
     outer = external32.size(name, datatype)

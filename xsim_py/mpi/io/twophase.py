@@ -51,7 +51,10 @@ class _Share(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The shares of all aggregators, as known to all ranks; empty if each rank accesses the file independently."""
+    """The shares of all aggregators, as known to all ranks.
+
+    They are empty if each rank accesses the file independently.
+    """
 
     shares: list[_Share]
     ranges: Integers
@@ -179,7 +182,10 @@ def _agree(file: OpenFile, ch: CollectiveChannel, plan: _Plan, code: int) -> Non
 def _receive(
     ch: CollectiveChannel, plan: _Plan, mine: _Share | None, own: bytes | None, sends: list[Any]
 ) -> list[bytes]:
-    """Receive the ranks' messages to an aggregator, in rank order; wait for this rank's sends, too."""
+    """Receive the ranks' messages to an aggregator, in rank order.
+
+    Wait for this rank's sends, too.
+    """
     others = [] if mine is None else [place for place in plan.contributors(mine) if place != ch.rank]
     come = ch.wait([*sends, *(ch.irecv(place) for place in others)])[len(sends) :]
     told = dict(zip(others, come, strict=True))

@@ -45,7 +45,10 @@ def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit:
 
 
 def _register(comm: Communicator, flavor: int, memory: memoryview, unit: int, origin: Any) -> Window:
-    """Create this rank's side of a new window; operations may arrive before all ranks have created theirs."""
+    """Create this rank's side of a new window.
+
+    Operations may arrive before all ranks have created theirs.
+    """
     if unit <= 0:
         comm.fail(c.ERR_DISP, f"the unit of displacements is {unit}")
     cid = derive_cid(comm.cid, "window", comm.next_child())

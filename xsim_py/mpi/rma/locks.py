@@ -27,7 +27,10 @@ class LockQueue:
         self._waiting: deque[tuple[int, int]] = deque()
 
     def request(self, who: int, mode: int) -> bool:
-        """Request the lock; return True if it is granted at once. Otherwise a `release` will grant it."""
+        """Request the lock; return True if it is granted at once.
+
+        Otherwise a `release` will grant it.
+        """
         if not self._waiting and self._is_free(mode):
             self.holders[who] = mode
             return True

@@ -34,9 +34,10 @@ _SWAPPED = ("integer", "fortran integer", "logical", "byte")
 
 
 def issue(window: Window, target: int, packet: RmaPacket, size_bytes: int) -> int:
-    """Send a packet from the running fiber, which pays the overhead; return when its last byte has left.
+    """Send a packet from the running fiber, which pays the overhead.
 
-    A small packet is copied, so that its buffer can be reused at once; then the result is 0.
+    Return when its last byte has left. A small packet is copied, so that its buffer can be reused at once; then the
+    result is 0.
     """
     fiber = current.running()
     rank = fiber.rank

@@ -237,7 +237,10 @@ class Window:
             self.service.answer(self, packet.source, DONE)
 
     def _locate(self, place: TargetPlace) -> tuple[memoryview, int] | None:
-        """Return the memory of elements, and the offset of the first one's origin in it; None if out of range."""
+        """Return the memory of elements, and the offset of the first one's origin in it.
+
+        Return None if out of range.
+        """
         if self.flavor != c.WIN_FLAVOR_DYNAMIC:
             offset = place.displacement * self.unit
             within = offset + place.low >= 0 and offset + place.high <= len(self.memory)

@@ -70,7 +70,10 @@ def line_of(place: Place) -> tuple[str, int]:
 
 
 def place_of(message: Any) -> Place | None:
-    """Return the send location of a program's message. It is not stored as a tuple, to spare the collector."""
+    """Return the send location of a program's message.
+
+    It is not stored as a tuple, to spare the collector.
+    """
     note: Any = message.note
     if type(note) is CodeType:
         return note, message.ticket
@@ -88,9 +91,10 @@ def portable(message: Any) -> Any:
 
 
 def sent_at(message: Any, start: str | None = None) -> str:
-    """Return ``sent at file:line`` for a message with a known location; file names are relative to `start`.
+    """Return ``sent at file:line`` for a message with a known location.
 
-    Without `start` files have no directory: a program may print this, and the text must not depend on where it is.
+    File names are relative to `start`. Without `start` files have no directory: a program may print this, and the text
+    must not depend on where it is.
     """
     place = place_of(message)
     if place is None:

@@ -1,6 +1,6 @@
 """Nondeterministic choices of one rank, and their causal dependencies in watched runs.
 
-Dependencies between choices are found as by vector clocks, but for choices instead of events: each fiber knows the set
+Dependencies between choices are found as by vector clocks, with choices instead of events: each fiber knows the set
 of all choices that its actions depend on, as the bits of one number, and each message carries that of its sender.
 
 A choice takes effect when the program sees its result (a receive returns, a request is waited for), not when the
@@ -96,9 +96,10 @@ class Chooser:
         return self.wanted[len(self.made)] if len(self.made) < len(self.wanted) else FREE
 
     def begin(self, kind: str, cid: int = 0, tag: int = 0, count: int = 0, *, takes: bool = False) -> OpenChoice:
-        """Begin the next choice, in the running fiber, among `count` ranks or requests; 0 if unknown.
+        """Begin the next choice, in the running fiber, among `count` ranks or requests.
 
-        `takes` is True for a receive, and for a probe that takes its message away from other receives.
+        `count` is 0 if unknown. `takes` is True for a receive, and for a probe that takes its message away from other
+        receives.
         """
         fiber: Any = current.fiber
         choice = OpenChoice(self.rank, len(self.made), kind, self.next_forced(), fiber.clock_ps, here())
@@ -111,7 +112,10 @@ class Chooser:
         return choice
 
     def among(self, places: Sequence[int], wanted: int, *, several: bool) -> list[int]:
-        """Return the scheduled indices in a list of requests; all indices if none of them is scheduled."""
+        """Return the scheduled indices in a list of requests.
+
+        Return all indices if none of them is scheduled.
+        """
         if wanted == FREE:
             return list(places)
         return [place for place in places if (wanted >> place & 1 if several else wanted == place)] or list(places)
@@ -158,7 +162,10 @@ class Causes:
         self.messages = 0
 
     def past(self, fiber: Fiber | None, rank: Any = None) -> int:
-        """Return the choices that a fiber's next action depends on; without a fiber, the rank's program."""
+        """Return the choices that a fiber's next action depends on.
+
+        Without a fiber, it is the rank's program.
+        """
         if fiber is None or (rank is not None and fiber.rank is not rank):
             fiber = rank.fiber
             assert fiber is not None

@@ -177,7 +177,10 @@ class Fabric(HotFabric):
         return {"cts": self._clear_to_send, "ack": self._acknowledged, "shared": self._enter}
 
     def add(self, part: APart) -> APart:
-        """Register the handlers of control messages and events of a part of the MPI library; return it."""
+        """Register the handlers of control messages and events of a part of the MPI library.
+
+        Return the part.
+        """
         self.parts[type(part)] = part
         self.control.update(part.control())
         self.shard.handlers.update(part.events())
@@ -359,9 +362,9 @@ class Fabric(HotFabric):
         return []
 
     def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
-        """Return True if library work on a rank is deferred, until no call of it waits; see `Deferral`.
+        """Return True if library work on a rank is deferred, until no call of it waits.
 
-        An event handler asks before it changes a rank's NIC, keys or operations.
+        See `Deferral`. An event handler asks before it changes a rank's NIC, keys or operations.
         """
         return self.meetings is not None and self.meetings.put_off_for(rank, handler, argument)
 

@@ -32,7 +32,10 @@ _NO_TABLE = _NoTable()
 
 
 class Probe:
-    """A fiber that waits for a message to arrive; the code that parked it removes it from the mailbox."""
+    """A fiber that waits for a message to arrive.
+
+    The code that parked it removes it from the mailbox.
+    """
 
     __slots__ = ("cid", "comm", "done", "error", "message", "name", "post_ps", "source", "tag", "time_ps", "waiter")
 

@@ -15,7 +15,10 @@ from .message import Message
 
 
 class Observer(Protocol):
-    """An observer of a program's messages; sends within collectives and of the library are not reported."""
+    """An observer of a program's messages.
+
+    Sends within collectives and of the library are not reported.
+    """
 
     def departed(self, message: Message) -> None:
         """Observe a message that the running fiber sends."""

@@ -113,7 +113,10 @@ def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any) -> None
 def _start_with_answer(
     fiber: Fiber, send: Send, cid: int, mode: int, start_ps: int, crc: int, note: Any, cost: Cost
 ) -> Send | None:
-    """Send the envelope of a send that waits for a reply: rendezvous or synchronous. See `start_send`."""
+    """Send the envelope of a send that waits for a reply: rendezvous or synchronous.
+
+    See `start_send`.
+    """
     send.note = None if type(note) is tuple else note
     send.buffered = mode == BUFFERED_MODE
     comm, rank, to, data = send.comm, fiber.rank, send.to, send.data
@@ -242,7 +245,10 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
 
 
 def wait(operation: Operation) -> None:
-    """Block the running fiber until an operation completes, and pay its overhead; raises its error."""
+    """Block the running fiber until an operation completes, and pay its overhead.
+
+    Raises its error.
+    """
     complete(operation)
     if operation.error is not None:
         raise_error(operation)

@@ -96,7 +96,10 @@ class Endpoint(Protocol):
 
 
 class Guard(Protocol):
-    """Knows which operations cannot complete; consulted only after a failure or revocation (`Fabric.troubled`)."""
+    """Knows which operations cannot complete.
+
+    It is consulted only after a failure or revocation (`Fabric.troubled`).
+    """
 
     def admit(self, comm: Any, peer: int | None, *, collective: bool = False, survives: bool = False) -> None:
         """Raise an error if a call that sends to or receives from `peer` (a world rank) must not begin."""

@@ -49,7 +49,10 @@ class SharedFlows(SharedLinks):
         return self._account.way(machine.shared_way(origin, to)[::-1], within=within)
 
     def hold(self, rank: Rank, send: Send) -> bool:
-        """Complete a send when its data, which have just left, arrive; return True if they use links."""
+        """Complete a send when its data, which have just left, arrive.
+
+        Return True if they use links.
+        """
         if not self.between(rank.number, send.to):
             return False
         launched, rank.key = rank.key, rank.key + 1

@@ -1,8 +1,8 @@
-"""Messages between ranks over shared links; combines `machine`, `network` and the event queue.
+"""Messages between ranks over shared links.
 
-MPI does not let messages overtake each other (MPI 4.1, section 3.5). If the network may, a message that finishes before
-an earlier one arrives with it; this applies only to messages that might match the same receive, or be confused in a
-collective.
+Combines `machine`, `network` and the event queue. MPI does not let messages overtake each other (MPI 4.1, section 3.5).
+If the network may, a message that finishes before an earlier one arrives with it; this applies only to messages that
+might match the same receive, or be confused in a collective.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ class SharedLinks:
         self._shard.post_common(time_ps, _KEY, self._advance, time_ps)
 
     def _advance(self, now_ps: int) -> None:
-        """Advance the messages whose heads reach their next link. Each hop is an event of the run, in one shard."""
+        """Advance the messages whose heads reach their next link.
+
+        Each hop is an event of the run, in one shard.
+        """
         movers = self._account.advance(now_ps)
         if self._shard.alone:
             self._shard.kernel.events += len(movers) - 1  # this call has been counted

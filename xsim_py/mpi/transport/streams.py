@@ -13,10 +13,11 @@ _FEW = 1 << 14
 
 
 def stream_of(message: Message) -> tuple[int, int, int, int] | None:
-    """Return the stream of a message; None for the data of a rendezvous, whose envelope was matched.
+    """Return the stream of a message.
 
-    A stream contains messages that might match the same receive, or be confused in a collective: those of one
-    communicator, of one collective, or the library's control messages.
+    Return None for the data of a rendezvous, whose envelope was matched. A stream contains messages that might match
+    the same receive, or be confused in a collective: those of one communicator, of one collective, or the library's
+    control messages.
     """
     cid = message.cid
     if cid or message.kind == CONTROL:

@@ -90,7 +90,10 @@ class Tally:
         self._add_pairs(senders, dests, sizes, 1)
 
     def add(self, sends: Sends) -> None:
-        """Count many sends at once; pass the same object for equal sends, which are summed only once."""
+        """Count many sends at once.
+
+        Pass the same object for equal sends, which are summed only once.
+        """
         if len(self._often) >= _MOST_OFTEN:  # they may belong to communicators that no longer exist
             self._count_often()
         # The sends of a vectorised collective are the same object in each call, so they are summed once and multiplied.

@@ -184,7 +184,10 @@ class TracingFabric(Fabric):
     # ------------------------------------------------------------------------------------------------------- waits
 
     def waited(self, what: Any, start_ps: int, end_ps: int) -> None:
-        """Record a wait of the running fiber for an operation or a message; None: a vectorised collective."""
+        """Record a wait of the running fiber for an operation or a message.
+
+        `what` is None for a vectorised collective.
+        """
         fiber = current.fiber
         if fiber is None or not is_program(fiber):  # background work does not make the program wait by itself
             return
@@ -200,7 +203,10 @@ class TracingFabric(Fabric):
             self.trace.waited(number, start_ps, end_ps, FOR_OTHERS)
 
     def entered(self, comm: Any, number: int, note: Any) -> None:
-        """Record that the running fiber enters a collective; waits in neighbourhood ones are for single messages."""
+        """Record that the running fiber enters a collective.
+
+        Waits in neighbourhood ones are for single messages.
+        """
         fiber = current.fiber
         name = note.name.rpartition(".")[2].lower()
         if fiber is None or not is_program(fiber) or "neighbor" in name:
