@@ -1,6 +1,5 @@
-"""Checks of a program's use of MPI, while it runs: what `xsim check` and ``simulate(check=True)`` report.
+"""Checks of a program's use of MPI while it runs, as reported by `xsim check` and ``simulate(check=True)``.
 
-A `Monitor` follows the calls of all ranks from outside of the library: it is told of each call before and after it
-(`calls`), and by the transport which message met which receive (`mpi.transport.observed`). It changes neither values
-nor times.
+A `Monitor` follows the calls of all ranks from outside the library: `calls` notifies it before and after each call, and
+`mpi.transport.observed` when a message matches a receive. It changes neither values nor times.
 """

@@ -1,4 +1,4 @@
-"""Checks of arguments that are wrong although the library lets them pass, or sees it only when a message comes."""
+"""Checks of invalid arguments that the library accepts, or rejects only when a message arrives."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ BYTE = INSTANCES["BYTE"]
 
 
 def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
-    """Find a receive of more elements than there is memory for, which goes well as long as the messages are short.
+    """Find a receive of more elements than its memory holds; short messages hide the error.
 
-    So does one of elements that overlap, of which nobody says which value stays (MPI 4.1, 5.1.11).
+    Also find a receive of overlapping elements, whose final value MPI leaves undefined (MPI 4.1, 5.1.11).
     """
     if type(buf) not in (list, tuple):
-        return  # as many as there are
+        return  # without a count, the whole buffer is used
     try:
         parsed = message(buf, writable=False)
-    except Exception:  # the call itself will say what is wrong
+    except Exception:  # the call itself reports the error
         return
     core, count = parsed.datatype, parsed.count
     if not count or not core.size:
@@ -44,7 +44,7 @@ def fits(monitor: Monitor, call: MpiCall, buf: Any) -> None:
 
 
 def once(monitor: Monitor, call: MpiCall, pieces: list[tuple[int, int, int]]) -> None:
-    """Find a byte that a call would write more than once, by where its blocks lie (MPI 4.1, 5.1.11, 6.5 and 6.8)."""
+    """Find a byte that a call would write more than once, by its blocks (MPI 4.1, 5.1.11, 6.5 and 6.8)."""
     for (_, end, one), (start, _, other) in pairwise(sorted(pieces)):
         if end > start:
             why = "its datatype has bytes twice" if one == other else f"blocks {one} and {other} have bytes in common"
@@ -62,7 +62,7 @@ def subarray(
     starts: Any,
     order: int = 0,
 ) -> None:
-    """Find a part of an array that is not inside of it (MPI 4.1, 5.1.3)."""
+    """Find a subarray that exceeds its array (MPI 4.1, 5.1.3)."""
     for axis, (size, part, start) in enumerate(zip(sizes, subsizes, starts, strict=False)):
         if not (0 <= part <= size and 0 <= start <= size - part):
             text = f"{call.title}: {part} elements from {start} on are out of range for size {size} (axis {axis})"
@@ -70,7 +70,7 @@ def subarray(
 
 
 def of_target(monitor: Monitor, call: MpiCall, origin: Any, core: Any, count: int) -> None:
-    """Find elements of a window that are not of the types that are written to them or read from them."""
+    """Find window accesses whose origin and target have different basic types."""
     mine, theirs = of_elements(origin.datatype, origin.count), of_elements(core, count)
     if not same(mine, theirs) and not LIKE_BYTES.issuperset(name for name, _ in mine + theirs):
         text = f"{call.title} has {described(mine)} at the origin but {described(theirs)} at the target"
@@ -80,33 +80,33 @@ def of_target(monitor: Monitor, call: MpiCall, origin: Any, core: Any, count: in
 def _pack(
     monitor: Monitor, call: MpiCall, datatype: Any, inbuf: Any, outbuf: Any, position: int, comm: Any
 ) -> After | None:
-    """Follow ``Pack``."""
+    """Check the buffers of ``Pack``."""
     return _from_to(monitor, call, [inbuf, datatype], _part(outbuf, position, inbuf, datatype))
 
 
 def _unpack(
     monitor: Monitor, call: MpiCall, datatype: Any, inbuf: Any, position: int, outbuf: Any, comm: Any
 ) -> After | None:
-    """Follow ``Unpack``."""
+    """Check the buffers of ``Unpack``."""
     return _from_to(monitor, call, _part(inbuf, position, outbuf, datatype), [outbuf, datatype])
 
 
 def _part(packed: Any, position: int, buf: Any, datatype: Any) -> Any:
-    """Return the part of a packed buffer that has the elements of another one; None where there is no such part."""
+    """Return the part of a packed buffer for the elements of another buffer; None if there is no such part."""
     try:
         size_bytes = message([buf, datatype], writable=False).nbytes
-    except Exception:  # the call itself will say what is wrong
+    except Exception:  # the call itself reports the error
         return None
     return [packed, (size_bytes, position), BYTE]
 
 
 def _reduce_local(monitor: Monitor, call: MpiCall, op: Any, inbuf: Any, inoutbuf: Any) -> After | None:
-    """Follow ``Reduce_local``."""
+    """Check the buffers of ``Reduce_local``."""
     return _from_to(monitor, call, inbuf, inoutbuf)
 
 
 def _from_to(monitor: Monitor, call: MpiCall, inbuf: Any, outbuf: Any) -> After | None:
-    """Follow a call that reads one buffer and writes another."""
+    """Check the buffers of a call that reads one and writes another."""
     buffers.overlapping(monitor, call, inbuf, reads=True)
     buffers.apart(monitor, call, inbuf, outbuf, "input and output")
     return buffers.overlapping(monitor, call, outbuf)
@@ -119,4 +119,4 @@ ADVICE: dict[str, Callable[..., Any]] = {
     "Unpack": _unpack,
     "Reduce_local": _reduce_local,
 }
-"""Each method of a datatype or of an operation, with the function that follows it."""
+"""The check of each method of a datatype or operation."""

@@ -1,7 +1,7 @@
-"""Loops that can only end when a request is complete: by such a one, Test waits as Wait does.
+"""Loops that end only when a request completes; there Test waits as Wait does.
 
-The source says so where the loop has no other way out, and where what is done meanwhile may not complete anything: no
-function is called but those of Python and some modules of its library. In doubt a loop is none.
+The source shows such a loop: it has no other exit, and nothing called in it can complete anything, because only
+builtins and functions of some standard modules are called. In doubt a loop is not one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 TESTS = frozenset(("Test", "test", "Testall", "testall"))
 _HARMLESS = frozenset(("math", "numpy", "time"))
-"""The modules whose functions make no MPI call."""
+"""Modules whose functions make no MPI call."""
 _FUNCTIONS = frozenset(("print", "len", "range", "abs", "int", "float", "str", "round"))
-"""The functions of Python that make none."""
+"""Builtins that make no MPI call."""
 _LEAVES = (ast.Break, ast.Return, ast.Raise, ast.Assert, ast.Yield, ast.YieldFrom, ast.Await, ast.Try, ast.With)
 _LOOPS = (ast.For, ast.While)
 
@@ -33,9 +33,9 @@ _LOOPS = (ast.For, ast.While)
 @keep_in_step
 @lru_cache(maxsize=1024)
 def is_awaiting(code: CodeType, file: str, offset: int) -> bool:
-    """Return whether a test that a function of a file makes at an instruction stands in a loop that waits for it."""
+    """Return True if the test at an instruction of a function is in a loop that waits for it."""
     instructions = instructions_of(code, file)
-    # Within a call the frame stands somewhere in the cache behind the instruction.
+    # Within a call, `f_lasti` is in the cache after the instruction.
     key = key_of(instructions[bisect_right([each.offset for each in instructions], offset) - 1])
     return key is not None and key[1:] in _awaiting_in(file)
 
@@ -43,7 +43,7 @@ def is_awaiting(code: CodeType, file: str, offset: int) -> bool:
 @keep_in_step
 @lru_cache(maxsize=128)
 def _awaiting_in(file: str) -> frozenset[tuple[int, int]]:
-    """Return where the tests of a file end that stand in such loops."""
+    """Return the end positions of all tests in a file that are in such loops."""
     nodes = nodes_of(file)
     harmless = set(_imported(nodes))
     found = set[tuple[int, int]]()
@@ -52,7 +52,8 @@ def _awaiting_in(file: str) -> frozenset[tuple[int, int]]:
             tests = list(_tests_of(node))
             if tests and _is_idle(node, tests, harmless):
                 found.update((test.end_lineno or 0, test.end_col_offset or 0) for test in tests)
-    # One before the loop has the same effect: where it finds the request complete, the loop has nothing to wait for.
+    # The same test before the loop has the same effect: if it finds the request complete, the loop has nothing to wait
+    # for.
     for block in (getattr(node, "body", None) for node in nodes):
         for before, loop in pairwise(block) if isinstance(block, list) else ():
             if isinstance(loop, ast.While) and isinstance(before, ast.Assign):
@@ -68,7 +69,7 @@ def _end(test: ast.Call | None) -> tuple[int, int]:
 
 
 def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the names by which a file knows harmless modules, and functions of these."""
+    """Yield the names of harmless modules, and of functions of these, that a file imports."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (each.asname or each.name for each in node.names if each.name in _HARMLESS)
@@ -77,13 +78,13 @@ def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _test(node: ast.AST | None) -> ast.Call | None:
-    """Return a call that tests requests, if an expression is one."""
+    """Return an expression if it is a call that tests requests; else None."""
     is_one = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TESTS
     return node if is_one else None  # type: ignore[return-value]
 
 
 def _is_all(node: ast.AST) -> bool:
-    """Return whether an expression asks for the truth of one thing about each of several."""
+    """Return True if an expression is `all()` over a single comprehension."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all"):
         return False
     each = node.args[0] if len(node.args) == 1 else None
@@ -91,7 +92,7 @@ def _is_all(node: ast.AST) -> bool:
 
 
 def _of_truth(node: ast.AST) -> ast.Call | None:
-    """Return the test of requests that is the truth of an expression, if there is one.
+    """Return the test of requests whose truth value is that of an expression; None if there is none.
 
     Such expressions are ``request.Test()``, ``request.test()[0]``, and ``all(each.Test() for each in requests)``.
     """
@@ -100,15 +101,15 @@ def _of_truth(node: ast.AST) -> ast.Call | None:
         return None if each.generators[0].ifs else _of_truth(each.elt)
     is_first = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == 0
     test = _test(node.value if is_first else node)  # type: ignore[attr-defined]
-    # What is written in small letters returns a message, too.
+    # The lower-case tests return a message as well.
     return test if test is not None and test.func.attr.islower() == is_first else None  # type: ignore[attr-defined]
 
 
 def _tests_of(loop: ast.While) -> Iterator[ast.Call]:
-    """Yield the tests without which a loop does not end.
+    """Yield the tests that end a loop.
 
-    They stand in ``while not request.Test()``, in ``while True: if request.Test(): break``, or in an assignment in
-    ``while not done``.
+    Recognised are ``while not request.Test()``, ``while True: if request.Test(): break``, and an assignment in ``while
+    not done``.
     """
     condition = loop.test
     if isinstance(condition, ast.Constant) and condition.value:
@@ -126,13 +127,14 @@ def _tests_of(loop: ast.While) -> Iterator[ast.Call]:
 
 
 def _told_by(name: str, loop: ast.While) -> Iterator[ast.Call]:
-    """Yield the test whose result a variable has that ends a loop, where nothing else is given to it.
+    """Yield the test assigned to the variable that ends a loop, if nothing else is assigned to it.
 
-    That is ``done = request.Test()``, or ``done, message = request.test()``, in a loop ``while not done``.
+    Recognised are ``done = request.Test()`` and ``done, message = request.test()`` in a loop ``while not done``.
     """
     given = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and each.id == name]
     for each in loop.body:
-        if isinstance(each, ast.Assign) and len(each.targets) == 1 and len(given) == 2:  # the condition, and this one
+        # the condition, and this assignment
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and len(given) == 2:
             target, value = each.targets[0], each.value
             is_pair = isinstance(target, ast.Tuple) and len(target.elts) == 2
             first = target.elts[0] if is_pair else target  # type: ignore[attr-defined]
@@ -142,7 +144,7 @@ def _told_by(name: str, loop: ast.While) -> Iterator[ast.Call]:
 
 
 def _is_idle(loop: ast.While, tests: list[ast.Call], harmless: set[str]) -> bool:
-    """Return whether a loop does nothing meanwhile that may complete something, and has no other way out."""
+    """Return True if a loop does nothing else that may complete a request and has no other exit."""
     inside = list(ast.walk(loop))
     outs = sum(isinstance(each, _LEAVES) for each in inside)
     if len(tests) > 1 or outs > isinstance(loop.test, ast.Constant):
@@ -160,7 +162,7 @@ def _is_idle(loop: ast.While, tests: list[ast.Call], harmless: set[str]) -> bool
 
 
 def waiting(name: str, test: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a test of requests that waits where it stands in such a loop, so that a run stalls which would go on."""
+    """Return a test of requests that waits inside such a loop, so that the run deadlocks instead of polling forever."""
     wait = name.lower().replace("test", "wait")
     wait = wait if name.islower() else wait.capitalize()
 

@@ -1,9 +1,9 @@
-"""Checks of buffers that are in use: a send buffer must not be written, a receive buffer not touched (MPI 4.1, 3.7.2).
+"""Checks of buffers in use: a send buffer must not be written, a receive buffer not accessed (MPI 4.1, 3.7.2).
 
-The instructions of the program that touch such memory are found by `touches`; one that is about to write to it finds
-the array read-only, so that it raises an exception at the program's own line. What is written by another way is found
-by its check sum when the request is completed. A receive buffer is filled with a value that nobody sends, so that
-whoever reads it too early sees that; what a message does not fill gets its old content back.
+`touches` finds the program's instructions that access such memory. Before an instruction writes, its array becomes
+read-only, so that the exception is raised at the program's own line. A checksum detects other writes when the request
+completes. A receive buffer is filled with a value that no rank sends, so that reading it too early is visible; bytes
+that the message does not fill get their old content back.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ if TYPE_CHECKING:
 _ndarray, _LISTS = np.ndarray, (list, tuple)
 
 _POISON = 0xA5
-"""A number of this byte is far from usual ones, and is no NaN, which stays the same whatever is added to it."""
+"""Numbers made of this byte are far from usual ones and not NaN, which would absorb whatever is added to it."""
 
 
 class _Flat:
-    """The bytes of an array that lie one after the other: nearly all buffers are such ones."""
+    """The bytes of a contiguous array; nearly all buffers are contiguous."""
 
     __slots__ = ("_memory", "_pieces", "array")
 
     def __init__(self, array: Any, *, reads: bool) -> None:
         self.array = array
-        self._memory = array if reads else memoryview(array)  # which stays one that can be written
+        self._memory = array if reads else memoryview(array)  # stays writable if the array becomes read-only
         self._pieces: list[tuple[int, int]] | None = None
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
-        """The addresses between which they lie."""
+        """The addresses between which the bytes lie."""
         if self._pieces is None:
             at = address_of(self.array)
             self._pieces = [(at, at + self.array.nbytes)]
         return self._pieces
 
     def pack(self) -> bytes:
-        """Return what is there now."""
+        """Return the current content."""
         data: bytes = self._memory.tobytes()
         return data
 
     def unpack(self, data: bytes) -> None:
-        """Store so many bytes."""
+        """Store bytes at the start of the memory."""
         fill = filler(len(data))
         if fill is not None:
             fill(self._memory, 0, data)
@@ -71,12 +71,12 @@ class _Flat:
             self._memory.cast("B")[: len(data)] = data
 
     def crc(self) -> int:
-        """Return the check sum of what is there now."""
+        """Return the checksum of the current content."""
         return crc32(self._memory)
 
 
 class PackedMemory:
-    """The elements of any other buffer: what `bufspec` has found."""
+    """The elements of any other buffer, as parsed by `bufspec`."""
 
     __slots__ = ("pack", "pieces", "unpack")
     array = None
@@ -87,12 +87,12 @@ class PackedMemory:
         self.pieces = _pieces(parsed)
 
     def crc(self) -> int:
-        """Return the check sum of what is there now."""
+        """Return the checksum of the current content."""
         return crc32(self.pack())
 
 
 class PackedBlocks:
-    """The elements of a buffer that has a block for each rank; collectives store their results there by themselves."""
+    """The elements of a buffer with a block for each rank; collectives store their results there themselves."""
 
     __slots__ = ("_parsed", "_pieces")
     array = None
@@ -103,20 +103,20 @@ class PackedBlocks:
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
-        """The addresses between which they lie."""
+        """The addresses between which the elements lie."""
         if self._pieces is None:
             start = _start(self._parsed)
             self._pieces = joined([(start + low, start + high) for low, high, _ in pieces_of_blocks(self._parsed)])
         return self._pieces
 
     def crc(self) -> int:
-        """Return the check sum of what is there now."""
+        """Return the checksum of the current content."""
         return crc32(self._parsed.pack_blocks(len(self._parsed.counts)).whole)
 
 
 @lru_cache(maxsize=64)
 def _poison(size_bytes: int) -> tuple[bytes, int]:
-    """Return so many bytes that nobody sends, and their check sum."""
+    """Return this number of bytes that no rank sends, and their checksum."""
     poison = bytes([_POISON]) * size_bytes
     return poison, crc32(poison)
 
@@ -127,9 +127,9 @@ class Used:
     Attributes
     ----------
     reads : bool
-        Whether the request only reads it.
+        True if the request only reads it.
     suspect : Place or None
-        The line that was the last one to store something somewhere in an array of which it is a part.
+        The last line that may have stored to an array of which it is a part.
     """
 
     __slots__ = (
@@ -160,34 +160,35 @@ class Used:
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
-        """The addresses between which it lies, in ascending order."""
+        """The addresses between which the buffer lies, in ascending order."""
         found: list[tuple[int, int]] = self.memory.pieces
         return found
 
     @property
     def kind(self) -> str:
-        """How the request uses the buffer, in a word."""
+        """The use of the buffer: ``send`` or ``receive``."""
         return "send" if self.reads else "receive"
 
     def begin(self, record: Any) -> None:
-        """Guard the buffer from now on, for a request."""
+        """Guard the buffer for a request."""
         self.record = record
         record.used.append(self)
         self.state.buffers.begin(self)
         task = record.task
         if self.reads:
             self.check = self.memory.crc()
-        elif task is not None and task.finish is not None:  # it can be told when its message is stored
+        # the request has a hook that runs when its message is stored
+        elif task is not None and task.finish is not None:
             self.kept = self.memory.pack()
             poison, self.check = _poison(len(self.kept))
             self.memory.unpack(poison)
-            if type(self.memory) is PackedMemory:  # which leaves padding out
+            if type(self.memory) is PackedMemory:  # its elements exclude padding
                 self.check = self.memory.crc()
-            if not isinstance(task.finish, _Restoring):  # each start of a persistent request comes here
+            if not isinstance(task.finish, _Restoring):  # also on each start of a persistent request
                 task.finish = _Restoring(record, task.finish)
 
     def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: Any) -> None:
-        """Take note that an instruction of the program is about to load from the buffer or to store to it."""
+        """Record that an instruction of the program is about to load from the buffer or store to it."""
         if self.record is None or (self.reads and how == LOAD):
             return
         if how == MAYBE:
@@ -202,19 +203,19 @@ class Used:
         self.monitor.note(LOCAL_CONCURRENCY, place, text, self.state.number, where)
 
     def _lock(self, array: Any) -> None:
-        """Make an array read-only to which the program is about to write, and must not."""
+        """Make an array read-only that the program is about to write illegally."""
         if array is not None and array.flags.writeable:
             array.flags.writeable = False
             self.locked.append(array)
 
     def unlock(self) -> None:
-        """Let the arrays be written again."""
+        """Make the locked arrays writable again."""
         for array in reversed(self.locked):
             array.flags.writeable = True
         self.locked.clear()
 
     def restore(self, filled_bytes: int = 0) -> None:
-        """Put the old content back into a receive buffer, before a message fills what it does: it must be untouched."""
+        """Restore the old content of a receive buffer before its message is stored; check that it is unchanged."""
         if self.locked:
             self.unlock()
         if self.kept:
@@ -224,7 +225,7 @@ class Used:
             self.kept = b""
 
     def end(self) -> None:
-        """Leave the buffer to the program again."""
+        """Stop guarding the buffer."""
         self.state.buffers.end(self)
         if self.reads:
             if self.locked:
@@ -245,7 +246,7 @@ class Used:
 
 
 class _Restoring:
-    """Stores the data of a request, after the buffer has got its old content back."""
+    """A hook that restores the old content of the buffers of a request and then stores its data."""
 
     def __init__(self, record: RequestRecord, finish: Callable[[Any], Any]) -> None:
         self.record = record
@@ -259,7 +260,7 @@ class _Restoring:
 
 
 class Unnamed:
-    """Stands for the request of an operation that has none."""
+    """A stand-in for the request of an operation without one."""
 
     persistent = False
     task = None
@@ -271,7 +272,7 @@ class Unnamed:
 
 
 def _parsed(buf: Any, *, writable: bool) -> Any:
-    """Return a buffer argument as it is understood, or None."""
+    """Return a parsed buffer argument; None if it is empty or invalid."""
     if buf is None or is_in_place(buf):
         return None
     if type(buf) is BlockBuffer:
@@ -279,12 +280,12 @@ def _parsed(buf: Any, *, writable: bool) -> Any:
     try:
         parsed = buf if type(buf) is UserBuffer else message(buf, writable=writable)
         return parsed if parsed.count and parsed.datatype.size else None
-    except Exception:  # the call itself will say what is wrong
+    except Exception:  # the call itself reports the error
         return None
 
 
 def _pieces(parsed: Any) -> list[tuple[int, int]]:
-    """Return the addresses between which the elements lie; empty where they are too many to tell."""
+    """Return the addresses between which the elements lie; empty if there are too many pieces."""
     return pieces_from(_start(parsed) + parsed.offset, parsed.datatype, parsed.count)
 
 
@@ -294,9 +295,9 @@ def _start(parsed: Any) -> int:
 
 
 def pieces_of_blocks(parsed: BlockBuffer) -> list[tuple[int, int, int]]:
-    """Return where in its memory the blocks of a buffer lie, and of which block each piece is; empty as `pieces_from`.
+    """Return where the blocks of a buffer lie in its memory, each piece with its block; empty like `pieces_from`.
 
-    Blocks that lie one after the other are one piece, of the first.
+    Consecutive blocks are one piece, which belongs to the first of them.
     """
     sizes = parsed.sizes()
     if parsed.is_run(sizes):
@@ -312,7 +313,7 @@ def pieces_of_blocks(parsed: BlockBuffer) -> list[tuple[int, int, int]]:
 
 
 def pieces_from(start: int, core: Type, count: int) -> list[tuple[int, int]]:
-    """Return where elements of a datatype lie, in ascending order; empty where the pieces are too many to tell."""
+    """Return the pieces of memory of elements of a datatype, in ascending order; empty if there are too many."""
     if core.is_contiguous:
         return [(start, start + count * core.size)]
     return [(start + first, start + end) for first, end in _pieces_from_origin(core, count)]
@@ -329,12 +330,12 @@ def _pieces_from_origin(core: Type, count: int) -> list[tuple[int, int]]:
 
 
 def lent(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
-    """Return the guard of a send buffer, which must not be written from now on."""
+    """Return the guard of a send buffer, which the program must not write from now on."""
     return _use(monitor, call, buf, reads=True)
 
 
 def awaited(monitor: Monitor, call: MpiCall, buf: Any) -> Used | None:
-    """Return the guard of a receive buffer, which must be left alone from now on."""
+    """Return the guard of a receive buffer, which the program must not access from now on."""
     return _use(monitor, call, buf, reads=False)
 
 
@@ -352,7 +353,7 @@ def _use(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool) -> Used | No
 
 
 def _memory(buf: Any, *, reads: bool) -> Any:
-    """Return the memory that a buffer argument means, or None."""
+    """Return the memory of a buffer argument, or None."""
     if type(buf) is _ndarray and buf.size and buf.dtype in KNOWN:  # hot path
         flags = buf.flags
         if flags.c_contiguous and (reads or flags.writeable):
@@ -364,7 +365,7 @@ def _memory(buf: Any, *, reads: bool) -> Any:
 
 
 def _look(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
-    """Find the requests that use memory which a call is about to use, and tell the windows of which that is a part."""
+    """Find requests that use the memory a call is about to use, and notify the windows that contain it."""
     if call.rank.exposed:
         _show(call, memory.pieces, reads=reads)
     if call.rank.buffers:
@@ -374,8 +375,8 @@ def _look(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
 def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = False) -> Callable[[Any], None] | None:
     """Find the requests whose buffers a blocking call would use.
 
-    What it returns tells the windows, at its end, of what the call has stored: what others have done to their memory
-    may be over by then, and the rank know it by what has come.
+    The returned function notifies the windows of what the call has stored when it ends: by then the accesses of other
+    ranks to their memory may be complete, and the received message may have told the rank so.
     """
     if not call.rank.buffers and not call.rank.exposed:
         return None  # hot path
@@ -391,12 +392,12 @@ def overlapping(monitor: Monitor, call: MpiCall, buf: Any, *, reads: bool = Fals
 
 
 def freed(monitor: Monitor, call: MpiCall, mem: Any) -> None:
-    """Follow ``Free_mem``: a request may still use the memory."""
+    """Check ``Free_mem``: a request may still use the memory."""
     overlapping(monitor, call, mem)
 
 
 def overlapping_object(monitor: Monitor, call: MpiCall, obj: Any) -> None:
-    """Find the requests that await an array which a call is about to pickle, or one in a list, a tuple or a dict."""
+    """Find requests that await an array which a call is about to pickle, alone or in a list, tuple or dict."""
     if call.rank.buffers or call.rank.exposed:
         held = obj.values() if type(obj) is dict else obj if type(obj) in _LISTS else (obj,)
         for each in held:
@@ -405,7 +406,7 @@ def overlapping_object(monitor: Monitor, call: MpiCall, obj: Any) -> None:
 
 
 def are_distinct(sendbuf: Any, recvbuf: Any) -> bool:
-    """Return True if two buffer arguments certainly have no byte in common."""
+    """Return True if two buffer arguments certainly share no byte."""
     if sendbuf is None or recvbuf is None or is_in_place(sendbuf) or is_in_place(recvbuf):
         return True
     mine = sendbuf[0] if type(sendbuf) in _LISTS and sendbuf else sendbuf
@@ -414,7 +415,7 @@ def are_distinct(sendbuf: Any, recvbuf: Any) -> bool:
 
 
 def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any, words: str = "send and receive") -> None:
-    """Find a call that writes to memory which it also reads (MPI 4.1, 2.3)."""
+    """Find a call that writes memory which it also reads (MPI 4.1, 2.3)."""
     if are_distinct(sendbuf, recvbuf):
         return  # hot path
     sent, received = _memory(sendbuf, reads=True), _memory(recvbuf, reads=True)
@@ -423,9 +424,9 @@ def apart(monitor: Monitor, call: MpiCall, sendbuf: Any, recvbuf: Any, words: st
 
 
 def exchanging(monitor: Monitor, call: MpiCall, title: str, *uses: Used | None) -> list[Used]:
-    """Return the guards of the buffers of one operation, of which the last one may be written; none if these overlap.
+    """Return the guards of the buffers of one operation, of which it may write the last; empty if these overlap.
 
-    `title` names the operation, which another call may have prepared.
+    `title` names the operation, which an earlier call may have prepared.
     """
     given = [used for used in uses if used is not None]
     if len(given) > 1 and not given[-1].reads:
@@ -438,7 +439,7 @@ def exchanging(monitor: Monitor, call: MpiCall, title: str, *uses: Used | None) 
 def _overlap(
     monitor: Monitor, call: MpiCall, read: Any, written: Any, words: str = "send and receive", title: str = ""
 ) -> bool:
-    """Return True if a call reads and writes the same bytes, and note that."""
+    """Return True if a call reads and writes the same bytes, after noting that."""
     if read.array is not None and written.array is not None and _are_apart(read.array, written.array):
         return False  # hot path
     mine, theirs = read.pieces, written.pieces
@@ -455,14 +456,14 @@ def _overlap(
 
 
 def _are_apart(mine: Any, theirs: Any) -> bool:
-    """Return whether two arrays certainly have no memory in common; most often each has some of its own."""
+    """Return True if two arrays certainly share no memory; most often each owns its memory."""
     if mine.base is None and theirs.base is None:
         return mine is not theirs
     return not np.may_share_memory(mine, theirs)
 
 
 def _show(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
-    """Tell the windows of a rank that a call loads from their memory, or stores to it."""
+    """Notify the windows of a rank that a call loads from their memory or stores to it."""
     for exposed in call.rank.exposed:
         low, high = exposed.pieces[0]
         inside = [(max(start, low), min(end, high)) for start, end in pieces if start < high and low < end]
@@ -471,7 +472,7 @@ def _show(call: MpiCall, pieces: list[tuple[int, int]], *, reads: bool) -> None:
 
 
 def _check_apart(monitor: Monitor, call: MpiCall, memory: Any, *, reads: bool) -> None:
-    """Find the active requests that use memory which a call is about to use; two may read it."""
+    """Find the active requests that use memory which a call is about to use; both may read it."""
     mine, in_use = memory.array, call.rank.buffers
     for other in in_use if len(in_use) <= FEW else in_use.near(memory, reads=reads):
         theirs = other.memory.array

@@ -1,4 +1,4 @@
-"""Puts a monitor around the calls of a run, and says which check follows which call."""
+"""Installation of a monitor around the calls of a run, and the check of each call."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _SYNCHRONOUS = {
     "Send_init": "Ssend_init",
     "Rsend_init": "Ssend_init",
 }
-"""The synchronous send for each that may be buffered."""
+"""The synchronous counterpart of each send that may be buffered."""
 _OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Free": requests.free,
     "free": requests.free,
@@ -126,9 +126,9 @@ _FUNCTIONS = (
     *("Attach_buffer", "Close_port", "Compute_dims", "Detach_buffer", "Free_mem", "Lookup_name", "Unpublish_name"),
     *_LIFE,
 )
-"""Those of the module that may be called wrongly."""
+"""Functions of the module `MPI` that a program may call wrongly."""
 _LOOKUPS = frozenset(("Info.pop", "Info.popitem"))
-"""Methods of which a `KeyError` is an answer, as it is of a dictionary's."""
+"""Methods for which `KeyError` is a valid result, as for a dictionary."""
 _NO_PICKLE = (UnpicklingError, EOFError)
 _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, BufferError)
 
@@ -136,11 +136,11 @@ _OF_PYTHON = (TypeError, ValueError, KeyError, IndexError, OverflowError, Buffer
 _OF_MPI4PY = os.path.dirname(MPI.__file__) + os.sep
 _FEW_OBJECTS = 100_000
 _MOST_STEPS = 10_000
-"""More of them are not kept where a rank has perhaps waited for what nobody has begun."""
+"""A rank keeps at most this number of steps when it may be waiting for something that never begins."""
 
 
 def install(patches: Patches, monitor: Monitor) -> None:
-    """Have a monitor told of every call of a program while the run lasts."""
+    """Notify a monitor of every MPI call of the program during the run."""
     owners = set(measured_owners()) - {Handle}
     for cls in resources.KINDS:
         owners |= {base for base in cls.__mro__ if base.__module__.startswith(("mpi4py", "xsim_py.mpi4py"))}
@@ -185,14 +185,14 @@ def install(patches: Patches, monitor: Monitor) -> None:
 
 
 def _synchronous(owner: type, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method as it is where nothing is buffered, and where loops wait that only test."""
+    """Return a method as it is without buffering, with loops over tests waiting."""
     if name in awaiting.TESTS and issubclass(owner, Request):
         return awaiting.waiting(name, function)
     return getattr(owner, _SYNCHRONOUS[name]) if name in _SYNCHRONOUS else function
 
 
 def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
-    """Have a monitor told of the errors that go to a handler, which ends the job or lets the call return."""
+    """Notify a monitor of errors passed to an error handler, which ends the job or lets the call return."""
     act = BoundHandler.__call__
 
     @wraps(act)
@@ -207,12 +207,12 @@ def _see_handled_errors(patches: Patches, monitor: Monitor) -> None:
 
 
 def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
-    """Have a monitor told of the calls that are made before MPI_Init or after MPI_Finalize, which end the job."""
+    """Notify a monitor of calls before MPI_Init or after MPI_Finalize, which end the job."""
     refuse = misplaced_calls.refuse
 
     def told(when: str) -> None:
         number = current.running().rank.number
-        place = monitor.place_of(sys._getframe(1), number)  # an attribute such as `comm.rank` is no call
+        place = monitor.place_of(sys._getframe(1), number)  # an attribute such as `comm.rank` is not a call
         monitor.note(CALL_ORDERING, place, f"MPI is used {when}", number)
         refuse(when)
 
@@ -220,7 +220,7 @@ def _see_misplaced_calls(patches: Patches, monitor: Monitor) -> None:
 
 
 def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
-    """Have a monitor told of exceptions that Python would report, and of ranks that end without ``MPI.Finalize``."""
+    """Notify a monitor of exceptions that Python would report, and of ranks that end without ``MPI.Finalize``."""
     announce = lifecycle.announce
 
     def heard(error: BaseException) -> None:
@@ -240,7 +240,7 @@ def _see_uncaught_errors(patches: Patches, monitor: Monitor) -> None:
 
 
 def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
-    """Find the mistake behind an uncaught exception: that of a call, or of an object without such a method."""
+    """Find the error behind an uncaught exception: that of a call, or of an object without such a method."""
     raised = _raised_by(monitor, rank, error)
     if raised is not None:
         at, category, text, details = raised
@@ -267,7 +267,7 @@ def _uncaught(monitor: Monitor, rank: int, error: BaseException) -> None:
 def _raised_by(
     monitor: Monitor, rank: int, error: BaseException | None
 ) -> tuple[Place, str, str, tuple[str, ...]] | None:
-    """Return the mistake of the call that has raised an exception, or one that it comes from."""
+    """Return the finding of the call that raised an exception, or one in its chain of causes."""
     while error is not None:
         tb = error.__traceback__
         while tb is not None:
@@ -280,7 +280,7 @@ def _raised_by(
 
 
 def _collect_seldom(patches: Patches) -> None:
-    """Let Python's garbage collector look less often: what is kept of each call until the end is no garbage."""
+    """Run Python's garbage collector less often: records of calls, kept until the end, are not garbage."""
     patches.at_end(partial(gc.set_threshold, *gc.get_threshold()))
     first, second, third = gc.get_threshold()
     gc.set_threshold(max(first, _FEW_OBJECTS), max(second, 50), third)
@@ -288,7 +288,7 @@ def _collect_seldom(patches: Patches) -> None:
 
 @cache
 def _family(owner: type) -> str:
-    """Return the class by which programs name the methods of one of ours."""
+    """Return the class name that programs use for the methods of one of our classes."""
     if issubclass(owner, CommHandle):
         return "Comm"
     if issubclass(owner, Handle) and not issubclass(owner, Request):
@@ -318,13 +318,13 @@ def _advice(owner: type, name: str) -> Callable[..., Any] | None:
 
 
 def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
-    """Take note of what a call has made."""
+    """Record the objects that a call has created."""
     if type(result) in (int, bool):
         return
     if isinstance(result, Request):
         requests.of_request(monitor, call, result)
     elif isinstance(result, Handle):
-        if result is not first:  # as `Datatype.Commit` returns it
+        if result is not first:  # `Datatype.Commit` returns its own handle
             resources.made(call, result)
     elif type(result) is tuple and result and isinstance(result[-1], Request):
         requests.of_request(monitor, call, result[-1])
@@ -336,7 +336,7 @@ def _ended(monitor: Monitor, call: MpiCall, first: Any, result: Any) -> None:
 
 
 def _tidy(monitor: Monitor, state: RankState) -> None:
-    """Forget the steps that all ranks have got through."""
+    """Drop the steps that all ranks have completed."""
     every = [other.steps for other in monitor.ranks.values()]
     go_through(every, is_over=False)
     if len(state.steps.ahead) > _MOST_STEPS:
@@ -347,9 +347,9 @@ def _tidy(monitor: Monitor, state: RankState) -> None:
 
 
 def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
-    """Keep what a call has raised, for a report if the program does not catch it.
+    """Keep the error raised by a call, for a report if the program does not catch it.
 
-    An exception of a function of the program, which the call has called back, is no error of MPI.
+    An exception from a function of the program that the call has called back is not an error of MPI.
     """
     if call in monitor.refused:
         monitor.refused.remove(call)
@@ -362,7 +362,7 @@ def _failed(monitor: Monitor, call: MpiCall, error: BaseException) -> None:
 
 
 def _refused(monitor: Monitor, call: MpiCall, error: errors.Exception) -> None:
-    """Take note of an error that goes to a handler."""
+    """Record an error passed to an error handler."""
     _withdraw(call, error)
     found = _refusal(monitor, call, error)
     if found is not None:
@@ -376,7 +376,7 @@ def _withdraw(call: MpiCall, error: BaseException) -> None:
 
 
 def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str, str] | None:
-    """Return the class of the mistake that an error tells of, and the text; None if that was known before the call."""
+    """Return the class and text of the finding for an error; None if it was reported before the call."""
     if monitor.has_noted(call.place, call.rank.number):
         return None
     if isinstance(error, errors.Exception):
@@ -389,7 +389,7 @@ def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str
     if isinstance(error, _NO_PICKLE):
         return PARAMETER_MATCHING, f"{call.title} expects a pickled object, but the message is not one: {error}"
     if isinstance(error, ValueError) and monitor.has(PARAMETER_MATCHING):
-        return None  # as of numpy, from blocks that do not fit: what is wrong is known
+        return None  # e.g. from numpy, for blocks that do not fit: the cause is already reported
     if isinstance(error, _OF_PYTHON) and not (isinstance(error, KeyError) and call.title in _LOOKUPS):
         said = str(error).strip("'\"")
         return INVALID_PARAMETER, f"{call.title}: {type(error).__name__}: {said}"
@@ -397,7 +397,7 @@ def _refusal(monitor: Monitor, call: MpiCall, error: BaseException) -> tuple[str
 
 
 def _category_of(code: int, name: str) -> str:
-    """Return the class of mistakes to which a class of errors belongs; nothing if it is no mistake."""
+    """Return the class of findings for an MPI error class; empty if it is not a usage error."""
     if name in _LIFE:
         return CALL_ORDERING
     if code in (c.ERR_TRUNCATE, c.ERR_NOT_SAME):
@@ -409,7 +409,7 @@ def _category_of(code: int, name: str) -> str:
 
 
 def _is_ours(tb: TracebackType | None) -> bool:
-    """Return whether an exception was raised by the simulator, and not by a function of the program that it calls."""
+    """Return True if an exception was raised by the simulator rather than by a program function it calls."""
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     return tb is not None and tb.tb_frame.f_code.co_filename.startswith(PACKAGE)
@@ -424,22 +424,22 @@ def finish(
     troubled: bool,
     broken_off: Collection[str] = (),
 ) -> None:
-    """Look at what is left at the end of a run.
+    """Run the final checks at the end of a run.
 
     Parameters
     ----------
     ended : str
-        How it ended; see `report.result.ENDINGS`.
+        The outcome of the run; see `report.result.ENDINGS`.
     waiting, finished : set of int
-        The ranks that wait for ever, and those that have come to their end in an orderly way.
+        The ranks that wait forever, and those that finished normally.
     troubled : bool
-        Whether processes have failed: then calls were left in the middle, and it is nobody's fault.
+        Whether processes have failed: then calls were interrupted through no error of the program.
     broken_off : collection of str
-        The tests that a rank has left by an exception: what they have left open is not reported.
+        The tests that a rank has left by an exception: what they leave open is not reported.
     """
     if ended == "interrupted" or troubled:
         return
-    monitor.lines.pause()  # the last rank has ended outside of a call
+    monitor.lines.pause()  # the last rank ended outside a call
     requests.in_progress(monitor)
     conflicts.conflicting(monitor, broken_off)
     monitor.excused = broken_off

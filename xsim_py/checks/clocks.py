@@ -1,8 +1,7 @@
-"""Vector clocks: which calls of a run happened before which others, whatever their times were.
+"""Vector clocks: which calls of a run happened before which others, independently of their times.
 
-They are computed after the run, and only where a check asks for them, from the steps that each rank has taken (Fidge
-and Mattern, 1988). A call happens before another one if a chain of messages, collectives and synchronisations of
-windows leads from the one to the other.
+They are computed after the run, only if a check needs them, from the steps of each rank (Fidge and Mattern, 1988). A
+call happens before another if a chain of messages, collectives and window synchronisations leads from one to the other.
 """
 
 from __future__ import annotations
@@ -20,21 +19,22 @@ if TYPE_CHECKING:
     from .monitor import RankState
 
 MOST_RANKS = 512
-"""For more ranks than that no clocks are computed: each would take as many numbers as there are ranks."""
+"""No clocks are computed for more ranks than this: each clock takes one number per rank."""
 
 _FROM_ROOT = frozenset({"Bcast", "bcast", "Ibcast", "Scatter", "Scatterv", "scatter", "Iscatter", "Iscatterv"})
 _TO_ROOT = frozenset({"Gather", "Gatherv", "gather", "Igather", "Igatherv", "Reduce", "reduce", "Ireduce"})
 _SYNCHRONOUS = frozenset({"Comm.Ssend", "Comm.ssend", "Comm.Issend", "Comm.issend", "Comm.Ssend_init"})
 
 Clock = tuple[Any, int, int]
-"""How many steps of each rank are known to have happened: an array that is never changed, in which the steps of one
-rank stand too low; the place of that one in it; and how many these are. What a rank does by itself copies no array."""
+"""The number of steps of each rank known to have happened: an immutable array, in which the entry of one rank is too
+low; the index of that entry; and its true value. Steps that involve no other rank copy no array.
+"""
 
 
 class Clocks:
-    """Goes through the steps of all ranks, in an order in which they can have happened.
+    """A replay of the steps of all ranks in an order consistent with what happened.
 
-    Each side of a message, each call of a collective and each access to a window gets its `clock`.
+    It sets the `clock` of each side of a message, each call of a collective and each access to a window.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Clocks:
         self._ticks = dict.fromkeys(ranks, 0)
         self._waiters: dict[int, list[int]] = {}
         self._ready = deque(sorted(ranks))
-        # How many members of collectives have yet to begin, and the clocks of those that have.
+        # The number of members of each collective that have yet to begin, and the clocks of the others.
         self._coming: dict[int, tuple[int, list[Clock]]] = {}
 
     def compute(self) -> None:
@@ -75,15 +75,15 @@ class Clocks:
             self._at[number] = at
 
     def happened_before(self, one: Access, other: Access) -> bool:
-        """Return whether something was complete before another thing began."""
+        """Return True if one access was complete before the other began."""
         return 0 < one.ended <= self._known_of(one, other)
 
     def known_to(self, one: Access, other: Access) -> bool:
-        """Return whether something had begun, as the rank knew that began another thing."""
+        """Return True if the rank that began the other access knew that one had begun."""
         return bool(one.clock[2] <= self._known_of(one, other))
 
     def _known_of(self, one: Access, other: Access) -> int:
-        """Return how many steps of the rank of one access the rank of another knew when that began."""
+        """Return how many steps of the rank of one access were known to the other's rank when the other began."""
         known, place, tick = other.clock
         at = self._places[one.rank]
         return int(tick if at == place else known[at])
@@ -98,7 +98,7 @@ class Clocks:
                 self._join(each.meeting, each.clock)
 
     def _join(self, meeting: MembersCalls, clock: Clock) -> None:
-        """Have one more member begin a collective; once all have, it has the clock of who has heard from all."""
+        """Record that a member has begun a collective; after the last one, set the joint clock of all members."""
         missing, begun = self._coming.get(id(meeting)) or (_kept(meeting), [])
         begun.append(clock)
         self._coming[id(meeting)] = missing - 1, begun
@@ -117,7 +117,7 @@ class Clocks:
                 each.ended = step
 
     def _sources(self, waited: list[Any]) -> list[Any]:
-        """Return what has to have begun before a rank goes on that waits for these."""
+        """Return the records that must have begun before a rank waiting for these can continue."""
         found: list[Any] = []
         for each in waited:
             kind = type(each)
@@ -138,12 +138,12 @@ class Clocks:
 
 
 def _kept(meeting: MembersCalls) -> int:
-    """Return how many members' calls of a collective are kept: those that were gone through before have no clocks."""
+    """Return the number of recorded calls of a collective, without those replayed earlier, which have no clocks."""
     return sum(said.clock != 0 for said in meeting.calls.values())
 
 
 def _joined(clocks: list[Clock]) -> NDArray[np.int64]:
-    """Return what is known to who has heard of all of these."""
+    """Return the knowledge of a rank that has received all of these clocks."""
     joined: NDArray[np.int64] = clocks[0][0].copy()
     for known, place, tick in clocks:
         np.maximum(joined, known, out=joined)
@@ -153,7 +153,7 @@ def _joined(clocks: list[Clock]) -> NDArray[np.int64]:
 
 
 def _heard(said: CollectiveCall) -> list[Any]:
-    """Return the member of a collective from which this one has certainly heard when its call ends, or all together."""
+    """Return the member from which a collective certainly synchronises this one, or all members together."""
     if said.meeting is None:
         return []
     if said.root is None or said.name not in _FROM_ROOT | _TO_ROOT:

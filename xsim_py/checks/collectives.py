@@ -1,7 +1,7 @@
-"""Checks of collective calls: all members make the same ones, with arguments that fit (MPI 4.1, chapter 6).
+"""Checks of collective calls: all members make the same ones, with matching arguments (MPI 4.1, chapter 6).
 
-What members say is compared when they come to a call, not when it hangs: the first says what it is, and each later one
-is compared with it.
+Calls are compared when members enter them, not when the program hangs: the first member records its call, and each
+later one is compared with it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _MOST_BLOCKS = 1024
 
 
 def enter(monitor: Monitor, call: MpiCall, comm: Any, said: CollectiveCall) -> None:
-    """Compare what a rank says of its next collective on a communicator with what others have said."""
+    """Compare a rank's next collective on a communicator with the calls of other members."""
     core = core_of(comm)
-    if core is not None and not is_revoked(core):  # it goes on at none
+    if core is not None and not is_revoked(core):  # a revoked communicator completes no collective
         meet(monitor, call, core, said)
 
 
 def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall, request: int | None = None) -> None:
-    """Compare what a rank says of its next collective on its side of a communicator with what others have said.
+    """Compare a rank's next collective on its side of a communicator with the calls of other members.
 
-    What starts a persistent one has its own order, with the other starts of that request: of the n-th call of its
-    communicator.
+    The starts of a persistent collective are ordered separately, per request, which is identified by the number of its
+    initialisation on the communicator.
     """
     group = core.cid, core.ranks[0], request
     number = call.rank.collectives.get(group, 0)
@@ -72,7 +72,7 @@ def meet(monitor: Monitor, call: MpiCall, core: Any, said: CollectiveCall, reque
 
 
 def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: CollectiveCall) -> None:
-    """Compare two members' calls."""
+    """Compare the calls of two members."""
     if first.name != said.name and first.name.lower() == said.name.lower():
         kinds = ["a pickled object" if each.name.islower() else "a buffer" for each in (said, first)]
         _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.name} of rank {first.rank} {kinds[1]}", kinds[0])
@@ -81,7 +81,7 @@ def _compare(monitor: Monitor, core: Any, first: CollectiveCall, said: Collectiv
     elif first.same != said.same and first.same and said.same:
         _differ(monitor, PARAMETER_MATCHING, first, said, f"{first.same} at rank {first.rank}", said.same)
     elif core.local is not None and first.op == said.op:
-        return  # the other group has the root, or the blocks
+        return  # the root, or the blocks, belong to the other group
     elif first.root != said.root and core.local is None:
         _differ(monitor, PARAMETER_MATCHING, first, said, f"root {first.root} at rank {first.rank}", "root")
     elif first.op != said.op:
@@ -108,12 +108,12 @@ def _differ(
 
 
 def _compare_roots(monitor: Monitor, core: Any, number: int, said: CollectiveCall) -> None:
-    """Compare whom a member of an intercommunicator names as the root with what both groups have said (MPI 4.1, 6.2.3).
+    """Compare the root named by a member of an intercommunicator with those named in both groups (MPI 4.1, 6.2.3).
 
-    The root says MPI.ROOT, the others of its group MPI.PROC_NULL, and the other group the root's rank.
+    The root passes MPI.ROOT, other members of its group MPI.PROC_NULL, and members of the other group the root's rank.
     """
     if _is_rank(said.root) and said.root not in range(len(core.remote)):
-        return  # the call itself will say so
+        return  # the call itself reports the error
     key = "roots", core.cid, number, *sorted((core.ranks[0], core.remote[0]))
     groups: dict[int, list[tuple[int, CollectiveCall]]] = monitor.signals.setdefault(key, {})
     for group, members in groups.items():
@@ -144,7 +144,7 @@ def _root(root: Any) -> str:
 
 
 def _compare_blocks(monitor: Monitor, meeting: MembersCalls) -> None:
-    """Compare what each member gives each other one with what that one expects."""
+    """Compare the block each member sends to each other with the block expected there."""
     if len(meeting.members) > _MOST_BLOCKS:
         return
     for source, giver in meeting.calls.items():
@@ -162,7 +162,7 @@ def _compare_blocks(monitor: Monitor, meeting: MembersCalls) -> None:
 
 
 def _compare_groups(monitor: Monitor, meeting: MembersCalls) -> None:
-    """Find members of a group for which another one is made (MPI 4.1, 7.4.2)."""
+    """Find members of a group whose own call passes a different group (MPI 4.1, 7.4.2)."""
     calls = {said.rank: said for said in meeting.calls.values()}
     for said in meeting.calls.values():
         for member in said.group:
@@ -177,7 +177,7 @@ def _group(ranks: Any) -> str:
     return f"the group of {', '.join(map(str, ranks)) or 'nobody'}"
 
 
-# ---------------------------------------------------------------------------------------------- what the calls say
+# ---------------------------------------------------------------------------------------- arguments of the calls
 
 
 def _blocks(spec: Any, size: int, *, w: bool = False) -> dict[int, Signature] | None:
@@ -186,7 +186,7 @@ def _blocks(spec: Any, size: int, *, w: bool = False) -> dict[int, Signature] | 
         return None
     try:
         parsed = (w_message if w else vector_message)(spec, writable=False, blocks=size)
-    except Exception:  # the call itself will say what is wrong
+    except Exception:  # the call itself reports the error
         return None
     blocks = zip(parsed.datatypes, parsed.counts, strict=True)
     return {i: of_elements(core, count) for i, (core, count) in enumerate(blocks)}
@@ -292,7 +292,7 @@ def _reduced_objects(comm: Any, sendobj: Any, op: Any = SUM) -> Said:
 
 
 def _edges(comm: Any) -> tuple[list[int], list[int]]:
-    """Return from whom and to whom the edges of a process go, those that end nowhere too."""
+    """Return the sources and destinations of a process's edges, including MPI.PROC_NULL."""
     sources, dests = comm.inoutedges
     return sources, dests
 
@@ -327,7 +327,7 @@ def _neighbor_alltoallw(comm: Any, sendbuf: Any, recvbuf: Any) -> Said:
 def _along_each(
     sources: list[int], dests: list[int], given: dict[int, Signature] | None, taken: dict[int, Signature] | None
 ) -> Said:
-    """Return what is said of a collective in which each edge has a block of its own: of neighbours with one edge."""
+    """Describe a collective with a separate block per edge, for neighbours with a single edge."""
     return {"gives": _by_neighbor(dests, given or {}), "takes": _by_neighbor(sources, taken or {})}
 
 
@@ -337,7 +337,7 @@ def _by_neighbor(neighbors: list[int], blocks: dict[int, Signature]) -> dict[int
 
 
 def _along(sources: list[int], dests: list[int], given: Signature | None, taken: Signature | None) -> Said:
-    """Return what is said of a collective in which all edges of a process carry the same."""
+    """Describe a collective in which all edges of a process carry equal blocks."""
     gives = {} if given is None else dict.fromkeys((dest for dest in dests if dest >= 0), given)
     takes = {} if taken is None else dict.fromkeys((source for source in sources if source >= 0), taken)
     return {"gives": gives, "takes": takes}
@@ -348,7 +348,7 @@ def _any(comm: Any, *args: Any, **kwargs: Any) -> Said:
 
 
 def _integers(values: Any) -> list[int] | None:
-    """Return a sequence of integers, or None: then the call itself will say what is wrong."""
+    """Return a list of integers; None if invalid, which the call itself reports."""
     try:
         return [int(value) for value in values] if isinstance(values, list | tuple | range | np.ndarray) else None
     except (TypeError, ValueError):
@@ -432,11 +432,11 @@ _MANAGEMENT: dict[str, Callable[..., Said]] = {
 
 
 _MEETING = frozenset(name for name in (*_UPPER, *_LOWER) if name.lower().startswith(("all", "barrier", "reduce_")))
-"""The blocking collectives in which each member hears from all."""
+"""Blocking collectives that synchronise all members with each other."""
 _WITH_BLOCKS = frozenset(name for name in _UPPER if kind_of(name)[1])
-"""The collectives that take a count for each rank."""
+"""Collectives that take a count for each rank."""
 _WITH_TWO = frozenset(name for name in _UPPER if name not in ("Barrier", "Bcast"))
-"""The collectives that have a send and a receive buffer."""
+"""Collectives with a send and a receive buffer."""
 _AWAY_FROM_ROOT = {
     **dict.fromkeys(("Gather", "Gatherv", "Reduce"), "sendbuf"),
     **dict.fromkeys(("Scatter", "Scatterv"), "recvbuf"),
@@ -444,7 +444,7 @@ _AWAY_FROM_ROOT = {
 
 
 def _away_from_root(name: str) -> str:
-    """Return which argument of a collective must not be MPI.IN_PLACE but at the root; nothing if that is none."""
+    """Return the argument that may be MPI.IN_PLACE only on the root; empty if there is none."""
     return "" if name.islower() else _AWAY_FROM_ROOT.get(name.removeprefix("I").capitalize(), "")
 
 
@@ -459,7 +459,7 @@ def _check_in_place(
     *_: Any,
     **named: Any,
 ) -> None:
-    """Find MPI.IN_PLACE where only the root may have it (MPI 4.1, 6.5 to 6.9)."""
+    """Find MPI.IN_PLACE on a rank other than the root where only the root may pass it (MPI 4.1, 6.5 to 6.9)."""
     if said.root == _me(comm) or not comm.is_intra:
         return
     buf = named.get(which, one if which == "sendbuf" else other)
@@ -469,7 +469,7 @@ def _check_in_place(
 
 
 def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
-    """Return what follows a blocking collective."""
+    """Return the check of a blocking collective."""
     spelled = "Barrier" if name == "barrier" else name
 
     which = _away_from_root(name)
@@ -497,7 +497,7 @@ def _follow(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
 
 
 def _apart(monitor: Monitor, call: MpiCall, both: tuple[Any, Any], after: After | None = None) -> After:
-    """Return what finds overlapping buffers once a collective has succeeded: some cases it refuses by itself."""
+    """Return the check for overlapping buffers after a successful collective; some overlaps it rejects itself."""
 
     def succeeded(result: Any) -> bool | None:
         apart(monitor, call, *both)
@@ -507,7 +507,7 @@ def _apart(monitor: Monitor, call: MpiCall, both: tuple[Any, Any], after: After 
 
 
 def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
-    """Return what follows a nonblocking collective."""
+    """Return the check of a nonblocking collective."""
     which = _away_from_root(name)
     has_blocks = name[1:].capitalize() in _WITH_BLOCKS
 
@@ -536,7 +536,7 @@ def _follow_begun(name: str, say: Callable[..., Said]) -> Callable[..., After | 
 
 
 def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After | None]:
-    """Return what follows a persistent collective, which all members make in one order, and may start in another."""
+    """Return the check of a persistent collective; the order of starts may differ from that of initialisations."""
     blocking = name.removesuffix("_init")
 
     def follow(monitor: Monitor, call: MpiCall, comm: Any, *args: Any, **kwargs: Any) -> After:
@@ -568,7 +568,7 @@ def _follow_prepared(name: str, say: Callable[..., Said]) -> Callable[..., After
 
 
 def _create_group(monitor: Monitor, call: MpiCall, comm: Any, group: Any, tag: int = 0) -> None:
-    """Follow ``Create_group``, which only the members of the group make, and which says so where it hangs."""
+    """Record the group and tag of ``Create_group``, called only by members of the group, for a deadlock report."""
     call.said = f"{_group(_members(comm, group)['group'])} and tag {tag}"
 
 
@@ -581,7 +581,7 @@ def _create_intercomm(
     *args: Any,
     **named: Any,
 ) -> None:
-    """Follow ``Create_intercomm``, of whose two groups each has a collective of its own."""
+    """Check ``Create_intercomm``, which is a separate collective of each of the two groups."""
     call.said = f"tag {args[1] if len(args) > 1 else named.get('tag', 0)}"
     _follow("Create_intercomm", _led)(monitor, call, comm, local_leader, peer_comm)
 
@@ -594,4 +594,4 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **{(nonblocking := f"I{name.lower()}"): _follow_begun(nonblocking, say) for name, say in _UPPER.items()},
     **{(persistent := f"{name}_init"): _follow_prepared(persistent, say) for name, say in _UPPER.items()},
 }
-"""What follows the collective methods of a communicator."""
+"""The check of each collective method of a communicator."""

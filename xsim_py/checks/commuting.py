@@ -1,7 +1,7 @@
-"""Operations of the program that are declared to commute, and do not.
+"""Check of user-defined operations that are declared commutative but are not.
 
-The function is called a second time with its operands exchanged, for the first few that come. That must not show: so it
-is only done if the code of the function says that it changes nothing but its arguments.
+The first few times, the function is called again with its operands exchanged. The program must not notice, so this is
+only done if the code of the function changes nothing but its arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_TRIED = 3
 _MODULES = ("numpy", "math", "operator", "cmath")
 _IMPURE = frozenset(("random", "save", "savetxt", "savez", "tofile", "memmap", "seterr", "setflags", "lib", "testing"))
-"""Attributes of numpy that change something elsewhere, or that draw."""
+"""Attributes of numpy with side effects or random results."""
 _BUILTIN = frozenset(
     (
         *("abs", "all", "any", "bool", "bytes", "complex", "divmod", "enumerate", "float", "int", "isinstance", "len"),
@@ -36,7 +36,7 @@ _KINDS = ("integer", "fortran integer", "real", "complex", "logical")
 
 
 def created(monitor: Monitor, call: MpiCall, cls: Any, function: Any, commute: bool = False) -> After | None:
-    """Follow ``Op.Create``."""
+    """Check ``Op.Create``."""
     if not commute or not _changes_nothing_else(function):
         return None
     place, rank = call.place, call.rank.number
@@ -49,7 +49,7 @@ def created(monitor: Monitor, call: MpiCall, cls: Any, function: Any, commute: b
 
 
 class _BothWays:
-    """The function of an operation, which is called with exchanged operands, too, until it was so a few times."""
+    """A user-defined operation that also tries its first few calls with exchanged operands."""
 
     def __init__(self, monitor: Monitor, place: Any, rank: int, function: Any) -> None:
         self._monitor = monitor
@@ -78,12 +78,12 @@ class _BothWays:
 
 
 def _dtype_of(datatype: Any) -> Any:
-    """Return the type of numpy of the elements, if they are numbers that lie one after the other; else None."""
+    """Return the numpy type of the elements if they are contiguous numbers; else None."""
     return datatype.dtype if datatype.kind in _KINDS and datatype.is_verbatim else None
 
 
 def _changes_nothing_else(function: Any) -> bool:
-    """Return True if the code of a function changes nothing but its arguments, as far as its names tell."""
+    """Return True if a function changes nothing but its arguments, judging by the names it uses."""
     if type(function) is not FunctionType or function.__code__.co_flags & 0x20:  # a generator
         return False
     cells = [cell.cell_contents for cell in function.__closure__ or ()]

@@ -1,7 +1,7 @@
-"""Accesses to the memory of windows that conflict: which those are, and when it is known that there are none.
+"""Conflicting accesses to the memory of windows, and when none are possible.
 
-Nearly all accesses between two fences conflict with no other one, in whatever order they were made. What happened
-before what is computed only for those where that decides: at the end, or where all ranks meet and many steps are kept.
+Nearly all accesses between two fences conflict with no other, whatever their order. The happens-before relation is
+computed only for accesses where it decides: at the end, or when all ranks synchronise and many steps are kept.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from .windows import OpenWindow
 
 _MOST_COMPARED = 64
-"""As many accesses between two fences are compared with each other at once; more are left to the end."""
+"""At most this number of accesses between two fences are compared at once; more wait until the end."""
 
 
 def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
-    """Forget the accesses between two fences, where nothing in them can conflict, whatever their order was.
+    """Drop the accesses between two fences if no two of them can conflict in any order.
 
-    They come before all that follows this fence, to which all members have come now.
+    They come before everything that follows this fence, which all members have reached.
     """
     for target in range(len(mine.window.comm.ranks)):
         accesses = monitor.accesses.get((mine.key, target))
@@ -49,10 +49,10 @@ def forget(monitor: Monitor, mine: OpenWindow, members: Iterable[int]) -> None:
 
 
 def settle(monitor: Monitor, call: MpiCall, meeting: MembersCalls) -> None:
-    """Find the accesses until now that conflict, and forget them, if all ranks of the run meet and many steps are kept.
+    """Report and drop conflicting accesses when a collective synchronises all ranks and many steps are kept.
 
-    Each member hears from all in that collective. So where all accesses are complete, they come before all that
-    follows, and are kept no longer: a run needs memory for what comes between two such collectives.
+    Each member receives from all others in that collective. If all accesses are complete, they come before everything
+    that follows and need not be kept: memory is bounded by the accesses between two such collectives.
     """
     states = [*monitor.ranks.values()]
     if len(call.rank.steps.ahead) <= call.rank.many or len(meeting.calls) < len(states):
@@ -60,7 +60,7 @@ def settle(monitor: Monitor, call: MpiCall, meeting: MembersCalls) -> None:
     if not any(access.until == inf for accesses in monitor.accesses.values() for access in accesses):
         conflicting(monitor)
         for access in (access for accesses in monitor.accesses.values() for access in accesses):
-            access.after = ()  # or it kept what it came after
+            access.after = ()  # release the accesses before it
         monitor.accesses.clear()
         go_through([state.steps for state in states], is_over=False)
         for state in states:
@@ -72,7 +72,7 @@ def settle(monitor: Monitor, call: MpiCall, meeting: MembersCalls) -> None:
 
 
 def _may_conflict(accesses: list[Access]) -> bool:
-    """Return whether there are two among these, in order for each rank, that conflict unless something orders them."""
+    """Return True if any two of these accesses, in order for each rank, conflict unless something orders them."""
     if len(accesses) < 2:
         return False
     pieces = sorted(piece for access in accesses for piece in access.pieces)
@@ -88,7 +88,7 @@ def _may_conflict(accesses: list[Access]) -> bool:
 
 
 def conflicting(monitor: Monitor, broken_off: Collection[str] = ()) -> None:
-    """Find the accesses to one place that nothing orders, except those that a failing test has left incomplete."""
+    """Find unordered accesses to the same memory, except those that a failing test has left incomplete."""
     if not monitor.accesses or len(monitor.ranks) > MOST_RANKS:
         return
     for accesses in monitor.accesses.values() if broken_off else ():
@@ -105,14 +105,14 @@ def conflicting(monitor: Monitor, broken_off: Collection[str] = ()) -> None:
             for one, other in _concurrent(clocks, mine, theirs):
                 if one.conflicts(other) and overlap(one.pieces, other.pieces) and not _seen(clocks, one, other):
                     _note(monitor, one, other)
-                    break  # others of these lines and ranks would be the same finding
+                    break  # others of these lines and ranks are the same finding
     for window, twins in monitor.twins.items():
         for twin, shift in twins:
             _through_two(monitor, clocks, window, twin, shift)
 
 
 def _alike(accesses: Iterable[Access]) -> list[list[Access]]:
-    """Return those accesses whose order is known: lists of which each has the accesses of one line of one rank."""
+    """Return the accesses with a clock, one list per line and rank."""
     found: dict[Any, list[Access]] = {}
     for rank, own in _by_rank(accesses).items():
         for access in own:
@@ -122,7 +122,7 @@ def _alike(accesses: Iterable[Access]) -> list[list[Access]]:
 
 
 def _kinds_conflict(mine: list[Access], theirs: list[Access]) -> bool:
-    """Return False if no two accesses of two lines can conflict, whenever they were made."""
+    """Return False if no two accesses of two lines can conflict in any order."""
     some = [{(id(each.datatype), *each.pieces): each for each in accesses}.values() for accesses in (mine, theirs)]
     if len(some[0]) * len(some[1]) > _MOST_COMPARED**2:
         return True
@@ -130,7 +130,7 @@ def _kinds_conflict(mine: list[Access], theirs: list[Access]) -> bool:
 
 
 def _by_rank(accesses: Iterable[Access]) -> dict[int, list[Access]]:
-    """Return those accesses whose order is known, by the ranks that have made them."""
+    """Return the accesses with a clock, by rank."""
     found: dict[int, list[Access]] = {}
     for access in sorted(accesses, key=attrgetter("rank")):
         if access.clock is not None:
@@ -139,7 +139,7 @@ def _by_rank(accesses: Iterable[Access]) -> dict[int, list[Access]]:
 
 
 def entangle(monitor: Monitor, state: RankState, new: Exposed) -> None:
-    """Take note of the other windows of a rank that show some of the memory of a new one, too."""
+    """Record the other windows of a rank that share memory with a new one."""
     for old in state.exposed:
         if not old.is_over and overlap(old.pieces, new.pieces):
             monitor.twins.setdefault(old.key, []).append((new.key, new.pieces[0][0] - old.pieces[0][0]))
@@ -147,9 +147,9 @@ def entangle(monitor: Monitor, state: RankState, new: Exposed) -> None:
 
 
 def _through_two(monitor: Monitor, clocks: Clocks, window: Any, twin: Any, shift: int) -> None:
-    """Find accesses that conflict through two windows, of which one begins so many bytes behind the other.
+    """Find conflicts between accesses through two windows, `shift` bytes apart in memory.
 
-    Loads and stores of the rank itself are among the accesses to each of them, with what belongs to that one.
+    The rank's own loads and stores are already among the accesses of each window.
     """
     both = [_by_rank(each for each in monitor.accesses.get(key, ()) if not each.is_local) for key in (window, twin)]
     for mine, theirs in product(*(each.values() for each in both)):
@@ -160,10 +160,10 @@ def _through_two(monitor: Monitor, clocks: Clocks, window: Any, twin: Any, shift
 
 
 def _are_apart(accesses: list[Access]) -> bool:
-    """Return whether no two accesses to one memory can conflict, by the order that single ranks know.
+    """Return True if no two accesses to one memory can conflict, judging by orders known to single ranks.
 
-    A rank knows when its own accesses were complete. The rank that shows the memory knows when it did what itself,
-    and those that a Post has allowed are complete before the Wait that follows.
+    A rank knows when its own accesses completed. The rank that owns the memory knows the order of its own accesses, and
+    the accesses allowed by a Post complete before the following Wait.
     """
     kinds: dict[Any, dict[int, list[Access]]] = {}
     for access in accesses:
@@ -175,7 +175,7 @@ def _are_apart(accesses: list[Access]) -> bool:
 
 
 def _may_meet(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
-    """Return whether accesses of two kinds or of one, by their ranks, conflict unless others keep them apart."""
+    """Return True if accesses of two kinds (or one), by rank, conflict unless other calls order them."""
     one, other = next(iter(mine.values()))[0], next(iter(theirs.values()))[0]
     if not overlap(one.pieces, other.pieces):
         return False
@@ -190,7 +190,7 @@ def _may_meet(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) ->
 
 
 def _are_shown_at_once(mine: dict[int, list[Access]], theirs: dict[int, list[Access]]) -> bool:
-    """Return whether memory is shown to accesses of two ranks at once, as the rank knows that shows it."""
+    """Return True if memory is exposed to accesses of two ranks at once, as known by the rank that owns it."""
     last: dict[int, float] = {}
     kinds = (mine,) if mine is theirs else (mine, theirs)
     for since, until, rank in sorted(
@@ -204,15 +204,16 @@ def _are_shown_at_once(mine: dict[int, list[Access]], theirs: dict[int, list[Acc
 
 
 def _seen(clocks: Clocks, one: Access, other: Access) -> bool:
-    """Return whether a rank has looked until what one of them puts was there, before the other one, its own."""
+    """Return True if the rank of one access had polled for the result of the other before it."""
     return (one.was_polled and clocks.known_to(other, one)) or (other.was_polled and clocks.known_to(one, other))
 
 
 def _concurrent(clocks: Clocks, mine: list[Access], theirs: list[Access]) -> Iterator[tuple[Access, Access]]:
-    """Yield the pairs of accesses of two ranks, or of one, of which neither was complete when the other began.
+    """Yield the pairs of concurrent accesses of two ranks, or of one.
 
-    What a rank begins later knows of no less. So those that happened before one access are the first of the other
-    rank, or nearly so, those that happened after it the last, and few are looked at.
+    Neither was complete when the other began. A rank's later accesses know at least as much as earlier ones. So the
+    accesses that happened before a given one come (almost) first in the other rank's list and those after it last, and
+    few need checking.
     """
     start = 0
     for place, one in enumerate(mine):

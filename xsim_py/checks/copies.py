@@ -1,7 +1,7 @@
-"""Receives into a copy of an array that the call itself has made: nothing holds it, and what comes is lost.
+"""Check of receives into a temporary copy of an array, whose data are lost.
 
-An index with a list or a mask copies, and so do `astype`, and `ravel` or `reshape` of an array with gaps. The source
-says which argument is such an expression; whether it is a copy, the two arrays do.
+Indexing with a list or mask copies, as do `astype`, and `ravel` or `reshape` of an array with gaps. The source shows
+which arguments are such expressions; comparing the two arrays shows whether one is a copy.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall
 
 _COPYING = ("asarray", "ascontiguousarray", "asfortranarray", "ravel", "reshape", "require", "squeeze")
-"""Functions of numpy whose result may be a copy of the array that they are given."""
+"""Functions of numpy whose result may be a copy of their argument."""
 _NUMPY = ("np", "numpy")
 Names = tuple[str, ...]
 
 
 def into_copy(monitor: Monitor, call: MpiCall, buf: Any, position: int, name: str) -> None:
-    """Find a receive into a copy that nothing holds.
+    """Find a receive into a copy that has no other reference.
 
     Parameters
     ----------
     buf : object
-        What the call receives into.
+        The receive buffer.
     position, name : int, str
-        Which argument that is, and what it is called.
+        The position and name of that argument.
     """
     code, offset, _ = call.place
     if isinstance(code, str):
@@ -65,7 +65,7 @@ def _check(monitor: Monitor, call: MpiCall, buf: Any, names: Names) -> None:
 
 
 def _of_call(code: Any, offset: int) -> dict[int | str, Names]:
-    """Return the arguments of a call that may be copies, by place or name, each with the array that is copied."""
+    """Return the arguments of a call that may be copies, by position or name, each with the copied array."""
     positions = next(iter([*code.co_positions()][offset // 2 :]), None)
     if positions is None or positions[1] is None or positions[3] is None:
         return {}
@@ -75,7 +75,7 @@ def _of_call(code: Any, offset: int) -> dict[int | str, Names]:
 @keep_in_step
 @cache
 def copied_in(file: str) -> dict[tuple[int, int], dict[int | str, Names]]:
-    """Return of each call of a file the arguments that may be copies of arrays, by the line and column of its end."""
+    """Return the arguments of each call in a file that may be copies, by the line and column of the call's end."""
     found = {}
     for node in nodes_of(file):
         if isinstance(node, ast.Call) and not any(isinstance(each, ast.Starred) for each in node.args):
@@ -96,7 +96,7 @@ def _copies(node: ast.Call) -> Iterator[tuple[int | str, Names]]:
 
 
 def _copied(node: ast.expr) -> Names:
-    """Return the names of the array from which an expression takes elements; empty if it is something else."""
+    """Return the name of the array from which an expression takes elements; empty for other expressions."""
     if isinstance(node, ast.Subscript):
         return _copied(node.value)
     if isinstance(node, ast.Call):
@@ -105,7 +105,7 @@ def _copied(node: ast.expr) -> Names:
             return ()
         if isinstance(function.value, ast.Name) and function.value.id in _NUMPY:
             return _copied(node.args[0]) if function.attr in _COPYING and node.args else ()
-        return _copied(function.value) if function.attr != "copy" else ()  # who writes that wants one
+        return _copied(function.value) if function.attr != "copy" else ()  # `copy` is intentional
     if isinstance(node, ast.Attribute):
         inner = _copied(node.value)
         return (*inner, node.attr) if inner else ()

@@ -1,4 +1,4 @@
-"""The memory between the ends of an array, and where in it the array has elements."""
+"""Memory bounds and element addresses of arrays."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 _first_byte = c_char.from_buffer
 MOST_PIECES = 4096
-"""An array with more pieces gets no list of them, which would take milliseconds to make and to compare."""
+"""Arrays with more pieces get no list of them, which would take milliseconds to make and compare."""
 _MOST_ROWS = 1 << 16
-"""To ask whether any of so many rows meets a piece takes less: it is one comparison of arrays."""
+"""Asking whether any of this number of rows overlaps a piece is cheaper: one comparison of arrays."""
 
 
 def address_of(array: Any) -> int:
-    """Return where an array that has elements begins."""
+    """Return the address of the first element of a non-empty array."""
     if array.flags.carray:
         try:
-            return addressof(_first_byte(array))  # in a fifth of the time
-        except ValueError:  # not every type of elements can be exported
+            return addressof(_first_byte(array))  # five times as fast
+        except ValueError:  # some element types cannot be exported
             pass
     return int(array.ctypes.data)
 
 
 def bounds(array: Any) -> tuple[int, int]:
-    """Return the addresses between which an array has all of its elements."""
+    """Return the addresses between which all elements of an array lie."""
     low = high = address_of(array)
     if array.flags.c_contiguous:
         return low, low + array.nbytes
@@ -40,12 +40,12 @@ def bounds(array: Any) -> tuple[int, int]:
 
 
 def covers(pieces: list[tuple[int, int]], array: Any) -> bool:
-    """Return whether pieces of memory hold all of an array, so that any element of it is in them."""
+    """Return True if pieces of memory cover a whole array, so that any element of it is in them."""
     return array.flags.c_contiguous and sum(end - start for start, end in pieces) == array.nbytes  # type: ignore[no-any-return]
 
 
 def shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the pieces of memory between two addresses where an array has elements; none if these are too many."""
+    """Return the pieces of memory between two addresses with elements of an array; empty if too many."""
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return [(start, end)]
     rows = _rows(part, MOST_PIECES)
@@ -57,7 +57,7 @@ def shared(part: Any, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def shares(part: Any, start: int, end: int) -> bool:
-    """Return whether an array has an element between two addresses, both within its bounds; so it is in doubt."""
+    """Return True if an array has, or may have, an element between two addresses within its bounds."""
     if part.flags.c_contiguous or part.flags.f_contiguous:
         return True
     rows = _rows(part, _MOST_ROWS)
@@ -68,7 +68,7 @@ def shares(part: Any, start: int, end: int) -> bool:
 
 
 def picked(array: Any, key: Any) -> list[tuple[int, int]] | None:
-    """Return the pieces of memory where an array has the elements that an index picks; None if these are too many."""
+    """Return the pieces of memory of the elements that an index selects; None if there are too many."""
     at = np.full((), array.ctypes.data, np.int64)
     for grid, stride in zip(np.ogrid[tuple(map(slice, array.shape))], array.strides, strict=True):
         at = at + np.broadcast_to(grid, array.shape)[key] * stride
@@ -82,7 +82,7 @@ def picked(array: Any, key: Any) -> list[tuple[int, int]] | None:
 
 
 def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
-    """Return whether two lists of pieces of memory, each in ascending order, have a byte in common."""
+    """Return True if two ascending lists of pieces of memory share a byte."""
     if not mine or not theirs or mine[-1][1] <= theirs[0][0] or theirs[-1][1] <= mine[0][0]:
         return False
     i = j = 0
@@ -97,7 +97,7 @@ def overlap(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> bool:
 
 
 def joined(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the same bytes as pieces that do not meet."""
+    """Return the same bytes as disjoint pieces."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(pieces):
         if found and start <= found[-1][1]:
@@ -108,7 +108,7 @@ def joined(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _rows(part: Any, most: int) -> tuple[NDArray[np.int64], int] | None:
-    """Return where elements begin that lie one after the other, and how long each such row is; None if too many do."""
+    """Return the addresses of contiguous rows of an array and their length; None if there are too many rows."""
     dims = sorted((abs(stride), count) for count, stride in zip(part.shape, part.strides, strict=True) if count > 1)
     length = int(part.itemsize)
     while dims and dims[0][0] in (0, length):

@@ -1,4 +1,4 @@
-"""Checks of the epochs of a rank on a window: one inside of another, and those that are never ended."""
+"""Checks of a rank's epochs on a window: nested ones, and those that never end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .windows import OpenWindow
 
 ALL, POSTED = -1, -2
-"""Stand for all targets, and for the rank's own memory, where it is kept where an epoch began."""
+"""Keys of `OpenWindow.begun` for all targets and for the rank's own memory."""
 
 
 def fenced(call: MpiCall, mine: OpenWindow, assertion: int) -> None:
-    """Take note of a fence, which ends what the one before has begun, and begins another epoch."""
+    """Record a fence, which ends the previous epoch and begins another."""
     if mine.fences != 1 or assertion & MODE_NOPRECEDE:
         mine.locked_inside = None
     mine.is_opened_by_fence = not mine.begun and not assertion & MODE_NOSUCCEED
@@ -28,13 +28,13 @@ def fenced(call: MpiCall, mine: OpenWindow, assertion: int) -> None:
 
 
 def accessed(mine: OpenWindow, target: int) -> None:
-    """Take note of accesses that a lock has allowed."""
+    """Record accesses under a lock."""
     if mine.is_opened_by_fence:
         mine.locked_inside = mine.begun.get(target) or mine.begun[ALL]
 
 
 def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
-    """Find the locks that ranks have never given back, for which others wait for ever."""
+    """Find locks that are never released and block other ranks forever."""
     waiting = {call.rank.number: call for call in calls if call.title == "Win.Lock"}
     holding = [
         (number, mine)
@@ -51,7 +51,7 @@ def held(monitor: Monitor, calls: Iterable[MpiCall]) -> None:
 
 
 def _in_the_way(mine: OpenWindow, theirs: OpenWindow) -> list[int]:
-    """Return the targets of those locks of a rank that keep another one from the lock for which it waits."""
+    """Return the targets of a rank's locks that block the lock another rank is waiting for."""
     assert theirs.wanted is not None
     target, kind = theirs.wanted
     locks = {ALL: LOCK_SHARED} if mine.window.epochs.all_locked else mine.locks
@@ -59,11 +59,11 @@ def _in_the_way(mine: OpenWindow, theirs: OpenWindow) -> list[int]:
 
 
 def left(monitor: Monitor, number: int) -> None:
-    """Find the epochs that a rank has never ended, and accesses under a lock that was taken between two fences.
+    """Find epochs that a rank has never ended, and accesses under a lock acquired between two fences.
 
-    The two fences are an epoch then, and the lock begins one inside of it (MPI 4.1, 12.5.1 and 12.5.3). That counts
-    only where they are all the fences of a window, and nothing came before: programs that have them as barriers between
-    locks do not say so by assertions, and no library minds.
+    Those two fences form an epoch, in which the lock begins another (MPI 4.1, 12.5.1 and 12.5.3). This counts only if
+    they are the only fences of a window and nothing came before: programs that use fences as barriers between locks
+    pass no assertions, and every library accepts that.
     """
     for mine in monitor.ranks[number].windows.values():
         if mine.locked_inside is not None and mine.fences == 2:
@@ -77,7 +77,7 @@ def left(monitor: Monitor, number: int) -> None:
 
 
 def _beginning(mine: OpenWindow, epochs: Any) -> Place | None:
-    """Return where the first access of an epoch was made, or where it was begun."""
+    """Return the place of the first access of an epoch, or of its beginning."""
     places = [each.place for accesses in mine.open.values() for each in accesses]
     keys = (POSTED,) if epochs.exposed_to is not None else (*epochs.targets, ALL)
     return next(iter([*places, *(mine.begun[key] for key in keys if key in mine.begun)]), None)

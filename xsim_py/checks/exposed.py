@@ -1,4 +1,4 @@
-"""The memory that a rank shows in a window: what the rank loads from it and stores to it itself, and may see there."""
+"""The rank's own loads and stores of memory it exposes in a window, and what they may observe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Exposed:
-    """The memory that a rank shows in a window, which it may load from and store to itself."""
+    """Memory that a rank exposes in a window and may itself load from and store to."""
 
     __slots__ = ("_last", "_mine", "_monitor", "_state", "pieces")
     is_window = True
@@ -40,14 +40,14 @@ class Exposed:
     def touched(
         self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType | None
     ) -> None:
-        """Take note of a load or a store of the rank itself."""
+        """Record a load or store by the rank itself."""
         if how == MAYBE:
             return
         window, state, epoch = self._mine.window, self._state, self._mine.fences
         if self._mine.polled:
             look(self._monitor, state, self._mine, place)
         if window.freed or self._last == (how, place, pieces, epoch, len(state.steps.ahead)):
-            return  # the same line once more, and no call since
+            return  # the same line again, with no call in between
         base = self.pieces[0][0]
         inside = [(start - base, end - base) for start, end in pieces]
         kind, title = (READ, "a load") if how == LOAD else (WRITE, "a store")
@@ -68,7 +68,7 @@ class Exposed:
 
     @property
     def key(self) -> tuple[Any, int]:
-        """The memory is known by this, wherever accesses to it are kept."""
+        """The key under which accesses to this memory are kept."""
         return self._mine.key, self._mine.window.comm.me
 
     @property
@@ -77,11 +77,11 @@ class Exposed:
         return bool(self._mine.window.freed)
 
     def begin_anew(self) -> None:
-        """Take note of the next load or store, also if it is the last one once more: that has been forgotten."""
+        """Record the next load or store even if it repeats the last one, which has been dropped."""
         self._last = None
 
     def withdraw(self, place: Place) -> None:
-        """Forget what a call was about to touch that has been refused: just the one with this very place."""
+        """Drop the accesses that a rejected call was about to make, identified by this very place object."""
         key = self.key
         accesses = self._monitor.accesses.get(key, [])
         while accesses and accesses[-1].place is place:
@@ -91,7 +91,7 @@ class Exposed:
                 del self._monitor.accesses[key]
 
     def _polls(self, place: Place, frame: FrameType | None, inside: list[tuple[int, int]]) -> bool:
-        """Return whether a load looks until something is there, or has it be there that the rank does not know of."""
+        """Return True if a load polls for a value, or may follow a synchronisation unknown to the monitor."""
         if self._is_told_elsewhere():
             return True
         if frame is None:
@@ -104,29 +104,29 @@ class Exposed:
         return has_synced and is_repeated(place[1], frame)
 
     def _is_one_of_several(self, place: Place, frame: FrameType | None) -> bool:
-        """Return whether a store is in a loop, or may come after what the rank does not know of."""
+        """Return True if a store is in a loop or may follow a synchronisation unknown to the monitor."""
         if self._is_told_elsewhere():
             return True
         return is_repeated(0, sys._getframe()) if frame is None else is_repeated(place[1], frame)
 
     def _is_told_elsewhere(self) -> bool:
-        """Return whether a flag may have come before in memory that nobody follows."""
+        """Return True if a flag in unmonitored shared memory may have synchronised the rank."""
         return any(mine.is_shared and not mine.window.freed for mine in self._state.windows.values())
 
 
 def latest_of(monitor: Monitor, what: str, mine: OpenWindow, target: int) -> dict[int, Access]:
-    """Return what each rank has accumulated, put or stored last at a target: who sees it knows of what was before."""
+    """Return each rank's last accumulate, put or store on a target: a rank that sees it knows all before it."""
     found: dict[int, Access] = monitor.signals.setdefault((mine.key, what, target), {})
     return found
 
 
 def see(access: Access) -> None:
-    """Take note of the accumulations that an access that fetches may have seen."""
+    """Record the accumulations that a fetching access may have seen."""
     access.after = [last for rank, last in access.latest.items() if rank != access.rank]
 
 
 def look(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> None:
-    """Take note that a rank looks at its own memory, and may see what others have put or accumulated there last."""
+    """Record that a rank reads its own memory and may see what others last put or accumulated there."""
     me = mine.window.comm.me
     latest = [access for how in (WRITE, ACCUMULATE) for access in latest_of(monitor, how, mine, me).values()]
     after = [access for access in latest if access.rank != state.number]
@@ -136,7 +136,7 @@ def look(monitor: Monitor, state: RankState, mine: OpenWindow, place: Place) -> 
 
 
 def has_seen(rank: int, place: Place, after: Sequence[Access]) -> Access:
-    """Return what stands for having seen the results of accesses: a rank that waits for it comes after them."""
+    """Return a record of having seen the results of accesses: a rank that waits for it comes after them."""
     seen = Access(rank, "", place, READ, "", [], exclusive=False)
     seen.after = after
     return seen

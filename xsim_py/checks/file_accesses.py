@@ -1,6 +1,6 @@
-"""Accesses of several ranks to the same bytes of a file that nothing orders (MPI 4.1, 14.6.1).
+"""Unordered accesses of several ranks to the same bytes of a file (MPI 4.1, 14.6.1).
 
-They are kept with those to windows, and compared as these are (`conflicts`). Atomic mode keeps them apart.
+They are stored with the accesses to windows and compared the same way (`conflicts`). Atomic mode orders them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def install(patches: Patches, monitor: Monitor) -> None:
-    """Have a monitor told of what is read and written where in files that several ranks have opened together."""
+    """Notify a monitor of reads and writes of files that several ranks have opened together."""
     prepare, start = access.prepare, access._start
     pending: dict[Any, tuple[RankState, str, Place]] = {}
 
@@ -57,7 +57,7 @@ def install(patches: Patches, monitor: Monitor) -> None:
 
 
 def _take(monitor: Monitor, file: Any, where: Any, told: tuple[RankState, str, Place], *, writes: bool) -> None:
-    """Keep an access; it is taken as complete at once, also where it goes on in the background."""
+    """Record an access, as complete at once even if it continues in the background."""
     state, title, place = told
     if len(where.starts) > MOST_PIECES:
         return

@@ -1,4 +1,4 @@
-"""Checks of file calls: members open and access a file together, and leave alone what is being read and written."""
+"""Checks of file calls: members must open and access files together and not touch buffers in use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _open(
     *_: Any,
     **__: Any,
 ) -> None:
-    """Follow ``File.Open``, in which all members say how the file is to be used."""
+    """Check ``File.Open``, for which all members pass the same file and mode."""
     said = CollectiveCall(call.rank.number, call.title, call.place)
     said.same = f"file {shown(os.path.realpath(os.fsdecode(filename)), monitor.start)} with mode {int(amode)}"
     collectives.enter(monitor, call, comm, said)
@@ -43,12 +43,12 @@ def _open(
 
 
 def _together(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> None:
-    """Follow a call that all who have opened the file make."""
+    """Check a call that all ranks which have opened the file make."""
     _meet(monitor, call, file)
 
 
 def _moves(name: str) -> Callable[..., After | None]:
-    """Return what follows a call that writes what is in a buffer, or reads into one, before it returns."""
+    """Return the check of a call that writes from a buffer, or reads into one, before it returns."""
     reads, together, place = name.startswith("Write"), name.endswith(_MADE_BY_ALL), int("_at" in name)
 
     def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
@@ -64,7 +64,7 @@ def _moves(name: str) -> Callable[..., After | None]:
 
 
 def _meet(monitor: Monitor, call: MpiCall, file: Any, same: str = "") -> None:
-    """Compare a call with those of the others who have opened the file."""
+    """Compare a call with those of the other ranks that have opened the file."""
     opened = file._impl
     if opened is file._null or opened.closed:
         return
@@ -83,16 +83,16 @@ def _view(
     datarep: str | None = "native",
     info: Any = None,
 ) -> None:
-    """Follow ``Set_view``, for which all members have etypes of one extent."""
+    """Check ``Set_view``, for which all members pass etypes of equal extent."""
     try:
         extent = in_file(datarep or "native", etype._live()).extent
-    except Exception:  # the call itself will say what is wrong
+    except Exception:  # the call itself reports the error
         return
     _meet(monitor, call, file, f"an etype of {extent} bytes")
 
 
 def _begins(*, reads: bool) -> Callable[..., After | None]:
-    """Return what follows a call that begins to write what it reads, or to read into what it writes."""
+    """Return the check of a call that begins a nonblocking or split read or write."""
 
     def follow(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
         _never_two(monitor, call, file)
@@ -113,7 +113,7 @@ def _begins(*, reads: bool) -> Callable[..., After | None]:
 
 
 def _never_two(monitor: Monitor, call: MpiCall, file: Any) -> None:
-    """Find a split call whose file has another one under way, of which there may be one (MPI 4.1, 14.4.5)."""
+    """Find a split call on a file that already has one pending; at most one is allowed (MPI 4.1, 14.4.5)."""
     before = monitor.signals.get((call.rank.number, "split", id(file._impl)))
     if before is not None and call.name.endswith("_begin"):
         text = f"{call.title} is called before {before[0].title} of the same file has ended"
@@ -122,7 +122,7 @@ def _never_two(monitor: Monitor, call: MpiCall, file: Any) -> None:
 
 
 def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any) -> After | None:
-    """Follow the second half of a split call, after which the buffer is free again."""
+    """Check the second half of a split call, after which the buffer is free again."""
     key = call.rank.number, "split", id(file._impl)
     begun = monitor.signals.get(key)
     if begun is None or begun[0].title.removesuffix("_begin") != call.title.removesuffix("_end"):
@@ -134,13 +134,13 @@ def _ends(monitor: Monitor, call: MpiCall, file: Any, *args: Any, **kwargs: Any)
 
 
 def _if_uncaught(monitor: Monitor, call: MpiCall, text: str, *details: str) -> None:
-    """Keep a mistake of which the call will raise an error, for a report if the program does not catch that."""
+    """Keep an error that the call will raise, for a report if the program does not catch it."""
     code, offset, _ = call.place
     monitor.raised[call.rank.number, code, offset] = call.place, REQUEST_LIFECYCLE, text, details
 
 
 def left(monitor: Monitor, number: int) -> None:
-    """Find the split calls that a rank has never ended, not even before it closed their files (MPI 4.1, 14.2.2)."""
+    """Find split calls that a rank has never ended, even before closing their files (MPI 4.1, 14.2.2)."""
     for key, begun in monitor.signals.items():
         if key[:2] == (number, "split"):
             text = f"{begun[0].title} is never ended"
@@ -161,4 +161,4 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **{f"Write{suffix}_begin": _begins(reads=True) for suffix in _MADE_BY_ALL},
     **{f"{verb}{suffix}_end": _ends for verb in ("Read", "Write") for suffix in _MADE_BY_ALL},
 }
-"""Each method of a file, with the function that follows it."""
+"""The check of each method of a file."""

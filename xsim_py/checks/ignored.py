@@ -1,4 +1,4 @@
-"""Comments of a program that say which classes of findings are not reported at their lines."""
+"""Comments of a program that suppress classes of findings on their lines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _COMMENT = re.compile(r"#\s*xsim:\s*ignore\[([\w\s,]*)\]")
 
 
 def is_ignored(finding: Finding, start: str) -> bool:
-    """Return True if the line of a finding has a comment ``# xsim: ignore[CLASS, ...]`` that names its class.
+    """Return True if the line of a finding has a comment ``# xsim: ignore[CLASS, ...]`` with its class.
 
-    `start` is the folder from which files are named.
+    File names are relative to the directory `start`.
     """
     path = os.path.join(start, finding.file)
     linecache.checkcache(path)

@@ -1,4 +1,4 @@
-"""The buffers that the requests of one rank use, and which of them may be near other memory."""
+"""The buffers in use by the requests of one rank, sorted for overlap queries."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FEW = 16
-"""It takes less to look at this number of buffers than to sort them by address."""
+"""Up to this number, checking all buffers is cheaper than sorting them by address."""
 
 
 class Guarded(Protocol):
-    """A buffer in use: the addresses between which its pieces lie, in ascending order, and whether it is only read."""
+    """A buffer in use: the ascending addresses of its pieces, and whether it is only read."""
 
     reads: bool
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
-        """The addresses, from and to."""
+        """The start and end address of each piece."""
 
 
 _Entry = tuple[int, int, int, Any]
-"""The first address of a buffer, the end, the buffer's number, and the buffer."""
+"""The first address of a buffer, its end, its number, and the buffer."""
 
 
 class BuffersInUse(dict[Any, int]):
-    """All buffers in use, each with its number in the order in which their use began.
+    """All buffers in use, each with a number that gives the order in which their use began.
 
-    Where they are many, those that are read and those that are written are sorted by size (a power of two) and address:
-    a buffer that overlaps another one begins less than its own size before that.
+    If there are many, those read and those written are sorted by size (a power of two) and address: a buffer that
+    overlaps another begins less than its own size before it.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class BuffersInUse(dict[Any, int]):
             self._sort(used)
 
     def end(self, used: Guarded) -> None:
-        """Remove a buffer, if it is among these."""
+        """Remove a buffer, if present."""
         number = self.pop(used, None)
         if number is None or self._sorted is None:
             return
@@ -60,7 +60,7 @@ class BuffersInUse(dict[Any, int]):
             del entries[bisect_left(entries, (low, high, number))]
 
     def near(self, memory: Any, *, reads: bool) -> Iterable[Any]:
-        """Return the buffers that may overlap memory which a call uses; two may read the same."""
+        """Return the buffers that may overlap memory which a call uses; both may be read."""
         if self._sorted is None:
             self._sorted = {}
             for used in self:
@@ -83,7 +83,7 @@ class BuffersInUse(dict[Any, int]):
             insort(self._sorted.setdefault(key, []), (*_bounds(used.pieces), self[used], used))
 
     def _key(self, used: Guarded) -> tuple[bool, int] | None:
-        """Return where a buffer is sorted; None of one whose pieces are too many to tell."""
+        """Return the sorting key of a buffer; None if it has too many pieces."""
         if not used.pieces:
             return None
         low, high = _bounds(used.pieces)

@@ -1,9 +1,9 @@
-"""Python tells of the instructions of a program that may touch an array, before each of them is executed.
+"""Notification by Python before each instruction of a program that may access an array.
 
-Until Python 3.11 only a tracer is told of instructions, and it is told of all in a line (`sys.settrace`). There is one
-for all ranks, so it is stopped in each MPI call, and wherever a rank gives control to the simulator. Later ones have
-`sys.monitoring`, which forgets every instruction that is not worth telling of, and goes on meanwhile for all ranks. It
-takes half of the time; and a tracer of Python 3.12 that looks at variables gives comprehensions others.
+Until Python 3.11 only a tracer (`sys.settrace`) is notified of instructions, and of all in a line. All ranks share one
+tracer, so it is stopped in each MPI call and whenever a rank gives control to the simulator. Later versions have
+`sys.monitoring`, which disables events per instruction and stays on for all ranks. It takes half the time; and in
+Python 3.12 a tracer that reads variables changes those of comprehensions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from xsim_py.process.ranks.fiber import Fiber
 
-# While a run lasts, there are others, of each rank.
+# During a run each rank has its own versions of these.
 _settrace, _gettrace, _frame = sys.settrace, sys.gettrace, sys._getframe
 _monitoring: Any = getattr(sys, "monitoring", None)
 _real: Any = {name: getattr(_monitoring, name) for name in dir(_monitoring) if not name.startswith("_")}
@@ -31,14 +31,14 @@ MOST_EVENTS = 100_000
 
 
 class Watchable(Protocol):
-    """The code of a function has instructions of which Python is to tell.
+    """The code of a function, with the instructions to be notified of.
 
     Attributes
     ----------
     lines : set of int
-        Where they are.
+        Their lines.
     touching : dict
-        What is known of them, by their offsets.
+        The accesses of each instruction, by offset.
     """
 
     lines: set[int]
@@ -46,21 +46,21 @@ class Watchable(Protocol):
 
 
 class InstructionEvents:
-    """How Python tells of instructions: one for a run.
+    """The source of instruction events; one per run.
 
     Parameters
     ----------
     in_code : callable
-        Returns what is known of a function's instructions.
+        Returns the watched instructions of a function.
     look : callable
-        Takes this, the offset of an instruction, and its frame, before it is executed.
+        Called before each instruction with its function's `Watchable`, its offset and its frame.
     is_silent : callable
-        Returns whether a fiber is to be told of what it does although it has made no MPI call.
+        Returns True if a fiber is watched although it has made no MPI call.
 
     Attributes
     ----------
     is_usable : bool
-        Whether Python can tell of more.
+        Whether Python can deliver further events.
     """
 
     def __init__(
@@ -76,18 +76,18 @@ class InstructionEvents:
         self.is_usable = _gettrace() is None
 
     def begin(self) -> None:
-        """Get ready, before the program begins."""
+        """Prepare before the program begins."""
 
     def go_on(self, frame: FrameType) -> None:
-        """Tell of the rest of a frame of the running fiber, of what has called it, and of what they call."""
+        """Watch the rest of the running fiber's frame, its callers, and the functions they call."""
         raise NotImplementedError
 
     def pause(self) -> None:
-        """Tell the running fiber no more, for an MPI call has begun."""
+        """Stop watching the running fiber, because an MPI call has begun."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Tell of nothing any more."""
+        """Stop all events."""
         raise NotImplementedError
 
     def _stop(self) -> None:
@@ -96,27 +96,27 @@ class InstructionEvents:
 
 
 class ByTracing(InstructionEvents):
-    """Tells of them by a tracer."""
+    """Instruction events from a tracer."""
 
     def __init__(self, *told: Any) -> None:
         super().__init__(*told)
-        self._tracer, self._opener = self._line, self._entered  # one object each, not a new method each time
+        self._tracer, self._opener = self._line, self._entered  # one object each, not a new bound method each time
         self._has_threads = False
 
     def begin(self) -> None:
-        """Get ready, before the program begins."""
+        """Prepare before the program begins."""
         begin_by(self._began)
 
     def go_on(self, frame: FrameType) -> None:
-        """Tell of the rest of a frame of the running fiber, of what has called it, and of what they call."""
+        """Watch the rest of the running fiber's frame, its callers, and the functions they call."""
         if _gettrace() not in (None, self._opener):  # the program may trace itself
             return
-        frame.f_trace_opcodes = bool(self._in(frame.f_code).lines)  # for the rest of the line that has made the call
+        frame.f_trace_opcodes = bool(self._in(frame.f_code).lines)  # for the rest of the calling line
         self._trace(frame)
 
     def _trace(self, frame: FrameType | None) -> None:
         self._start()
-        while frame is not None and frame.f_trace is not self._tracer:  # whoever has called that one has it, too
+        while frame is not None and frame.f_trace is not self._tracer:  # its callers have the tracer already
             if of_program(frame.f_code.co_filename):
                 frame.f_trace = self._tracer
             frame = frame.f_back
@@ -126,35 +126,35 @@ class ByTracing(InstructionEvents):
         _settrace(self._opener)
 
     def pause(self) -> None:
-        """Tell the running fiber no more, for an MPI call has begun."""
+        """Stop watching the running fiber, because an MPI call has begun."""
         if self.is_usable and _gettrace() is self._opener:
             _settrace(None)
             if not self._has_threads:
-                give_control_by(None)  # most waits are those of calls, and cost less so
+                give_control_by(None)  # most waits are in calls and are cheaper without it
 
     def end(self) -> None:
-        """Tell of nothing any more."""
+        """Stop all events."""
         if _gettrace() is self._opener:
             _settrace(None)
         give_control_by(None)
         begin_by(None)
 
     def _wait(self, switch: Callable[[Any], Any], hub: Any) -> Any:
-        """Give control to the simulator, and be told of what comes when it is given back, as before."""
+        """Switch to the simulator, and restore the tracer when the fiber resumes."""
         fiber, is_told = current.fiber, _gettrace() is self._opener
         if is_told:
             _settrace(None)
         try:
             return switch(hub)
         finally:
-            if fiber is not None and fiber.greenlet is not None and self.is_usable:  # else another rank begins here
+            if fiber is not None and fiber.greenlet is not None and self.is_usable:  # else a different rank begins here
                 if is_told:
                     self._start()
                 elif self._has_threads:
                     self._watch(fiber)
 
     def _began(self, fiber: Fiber) -> None:
-        """Watch a thread that begins, and from now on all that wait: some may do so before there is memory in use."""
+        """Watch a new thread, and from now on all that wait: some may wait before any memory is in use."""
         if self.is_usable:
             self._has_threads = True
             give_control_by(self._wait)
@@ -184,10 +184,10 @@ class ByTracing(InstructionEvents):
 
 
 class ByMonitoring(InstructionEvents):
-    """Tells of them by `sys.monitoring`: of each function from its first instruction on, in whatever thread."""
+    """Instruction events from `sys.monitoring`, for each function from its first instruction on, in any thread."""
 
     _TOOLS = (5, 4, 3)
-    """The numbers of tools that a program has the least use for: the first one is for optimizers."""
+    """The tool numbers least likely used by a program: the first is reserved for optimisers."""
 
     def __init__(self, *told: Any) -> None:
         super().__init__(*told)
@@ -198,7 +198,7 @@ class ByMonitoring(InstructionEvents):
         self._paused: set[Fiber | None] = set()
 
     def go_on(self, frame: FrameType) -> None:
-        """Tell of the rest of a frame of the running fiber, of what has called it, and of what they call."""
+        """Watch the rest of the running fiber's frame, its callers, and the functions they call."""
         fiber = current.fiber
         self._paused.discard(fiber)
         if fiber in self._known:
@@ -212,11 +212,11 @@ class ByMonitoring(InstructionEvents):
             outer = outer.f_back
 
     def pause(self) -> None:
-        """Tell the running fiber no more, for an MPI call has begun."""
+        """Stop watching the running fiber, because an MPI call has begun."""
         self._paused.add(current.fiber)
 
     def end(self) -> None:
-        """Tell of nothing any more."""
+        """Stop all events."""
         if self._known:
             self._known.clear()
             _real["set_events"](self._tool, 0)

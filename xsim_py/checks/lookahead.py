@@ -1,4 +1,4 @@
-"""The code of a program says, as far as it can, what is done between one of its MPI calls and the next ones."""
+"""Analysis of the code between one MPI call of a program and the next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Names = tuple[str, ...]
 
 
 class Sight(NamedTuple):
-    """An instruction that is to come touches an array, perhaps."""
+    """A future instruction that may access an array."""
 
     order: int
     offset: int
@@ -35,43 +35,43 @@ class Sight(NamedTuple):
 
 
 class ArrayAhead(NamedTuple):
-    """The instructions to come that touch what a name means, perhaps, or give it to one function."""
+    """Future instructions that may access the value of a name, or pass it to a function."""
 
     sights: tuple[Sight, ...]
     are_certain: bool
-    """True if they come on all ways, and their names mean until then what they mean now."""
+    """True if they run on all paths, with their names unchanged until then."""
     indices: frozenset[Names]
-    """The indices of these instructions name these variables and attributes."""
+    """Variables and attributes used in the indices of these instructions."""
     has_parts: bool
-    """True if one of them works on a part, by an index."""
+    """True if one of them accesses a part selected by an index."""
 
 
 class Ahead(NamedTuple):
-    """Between a place in a function and its next MPI call lies this, if no other code of the program is run there."""
+    """The code from one location in a function to its next MPI call, if no other program code runs in between."""
 
     owners: frozenset[Names]
-    """Names that mean objects of mpi4py, or classes: a method of each of these is the next call."""
+    """Names of mpi4py objects or classes: the next call is a method of one of these."""
     harmless: frozenset[Names]
-    """Names that mean functions of Python which run none of the program."""
+    """Names of Python functions that run no program code."""
     arrays: tuple[ArrayAhead, ...]
-    """The code works on these arrays, perhaps."""
+    """Arrays that the code may access."""
     stored: frozenset[str]
-    """The variables and attributes that it stores to."""
+    """Variables and attributes that the code stores to."""
     attributes: frozenset[tuple[Names, str]]
-    """The names of objects, each with an attribute of it: the program may have defined what runs for that."""
+    """Object names, each with an accessed attribute: the program may define code that this runs."""
     valued: frozenset[Names]
-    """Names whose values it asks for their truth or takes as indices: their classes say what runs for that."""
+    """Names whose truth value or index value is used: their classes may define code that this runs."""
     iterated: frozenset[Names]
-    """The code goes on with a loop over these."""
+    """The iterables of a loop that the code continues."""
     aliases: frozenset[Names]
-    """It stores what these mean where it works on it later."""
+    """Names whose values are assigned to variables that the code accesses later."""
     has_parts: bool
-    """True if it does so also with parts of others, which may be arrays, too."""
+    """True if it also assigns parts of other objects, which may be arrays."""
     known: set[Any]
-    """The classes that are mpi4py's, as was found before, and those with an attribute that runs no code."""
+    """Classes already known to belong to mpi4py or to have an attribute that runs no code."""
 
     def holds(self, scope: Scope) -> bool:
-        """Return whether names of functions mean what they meant when this was found out."""
+        """Return True if the names still refer to the functions and classes found by the analysis."""
         known = self.known  # hot path
         for owner in self.owners:
             value = value_of(owner, scope)
@@ -98,7 +98,7 @@ class Ahead(NamedTuple):
         return not self.harmless or all(_is_harmless(callee, scope) for callee in self.harmless)
 
     def near(self, scope: Scope, guards: list[Any]) -> list[Sight] | None:
-        """Return what touches guarded memory; None where that cannot be known before it comes."""
+        """Return the accesses to guarded memory; None if they cannot be known in advance."""
         near: list[Sight] = []
         for names in self.aliases:
             value = value_of(names, scope)
@@ -120,28 +120,28 @@ class Ahead(NamedTuple):
                         return None
                     for index in indices:
                         if isinstance(value_of(index, scope), _PICKING):
-                            return None  # what that has may change before
+                            return None  # its content may change before the access
                     near += sights
             elif _is_plain(value) and value is not None:
                 if has_parts and not self.stored.isdisjoint(names):
-                    return None  # what has elements then is something else
+                    return None  # by then the name may refer to another object with elements
             elif not touch.callee or value is None or runs_code(value) or _may_look(touch, scope):
                 return None
         return None if near and self.has_parts else near
 
 
 def _may_look(touch: Touch, scope: Scope) -> bool:
-    """Return whether a function looks at an array that it is given, or at arrays in a list."""
+    """Return True if a function reads an array that is passed to it, alone or in a list."""
     return bool(done_by_callee(touch, scope) or done_by_callee(touch, scope, list))
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value is neither an array nor holds one, and no code of the program runs to compute with it."""
+    """Return True if a value neither is nor holds an array, and using it runs no program code."""
     return value is None or (isinstance(value, _NO_ARRAYS) and not runs_code(value))
 
 
 def is_near(array: Any, guards: list[Any]) -> bool:
-    """Return whether guarded memory lies between the addresses where an array has its elements."""
+    """Return True if guarded memory overlaps the bounds of an array."""
     low, high = bounds(array)
     for guard in guards:
         pieces = guard.pieces
@@ -151,16 +151,16 @@ def is_near(array: Any, guards: list[Any]) -> bool:
 
 
 class _OtherCode(Exception):
-    """Other code of the program may be run."""
+    """Other program code may run."""
 
 
 def ahead_of(
     code: CodeType, touching: dict[int, tuple[int, tuple[Touch, ...]]], offset: int, scope: Scope
 ) -> Ahead | None:
-    """Return what comes between a place and the next MPI call, on all ways; None where other code is run, perhaps.
+    """Return the code from one location to the next MPI calls, on all paths; None if other code may run.
 
-    There is none between two calls that begin a receive and a send, as often as not. It is asked once for a place.
-    Of each instruction that may touch arrays, `touching` has the line and these, by its offset.
+    Between two calls that begin a receive and a send there is often none. It is analysed once per location. `touching`
+    maps the offset of each instruction that may access arrays to its line and these accesses.
     """
     reader = _Reader(code, touching, scope)
     try:
@@ -171,7 +171,7 @@ def ahead_of(
 
 
 class _Reader:
-    """Reads what comes, on all ways."""
+    """A reader of all paths from one location."""
 
     def __init__(self, code: CodeType, touching: dict[int, tuple[int, tuple[Touch, ...]]], scope: Scope) -> None:
         self._file = code.co_filename
@@ -184,13 +184,13 @@ class _Reader:
         self._valued, self._iterated = set[Names](), set[Names]()
         self._sources: dict[str, set[Entry]] = {}
         self._renamed = {is_touched: set[str]() for is_touched in (False, True)}
-        entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # typeshed has it not
+        entries = dis.Bytecode(code).exception_entries  # missing from typeshed
         self._caught = [range(each.start, each.end) for each in entries]
 
     def read(self, offset: int) -> None:
-        """Go all ways from a place to the next MPI calls."""
+        """Follow all paths from one location to the next MPI calls."""
         at = {instruction.offset: i for i, instruction in enumerate(self._instructions)}
-        # Within a call the frame stands somewhere in the cache behind the instruction.
+        # Within a call, `f_lasti` is in the cache after the instruction.
         ahead: list[tuple[int, Stack]] = [(bisect_right(list(at), offset), (MADE,))]
         seen, read = set[tuple[int, Stack]](), set[int]()
         while ahead:
@@ -201,7 +201,7 @@ class _Reader:
             instruction = self._instructions[place]
             name = instruction.opname
             if len(seen) > _MOST_STATES or any(instruction.offset in each for each in self._caught):
-                raise _OtherCode  # what raises an exception has something else come
+                raise _OtherCode  # an exception would be handled in the same function
             result: Entry = UNKNOWN
             if name.startswith("CALL"):
                 result = self._result(place)
@@ -225,7 +225,7 @@ class _Reader:
                 self._has_forked = self._has_forked or jumps
 
     def found(self) -> Ahead:
-        """Return what has been found."""
+        """Return the result of the analysis."""
         sources = set[Entry]()
         for is_touched, names in self._renamed.items():
             found, known = set[Entry](), set[str]()
@@ -250,7 +250,7 @@ class _Reader:
         )
 
     def _result(self, place: int) -> Entry:
-        """Return what a call returns; `_OF_MPI` of a method of MPI."""
+        """Return the result of a call; `_OF_MPI` for an MPI method."""
         instruction = self._instructions[place]
         key = key_of(instruction)
         callee = callees_of(self._file).get(key, ()) if key is not None else ()
@@ -259,13 +259,13 @@ class _Reader:
             return _OF_MPI
         before = self._instructions[max(place - 2, 0) : place]
         has_names = instruction.opname == "CALL_KW" or any(each.opname == "KW_NAMES" for each in before)
-        if has_names or not _is_harmless(callee, self._scope):  # a function of Python may call its key
+        if has_names or not _is_harmless(callee, self._scope):  # a builtin may call its `key` argument
             raise _OtherCode
         self._harmless.add(callee)
         return UNKNOWN if callee[-1] in ("enumerate", "zip") else MADE
 
     def _iterates(self, place: int) -> Entry:
-        """Return what a loop gets from its iterator, which may have been made before."""
+        """Return the value a loop gets from its iterator, which may have been created earlier."""
         for each in reversed(self._instructions[max(place - 6, 0) : place]):
             if each.argval == ".0":
                 self._iterated.add((".0",))
@@ -281,7 +281,7 @@ class _Reader:
         raise _OtherCode
 
     def _asks(self, instruction: dis.Instruction, stack: Stack) -> None:
-        """Take note of the objects whose classes say what an instruction does."""
+        """Record the objects whose classes decide what an instruction does."""
         name, top = instruction.opname, entry(stack, 1)
         if name in _OF_ATTRIBUTES:
             if not isinstance(top, tuple):
@@ -302,12 +302,12 @@ class _Reader:
             self._use(value)
 
     def _use(self, names: Names, *, touches: bool = False) -> None:
-        """Take note of names which by then may mean something else."""
+        """Record names that may refer to different objects by then."""
         if self._has_forked or not self._sources.keys().isdisjoint(names):
             self._renamed[touches].update(names)
 
     def _touches(self, instruction: dis.Instruction, order: int) -> None:
-        """Take note of the arrays, perhaps, on which an instruction works."""
+        """Record the arrays that an instruction may access."""
         line, touches = self._touching.get(instruction.offset, (0, ()))
         for touch in touches:
             sight = Sight(order, instruction.offset, line, touch)
@@ -331,7 +331,7 @@ _ALWAYS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUP
 _LEAVING = (
     *("RETURN", "RERAISE", "RAISE", "YIELD", "SEND", "BEFORE_WITH", "IMPORT", "ASYNC", "GET_AWAITABLE"),
     *("DELETE_ATTR", "DELETE_SUBSCR", "MATCH", "SET_ADD", "MAP_ADD"),
-    "MAKE_FUNCTION",  # a function of Python may call it
+    "MAKE_FUNCTION",  # a builtin may call it
 )
 _OF_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
 _OF_TRUTH = ("IF_TRUE", "IF_FALSE", "IF_TRUE_OR_POP", "IF_FALSE_OR_POP")
@@ -345,7 +345,7 @@ _ITERATED = frozenset(
         *(type(iter(each)) for each in _EMPTY),
     )
 )
-"""Who iterates over these runs no code of the program."""
+"""Iterating over objects of these types runs no program code."""
 _MOST_STATES = 5000
 _NOTHING = ArrayAhead((), True, frozenset(), False)
 _PICKING = (np.ndarray, list)
@@ -353,7 +353,7 @@ _OF_MPI = "what is not known before it comes"
 
 
 def _runs_for_attribute(owner: Any, name: str) -> bool:
-    """Return whether code of the program may run where an attribute of an object is loaded or stored."""
+    """Return True if loading or storing an attribute of an object may run program code."""
     kind = type(owner)
     if not kind.__flags__ & HEAP_TYPE and kind is not type:
         return owner is None
@@ -364,7 +364,7 @@ def _runs_for_attribute(owner: Any, name: str) -> bool:
 
 
 def _has_code_for(kind: type, name: str) -> bool:
-    """Return whether a class says in Python what an attribute of its objects is, or that of the class."""
+    """Return True if a class defines code in Python for an attribute of its objects or of itself."""
     written = [each.__dict__ for each in kind.__mro__ if each.__flags__ & HEAP_TYPE]
     if any(each in of_class for each in ("__getattr__", "__getattribute__", "__setattr__") for of_class in written):
         return True
@@ -374,9 +374,9 @@ def _has_code_for(kind: type, name: str) -> bool:
 
 
 def _is_of_mpi(owner: Any) -> bool:
-    """Return whether it is an object or a class of mpi4py, before whose methods the watch is paused."""
+    """Return True for an object or class of mpi4py, whose methods pause the watch."""
     kind = owner if isinstance(owner, type) else type(owner)
-    return issubclass(kind, Handle) and kind.__module__ == "mpi4py.MPI"  # and not one that the program has made of it
+    return issubclass(kind, Handle) and kind.__module__ == "mpi4py.MPI"  # not a subclass from the program
 
 
 @cache
@@ -387,7 +387,7 @@ def _methods() -> frozenset[str]:
 
 
 def _is_harmless(callee: Names, scope: Scope) -> bool:
-    """Return whether names mean a function of Python that runs none of the program."""
+    """Return True if names refer to a Python function that runs no program code."""
     if len(callee) == 1:
         return callee[0] in _HARMLESS and not is_defined(callee[0], scope)
     return len(callee) == 2 and callee[1] in ("append", "extend") and type(value_of(callee[:1], scope)) is list

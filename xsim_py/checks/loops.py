@@ -1,10 +1,9 @@
-"""Loops, and functions that call themselves, look at memory until a value is there, as the source says.
+"""Source analysis: loops and recursive functions that poll memory for a value.
 
-A rank may look at a location of its window that another one puts something to, if it waits for that (MPI 4.1, 12.7, of
-the unified memory model: "this permits polling on a location for a change from zero to non-zero or for a particular
-value"). Such a load stands in a loop, or in a function that calls itself, and what it has loaded may decide whether
-that goes on: names say so, as far as they are passed on by assignments, by calls, and by what functions return or keep.
-In doubt it does.
+A rank may poll a location of its window that another rank puts to (MPI 4.1, 12.7, of the unified memory model: "this
+permits polling on a location for a change from zero to non-zero or for a particular value"). Such a load is in a loop,
+or in a recursive function, and the loaded value may decide whether that continues. The analysis follows names through
+assignments, calls, and values that functions return or keep. In doubt a load is polling.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ _LEAVES = (ast.Break, ast.Return, ast.Continue, ast.Raise)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _REPEATING = ("map", "filter", "iter", "reduce", "accumulate", "starmap")
-"""Functions that call one of the program many times."""
+"""Functions that call a function of the program repeatedly."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class LoopLines(NamedTuple):
-    """The lines of a file that matter here."""
+    """The lines of a file that matter for polling."""
 
     in_loops: frozenset[int]
-    """These lines stand in a loop."""
+    """Lines inside a loop."""
     deciding: frozenset[int]
-    """A value that is read in one of these lines may decide whether a loop goes on."""
+    """Lines that read a value which may decide whether a loop continues."""
     outgoing: frozenset[int]
-    """A value that is read in one of these lines may be returned by their function, or kept where others find it."""
+    """Lines that read a value which their function may return or keep outside itself."""
     asking: frozenset[int]
-    """A function that is called in one of these lines may decide, by what it returns or raises, if a loop goes on."""
+    """Lines that call a function which may decide, by its result or exception, whether a loop continues."""
 
 
 def is_polling(line: int, frame: FrameType) -> bool:
-    """Return whether what a line of a frame finds may decide if a loop goes on, there or in what has called it."""
+    """Return True if a value read in a line of a frame may decide whether a loop continues, there or in a caller."""
     is_called = False
     for number, lines in _stack(line, frame):
         if number in lines.deciding or (is_called and number in lines.asking):
@@ -57,12 +56,12 @@ def is_polling(line: int, frame: FrameType) -> bool:
 
 
 def is_repeated(line: int, frame: FrameType) -> bool:
-    """Return whether a line of a frame, or one that has called it, is in a loop."""
+    """Return True if a line of a frame, or of one of its callers, is in a loop."""
     return any(number in lines.in_loops for number, lines in _stack(line, frame))
 
 
 def _stack(line: int, frame: FrameType | None) -> Iterator[tuple[int, LoopLines]]:
-    """Yield a line of a frame, which may be to come, and the lines of the program that have called that."""
+    """Yield a line of a frame, possibly a later one, and the lines of the program's callers."""
     while frame is not None:
         if of_program(frame.f_code.co_filename):
             yield line, lines_of(frame.f_code.co_filename)
@@ -73,7 +72,7 @@ def _stack(line: int, frame: FrameType | None) -> Iterator[tuple[int, LoopLines]
 @keep_in_step
 @cache
 def lines_of(file: str) -> LoopLines:
-    """Return the lines of a file that matter here."""
+    """Return the lines of a file that matter for polling."""
     in_loops, deciding, outgoing, asking = set[int](), set[int](), set[int](), set[int]()
     awaited = set[str]()
     imports = [node for node in nodes_of(file) if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -119,7 +118,7 @@ def _may_leave(statement: ast.stmt) -> bool:
 
 
 def _conditions(block: ast.AST) -> Iterator[ast.expr]:
-    """Yield what decides whether statements leave a loop or a function."""
+    """Yield the conditions under which statements leave a loop or function."""
     for each in ast.walk(block):
         if isinstance(each, ast.If | ast.Match) and _may_leave(each):
             yield each.test if isinstance(each, ast.If) else each.subject
@@ -128,7 +127,7 @@ def _conditions(block: ast.AST) -> Iterator[ast.expr]:
 
 
 def _recursive(file: str) -> list[tuple[str, _Function, list[ast.Call]]]:
-    """Return the functions of a file that may call themselves, also through others, each with the calls that do so."""
+    """Return the directly or indirectly recursive functions of a file, each with its recursive calls."""
     functions = list(_functions(file))
     reached: dict[str, set[str]] = {name: set() for name, _ in functions}
     callees = _callees(file, reached.keys())
@@ -148,7 +147,7 @@ def _recursive(file: str) -> list[tuple[str, _Function, list[ast.Call]]]:
 
 
 def _functions(file: str) -> Iterator[tuple[str, _Function]]:
-    """Yield the functions of a file, each with its name, or with its place where it is given to no variable."""
+    """Yield the functions of a file, each with its name, or its position if it is not assigned to a variable."""
     for node in nodes_of(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node
@@ -159,9 +158,9 @@ def _functions(file: str) -> Iterator[tuple[str, _Function]]:
 
 
 def _callees(file: str, functions: Collection[str]) -> Callable[[ast.Call], set[str]]:
-    """Return what finds the functions of a file that a call may call, or gives to who may do so.
+    """Return a function that finds the functions of a file that a call may call directly or through an argument.
 
-    A function that is named without being called is a value, which may be called by any name that something is given.
+    A function that is named without being called is a value, which any assigned name may call.
     """
     nodes = nodes_of(file)
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -183,12 +182,12 @@ def _callees(file: str, functions: Collection[str]) -> Callable[[ast.Call], set[
 
 
 def _last_name(node: ast.AST) -> str:
-    """Return the name of a variable or of an attribute."""
+    """Return the name of a variable or attribute."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _given_names(node: ast.AST) -> Iterator[str]:
-    """Yield the variable, the attribute or the parameter to which something is given here."""
+    """Yield the variable, attribute or parameter that a node assigns."""
     if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
         yield _last_name(node)
     elif isinstance(node, ast.arg | ast.keyword) and node.arg:
@@ -196,7 +195,7 @@ def _given_names(node: ast.AST) -> Iterator[str]:
 
 
 def _called(call: ast.Call) -> str:
-    """Return the name of a function or a method of the program that is called, perhaps."""
+    """Return the name of the program function or method that may be called."""
     function = call.func
     if isinstance(function, ast.Attribute):
         is_own = isinstance(function.value, ast.Name) and function.value.id in ("self", "cls")
@@ -209,7 +208,7 @@ def _parameters(function: _Function) -> set[str]:
 
 
 def _leading_again(function: _Function, again: list[ast.Call]) -> Iterator[ast.expr]:
-    """Yield what decides whether a function calls itself."""
+    """Yield the conditions under which a function calls itself."""
     for each in ast.walk(function):
         if isinstance(each, ast.If | ast.IfExp | ast.Match | ast.BoolOp) and any(
             one in again for one in ast.walk(each)
@@ -221,7 +220,7 @@ def _leading_again(function: _Function, again: list[ast.Call]) -> Iterator[ast.e
 
 
 def _elements(node: ast.AST) -> set[str]:
-    """Return the elements that an expression names, as text."""
+    """Return the subscripted elements in an expression, as text."""
     return {ast.dump(each) for each in ast.walk(node) if isinstance(each, ast.Subscript)}
 
 
@@ -230,7 +229,7 @@ def _has_loop(node: ast.AST) -> bool:
 
 
 def _asking(loop: ast.While | ast.For) -> set[int]:
-    """Return the lines of a loop that call what makes its values one by one, or what may raise an end of it."""
+    """Return the lines of a loop that call the iterator of its values, or what may raise its end."""
     lines = set(_span(loop.iter)) if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) else set[int]()
     for each in ast.walk(loop):
         if isinstance(each, ast.Try) and _may_leave(each):
@@ -239,7 +238,7 @@ def _asking(loop: ast.While | ast.For) -> set[int]:
 
 
 def _results(function: ast.AST) -> Iterator[ast.stmt | ast.expr]:
-    """Yield what a function returns, or keeps where others find it."""
+    """Yield the values that a function returns or keeps outside itself."""
     outside = {
         name for each in ast.walk(function) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
     }
@@ -257,9 +256,10 @@ def _results(function: ast.AST) -> Iterator[ast.stmt | ast.expr]:
 def _leading_to(
     block: ast.AST, wanted: list[Any], modules: set[str], given: Iterable[tuple[ast.expr, set[str]]] = ()
 ) -> set[int]:
-    """Return the lines of a block whose values may get into some of its statements or expressions, and their own.
+    """Return the lines of a block whose values may flow into some of its statements or expressions.
 
-    What belongs to a module does not change. What else changes variables is `given`, each expression with those.
+    The lines of these are included. Attributes of modules do not change. `given` adds expressions that change
+    variables, each with those variables.
     """
     lines, names = set[int](), set[str]()
     steps = [*_steps(block), *given]
@@ -273,7 +273,7 @@ def _leading_to(
 
 
 def _steps(block: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, set[str]]]:
-    """Yield the statements and expressions of a block that change variables, or what these hold, each with those."""
+    """Yield the nodes of a block that change variables or their contents, each with those variables."""
     for node in ast.walk(block):
         if isinstance(node, ast.Assign):
             yield node, _roots(node.targets)
@@ -288,23 +288,23 @@ def _steps(block: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, set[str]]]:
 
 
 def _roots(nodes: Iterable[ast.expr]) -> set[str]:
-    """Return the variables that some expressions are, or are parts of."""
+    """Return the variables that expressions consist of or are parts of."""
     return {name for node in nodes for name in _names(node)}
 
 
 def _read(node: ast.AST) -> set[str]:
-    """Return what is read by an expression or a statement: its variables, and the object whose attributes they are."""
+    """Return the variables read by a node, and the objects whose attributes it reads."""
     names = _names(node)
     return {*names, *(name.partition(".")[0] for name in names)}
 
 
 def _names(node: ast.AST) -> set[str]:
-    """Return the variables in an expression or a statement, an attribute of ``self`` as one of its own.
+    """Return the variables in a node, with each attribute of ``self`` as a separate variable.
 
-    Those whose MPI calls are made are left out, and functions.
+    Functions, and objects whose MPI methods are called, are excluded.
     """
     called, left, names = set[int](), set[int](), set[str]()
-    for each in ast.walk(node):  # from the outside to the inside
+    for each in ast.walk(node):  # from the outside in
         if isinstance(each, ast.Call):
             called.add(id(each.func))
         elif isinstance(each, ast.Attribute):
@@ -320,7 +320,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _is_harmless(function: ast.AST) -> bool:
-    """Return whether a function is one of Python's own, which changes nothing that it is given."""
+    """Return True if a function is a Python builtin that does not change its arguments."""
     return isinstance(function, ast.Name) and hasattr(builtins, function.id) and function.id not in ("next", "setattr")
 
 
@@ -330,5 +330,5 @@ def _is_mpi(method: ast.Attribute) -> bool:
 
 @cache
 def _methods() -> frozenset[str]:
-    """Return the names of MPI calls that no container of Python has."""
+    """Return the names of MPI calls that no Python container has as a method."""
     return known_calls().difference(*map(dir, (dict, list, set)))

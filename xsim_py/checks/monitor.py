@@ -1,4 +1,4 @@
-"""The monitor of a checked run: it is told of every call and every match, and keeps what it finds."""
+"""The monitor of a checked run, which is notified of every call and match and collects findings."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ _OF_MPI4PY = f"{os.sep}mpi4py{os.sep}"
 
 
 def is_of_mpi4py(file: str) -> bool:
-    """Return whether a file belongs to mpi4py's own library, such as its futures."""
+    """Return True if a file belongs to mpi4py's own library, such as its futures."""
     return _OF_MPI4PY in file and is_installed(file)
 
 
 class MpiCall:
-    """The MPI call that a thread of a rank is in, or was in last: one object for all of its calls, one after the other.
+    """The current or last MPI call of a thread of a rank; one object is reused for all its calls.
 
     Attributes
     ----------
     rank : RankState
-        Who makes it.
+        The calling rank.
     is_open : bool
         Whether it has not returned.
     name, title : str
-        The method, alone and as the program has written it: ``Comm.Send``.
+        The method, alone and with its class, e.g. ``Comm.Send``.
     place : Place
-        The line of the program.
+        The calling line of the program.
     sending : MessageSide or None
-        What it is about to send.
+        The message it is about to send.
     waits_for : MessageSide or None
-        The messages that it waits for, of which the first is what it receives.
+        The messages it waits for, the received one first.
     said : str
-        Those of its arguments, in words, that are the same in the calls of other ranks with which it ends.
+        The arguments, in words, that must agree with the matching calls of other ranks.
     outer : MpiCall or None
-        The call that has called back the function of the program which makes this one.
+        The call that has called back the program function which makes this one.
     """
 
     __slots__ = ("is_open", "name", "outer", "place", "rank", "said", "sending", "title", "waits_for")
@@ -76,8 +76,8 @@ class MpiCall:
         self.said = ""
 
     def side(self, comm: Any, peer: int, tag: int, signature: Signature | None, sends: bool) -> MessageSide:
-        """Return a side of a message that the call begins now."""
-        # Hot path, twice for nearly every message: in a third of the time that an `__init__` takes.
+        """Return a side of a message that the call begins."""
+        # Hot path, twice for nearly every message: three times as fast as an `__init__`.
         side = _blank(MessageSide)
         side.posted = False
         side.clock = side.partner = side.also = None
@@ -93,32 +93,32 @@ class MpiCall:
 
 
 class RankState:
-    """The monitor keeps this for one rank.
+    """The state that the monitor keeps for one rank.
 
     Attributes
     ----------
     number : int
-        In the whole run.
+        The world rank.
     steps : Steps
-        What the rank has done, in order.
+        The rank's actions, in order.
     requests : dict of int to RequestRecord
-        Those that are not completed and freed, by the address of their tasks; see `requests`.
+        Requests that are not completed and freed, by the address of their tasks; see `requests`.
     objects : dict of int to list
-        What it has made and not freed, by address; see `resources`.
+        Objects it has created and not freed, by address; see `resources`.
     collectives : dict
-        How many collectives it has begun on each communicator.
+        The number of collectives it has begun on each communicator.
     buffers : BuffersInUse
-        The buffers that requests use now; see `buffers`.
+        The buffers in use by requests; see `buffers`.
     windows : dict of int to OpenWindow
         Its windows, by address; see `rma`.
     exposed : list of Exposed
-        The memory that it shows in windows.
+        The memory it exposes in windows.
     many : int
-        More steps than these are worth going through before the end.
+        The number of steps above which replaying them before the end is worthwhile.
     threads : int
-        How many of its threads make calls; its steps are those of all of them.
+        The number of its threads that make calls; they share its steps.
     moment : int
-        How much it has done with the memory of windows.
+        The number of its actions on window memory.
     """
 
     __slots__ = (
@@ -148,17 +148,17 @@ class RankState:
         self.many = MANY_STEPS
 
     def keep_more(self) -> None:
-        """Have the steps gone through again once they are twice as many as now, and some more."""
+        """Replay the steps again only after they have more than doubled."""
         self.many = 2 * len(self.steps.ahead) + MANY_STEPS
 
     def next_moment(self) -> int:
-        """Count one more thing that the rank does with the memory of windows."""
+        """Count one more action on window memory."""
         self.moment += 1
         return self.moment
 
 
 class _Noted:
-    """A finding in the making: which ranks it concerns grows."""
+    """A finding whose set of ranks may still grow."""
 
     __slots__ = ("details", "ranks")
 
@@ -168,29 +168,29 @@ class _Noted:
 
 
 class Monitor:
-    """Follows every MPI call of every rank of a run, and keeps what is wrong with them.
+    """Follows every MPI call of every rank and collects findings.
 
     Parameters
     ----------
     synchronous : bool
-        Have each standard send wait for its receive, as if nothing were buffered.
+        Make each standard send wait for its receive, as without buffering.
 
     Attributes
     ----------
     start : str
-        The folder in which the program starts, from which its files are named.
+        The directory in which the program starts; file names are relative to it.
     is_doubtful : bool
-        Whether the program may depend on buffered sends, which only another run can tell.
+        Whether the program may depend on buffered sends, which only a further run can decide.
     wildcards : bool
-        Whether a receive or a probe has left open whose message it takes.
+        Whether a receive or probe has used a wildcard source.
     polls : bool
-        Whether a rank has asked if something is there, and done something else where it was not, perhaps.
+        Whether a rank has tested for completion and may have acted on a negative result.
     doing : mapping of int to str
-        What each rank is doing, where its program says so: the name of a test.
+        The activity of each rank as named by its program, e.g. a test.
     excused : collection of str
-        Of what ranks were doing, what they have broken off: from now on nothing is found there.
+        Activities that ranks have aborted; findings there are suppressed from now on.
     lost : list of (RankState, RequestRecord)
-        The active requests of earlier tests that no handle named when the run ended.
+        The active requests of earlier tests that no handle referred to at the end of the run.
     """
 
     def __init__(self, *, synchronous: bool = False) -> None:
@@ -201,24 +201,24 @@ class Monitor:
         self.polls = False
         self.ranks: dict[int, RankState] = {}
         self.calls: dict[Fiber | None, MpiCall] = {}
-        self.under_way: dict[Message, MessageSide] = {}  # what no rank has seen to be received
+        self.under_way: dict[Message, MessageSide] = {}  # messages not known to be received
         self.freed: list[RequestRecord] = []  # in progress
         self.freed_sends: dict[MessageSide, RequestRecord] = {}  # until their messages are received
         self.members: dict[Any, Any] = {}  # collectives that some members have begun; see `collectives`
         self.accesses: dict[Any, list[Any]] = {}  # to the memory of each member of each window; see `rma`
-        self.twins: dict[Any, list[Any]] = {}  # windows over one memory; see `conflicts`
+        self.twins: dict[Any, list[Any]] = {}  # windows that share memory; see `conflicts`
         self.signals: dict[Any, Any] = {}
         self.copies: dict[tuple[int, int], Any] = {}  # arguments that may be copies, by call; see `copies`
-        # By rank: where a message was too long for its receive, what is to be said of that, and the details.
+        # By rank: messages too long for their receives, with the place, text and details of the finding.
         self.truncated: dict[int, dict[tuple[Place, str, str], None]] = {}
-        # What calls have raised, by rank and instruction: the place, the class of the mistake, the text, and details.
+        # Errors raised by calls, by rank and instruction: the place, class, text and details of the finding.
         self.raised: dict[tuple[int, CodeType | str, int], tuple[Place, str, str, tuple[str, ...]]] = {}
-        self.refused: set[MpiCall] = set()  # those that have not returned, whose errors have gone to a handler
+        self.refused: set[MpiCall] = set()  # open calls whose errors went to an error handler
         self.doing: Mapping[int, str] = {}
         self.excused: Collection[str] = ()
         self.lost: list[tuple[RankState, Any]] = []
         self._noted: dict[tuple[str, str, int, str, str], _Noted] = {}
-        # Code of the program, and other code, by its address: to hash a code object takes microseconds.
+        # Program code and other code, by address: hashing a code object takes microseconds.
         self.frames: dict[int, CodeType] = {}
         self._others: dict[int, CodeType] = {}
         self.lines = LineWatch(self)
@@ -226,32 +226,32 @@ class Monitor:
     # ------------------------------------------------------------------------------------------------ findings
 
     def note(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
-        """Take down that a rank has made a mistake at a place."""
+        """Record a finding of a rank at a place."""
         file, line = line_of(place[:2])
         doing = place[2]
         if doing in self.excused or is_of_mpi4py(file):
-            return  # the library's own business, as in its futures
+            return  # internal to the library, e.g. its futures
         noted = self._noted.setdefault((category, file, line, text, doing), _Noted())
         noted.ranks.add(rank)
         noted.details.update(dict.fromkeys(details))
 
     def has_noted(self, place: Place, rank: int) -> bool:
-        """Return whether something has been found in the line of a place, by this rank."""
+        """Return True if this rank has a finding at the line of a place."""
         return bool(self._noted) and any(
             rank in noted.ranks for key, noted in self._noted.items() if key[1:3] == line_of(place[:2])
         )
 
     def has(self, *categories: str) -> bool:
-        """Return whether something of one of these classes has been found in what the ranks are doing now."""
+        """Return True if the current activities of the ranks have a finding of one of these classes."""
         doing = {self.doing.get(rank, "") for rank in self.ranks}
         return any(key[0] in categories and key[4] in doing for key in self._noted)
 
     def is_over(self, place: Place) -> bool:
-        """Return whether a place belongs to something that ranks have done, as a test, and that none does any more."""
+        """Return True if a place belongs to an activity, such as a test, that all ranks have ended."""
         return bool(place[2]) and place[2] not in self.doing.values()
 
     def findings(self, doing: str | None = None) -> tuple[Finding, ...]:
-        """Return what was found, by file and line: all, or what was found in something that ranks were doing."""
+        """Return all findings, or those of one activity, sorted by file and line."""
         found = []
         for (category, file, line, text, at), noted in self._noted.items():
             if doing not in (None, at):
@@ -264,31 +264,31 @@ class Monitor:
         return tuple(sorted(found, key=by_place))
 
     def where(self, place: Place) -> str:
-        """Return a place as reports name it."""
+        """Return a place as shown in reports."""
         file, line = line_of(place[:2])
         return f"{shown(file, self.start)}:{line}"
 
     def place_of(self, frame: FrameType, rank: int) -> Place:
-        """Return the place of the program where a rank has made a call, which came from this frame."""
+        """Return the place of the program for a call of a rank that comes from this frame."""
         outer = program_frame(frame)
         if outer is frame:
             self.frames[id(frame.f_code)] = frame.f_code
         return outer.f_code, outer.f_lasti, self.doing.get(rank, "")
 
     def rank(self, number: int) -> RankState:
-        """Return what is kept for a rank."""
+        """Return the state of a rank."""
         state = self.ranks.get(number)
         if state is None:
             state = self.ranks[number] = RankState(number, self.accesses)
         return state
 
     def outermost(self, fiber: Fiber | None, inside: MpiCall | None, frame: FrameType) -> MpiCall | None:
-        """Return what follows a call that a frame makes: of a thread in its first one, or inside of another call.
+        """Return the `MpiCall` for a call from a frame: the first of a thread, or one nested in another call.
 
         Returns
         -------
         MpiCall or None
-            None where it is not the program that calls.
+            None if the caller is not the program.
         """
         if inside is None:
             if fiber is None or not is_program(fiber):
@@ -303,7 +303,7 @@ class Monitor:
             if not of_program(code.co_filename):
                 self._others[id(code)] = code
                 return None
-            made = MpiCall(inside.rank, inside)  # the outer one has called back a function of the program
+            made = MpiCall(inside.rank, inside)  # the outer call has called back a function of the program
         self.calls[fiber] = made
         return made
 
@@ -311,17 +311,17 @@ class Monitor:
         """Return the calls that have not returned."""
         return [call for call in self.calls.values() if call.is_open]
 
-    # --------------------------------------------------------------------------------------- what the transport tells
+    # --------------------------------------------------------------------------------- notifications by the transport
 
     def departed(self, message: Message) -> None:
-        """Take note of a message that the running fiber sends."""
+        """Record a message that the running fiber sends."""
         call = self.calls.get(current.fiber)
         if call is not None and (side := call.sending) is not None:
             self.under_way[message] = side
             call.sending, side.also = side.also, None
 
     def seen(self, what: Any) -> None:
-        """Take note of a message that the running fiber has received; those of requests come by `received`."""
+        """Record a message that the running fiber has received; requests report theirs by `received`."""
         send = self.under_way.pop(what, None)
         if send is not None:
             call = self.calls.get(current.fiber)
@@ -330,7 +330,7 @@ class Monitor:
                 self._matched(send, receive)
 
     def received(self, message: Message | None, receive: MessageSide) -> None:
-        """Take note that a message is received, which this side has waited for."""
+        """Record that the message this side was waiting for is received."""
         send = self.under_way.pop(message, None) if message is not None else None
         if send is not None:
             self._matched(send, receive)
@@ -345,7 +345,7 @@ class Monitor:
             self.compare_types(send, receive)
 
     def compare_types(self, send: MessageSide, receive: MessageSide) -> None:
-        """Find a message whose elements are not those that its receive expects."""
+        """Find a message whose elements differ from those its receive expects."""
         sent, wanted = send.signature, receive.signature
         if sent == wanted or sent is None or wanted is None or signatures.match(sent, wanted):
             return
@@ -358,7 +358,7 @@ class Monitor:
             self.note(PARAMETER_MATCHING, receive.place, text, receive.rank, details)
 
     def note_error(self, category: str, place: Place, text: str, rank: int, *details: str) -> None:
-        """Note an error that the program has not caught: if a message was too long, its receive and its send."""
+        """Record an error that the program has not caught; for a truncated message, at its receive and send."""
         truncated = self.truncated.pop(rank, {}) if category == PARAMETER_MATCHING else {}
         for at, said, sender in [each for each in truncated if each[0] == place] or truncated:
             self.note(category, at, said, rank, sender)

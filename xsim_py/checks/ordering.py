@@ -1,8 +1,8 @@
-"""Checks of the order of calls: who waits for whom at the end, and whether only buffering has kept the program going.
+"""Checks of the order of calls: wait-for relations at the end, and reliance on buffering.
 
-The standard lets a send wait for its receive (MPI 4.1, 3.4), and a collective for all its members. A program that
-needs a send to complete earlier depends on how much the library buffers. To find that, the calls of all ranks are gone
-through once more after the run, with the matches that there were, but with each standard send waiting for its receive.
+The standard lets a send wait for its receive (MPI 4.1, 3.4), and a collective for all its members. A program that needs
+a send to complete earlier depends on how much the library buffers. To detect that, the calls of all ranks are replayed
+after the run with the same matches, but with each standard send waiting for its receive.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall
 
 
-# ------------------------------------------------------------------------------------- a run that has come to a stop
+# -------------------------------------------------------------------------------------------- deadlocked runs
 
 
 def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
-    """Find the calls in which ranks wait for ever, and what has not fitted where that is known."""
+    """Find the calls that wait forever, and mismatched arguments that explain it."""
     calls = [call for call in monitor.open_calls() if call.rank.number in waiting]
     sends = (*monitor.under_way.values(), *_pending(calls))
     unmatched = [send for send in sends if send.partner is None and not monitor.is_over(send.place)]
@@ -61,7 +61,7 @@ def stalled(monitor: Monitor, waiting: Collection[int]) -> None:
 
 
 def _note_requests(monitor: Monitor, call: MpiCall) -> None:
-    """Take down the requests for which a call waits for ever, where other lines have made them."""
+    """Record the requests that a call waits for forever, if they were made at other lines."""
     for record in call.rank.requests.values():
         operation = record.task.operation
         if record.active and operation is not None and operation.waiter is not None:
@@ -76,7 +76,7 @@ def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:
 
 
 def _sides(call: MpiCall) -> list[MessageSide]:
-    """Return the messages for which a call waits; of one that completes requests those of all that are active."""
+    """Return the messages a call waits for; for a completion call, those of all active requests."""
     if call.waits_for is not None:
         return call.waits_for.listed()
     if not call.name.lower().startswith(("wait", "test")):
@@ -85,7 +85,7 @@ def _sides(call: MpiCall) -> list[MessageSide]:
 
 
 def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool:
-    """Find a message that a waiting receive would have taken but for its tag or its communicator."""
+    """Find a message that a waiting receive would match except for its tag or communicator."""
     here, there = receive.comm, send.comm
     if here is None or there is None or send.peer >= len(there.remote) or there.remote[send.peer] != receive.rank:
         return False
@@ -108,7 +108,7 @@ def _explains(monitor: Monitor, send: MessageSide, receive: MessageSide) -> bool
 
 
 def _on_other_communicators(monitor: Monitor) -> bool:
-    """Find ranks that have come to one collective on different communicators, at each of which others are missing."""
+    """Find ranks that call one collective on different communicators, on each of which others are missing."""
     by_name: dict[str, list[tuple[int, CollectiveCall]]] = {}
     for ((cid, _, _), _), meeting in monitor.members.items():
         for said in meeting.calls.values():
@@ -127,7 +127,7 @@ def _on_other_communicators(monitor: Monitor) -> bool:
 
 
 def _otherwise_said(monitor: Monitor, calls: list[MpiCall]) -> bool:
-    """Find ranks that wait in one call with other arguments than others, which makes it another call."""
+    """Find ranks that wait in the same call with arguments that must agree but differ."""
     first: dict[str, MpiCall] = {}
     found = False
     for call in calls:
@@ -141,11 +141,11 @@ def _otherwise_said(monitor: Monitor, calls: list[MpiCall]) -> bool:
 
 
 def incomplete(monitor: Monitor) -> None:
-    """Find the collectives to which not all members have come, though nobody waits for them."""
+    """Find collectives that some members never call although no rank waits for them."""
     for ((*comm, number), _), meeting in monitor.members.items():
         is_start = number is not None
         if is_start and ((*comm, None), number) in monitor.members:
-            continue  # who has not made the request cannot start it
+            continue  # a rank that has not made the request cannot start it
         verb = "start" if is_start else "call"
         here = {said.rank for said in meeting.calls.values()}
         missing = [rank for rank in meeting.members if rank not in here]
@@ -156,7 +156,7 @@ def incomplete(monitor: Monitor) -> None:
 
 
 def unreceived(monitor: Monitor, *, before: bool = False) -> None:
-    """Find the messages that nobody has received; on demand only those of what ranks have done before."""
+    """Find messages that are never received; with `before`, only those of activities that have ended."""
     for send in monitor.under_way.values():
         if before and not monitor.is_over(send.place):
             continue
@@ -164,7 +164,7 @@ def unreceived(monitor: Monitor, *, before: bool = False) -> None:
         monitor.note(CALL_ORDERING, send.place, text, send.rank, f"to rank {send.peer}, tag {send.tag}")
 
 
-# ------------------------------------------------------------------------------------ a run that has been buffered
+# ----------------------------------------------------------------------------------------- reliance on buffering
 
 
 def buffered(monitor: Monitor) -> bool | None:
@@ -173,7 +173,7 @@ def buffered(monitor: Monitor) -> bool | None:
     Returns
     -------
     bool or None
-        Whether the program depends on that; None where wildcards, polls or threads might have gone another way.
+        Whether the program depends on that; None if wildcards, polls or threads could have led to another execution.
     """
     go_through([state.steps for state in monitor.ranks.values()], is_over=True)
     first = {number: steps[0] for number, state in monitor.ranks.items() if (steps := state.steps.listed())}
@@ -190,7 +190,7 @@ def buffered(monitor: Monitor) -> bool | None:
 
 
 def _note_unordered(monitor: Monitor, stuck: dict[int, list[Any]]) -> bool:
-    """Take down the collectives that would wait for ever if each of them waited for all members."""
+    """Record the collectives that would deadlock if each waited for all members."""
     for number, waited in stuck.items():
         for said in waited:
             if isinstance(said, CollectiveCall) and said.meeting is not None:
@@ -205,7 +205,7 @@ def _note_unordered(monitor: Monitor, stuck: dict[int, list[Any]]) -> bool:
 
 
 def _note_buffered(monitor: Monitor, stuck: dict[int, list[Any]], calls: dict[int, Any]) -> None:
-    """Take down which sends would wait for ever, and in which call each rank would."""
+    """Record the sends that would wait forever, and the call in which each rank would wait."""
     lines = {
         number: f"{monitor.where(call.place)}: rank {number} would wait in {name}"
         for number, call in sorted(calls.items())
@@ -220,7 +220,7 @@ def _note_buffered(monitor: Monitor, stuck: dict[int, list[Any]], calls: dict[in
 
 
 def would_wait(monitor: Monitor) -> None:
-    """Take down the sends in which the ranks of a run wait for ever that has buffered none."""
+    """Record the sends that wait forever in a run without buffering."""
     waiting: dict[int, list[Any]] = {}
     calls: dict[int, Any] = {}
     for call in monitor.open_calls():

@@ -1,4 +1,4 @@
-"""Checks of partitioned messages: a partition is left alone from when it is ready, or until it has come."""
+"""Checks of partitioned messages: a partition must not be accessed once it is ready, or before it arrives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _prepared(*, sends: bool) -> Callable[..., After | None]:
-    """Return what follows ``Psend_init`` or ``Precv_init``."""
+    """Return the check of ``Psend_init`` or ``Precv_init``."""
 
     def follow(
         monitor: Monitor,
@@ -61,12 +61,12 @@ def _prepared(*, sends: bool) -> Callable[..., After | None]:
 
 
 def _meet(monitor: Monitor, core: Any, side: MessageSide) -> None:
-    """Compare the types of a partitioned message with those of its other half, where that was made before."""
+    """Compare the types of a partitioned message with those of its other half, if that was made before."""
     ends = (side.rank, core.remote[side.peer])
     key = "partitioned", core.cid, ends if side.sends else ends[::-1], side.tag
     waiting = monitor.signals.setdefault(key, [])
     if not waiting or waiting[0].sends == side.sends:
-        waiting.append(side)  # they match in the order in which they are made
+        waiting.append(side)  # halves match in the order in which they are made
         return
     other = waiting.pop(0)
     send, receive = (side, other) if side.sends else (other, side)
@@ -74,7 +74,7 @@ def _meet(monitor: Monitor, core: Any, side: MessageSide) -> None:
 
 
 def unmatched(monitor: Monitor) -> list[MessageSide]:
-    """Return the halves of partitioned messages whose other half has not been made."""
+    """Return the halves of partitioned messages without a matching half."""
     return [side for key, sides in monitor.signals.items() if key[0] == "partitioned" for side in sides]
 
 
@@ -86,13 +86,13 @@ def _use(monitor: Monitor, call: MpiCall, record: RequestRecord, partitions: Ite
 
 
 def started(monitor: Monitor, call: MpiCall, record: RequestRecord) -> None:
-    """Take note that a partitioned request is started: what is received must be left alone from now on."""
+    """Record the start of a partitioned request: a receive buffer must not be accessed from now on."""
     if not record.sends:
         _use(monitor, call, record, range(len(record.partitions)))
 
 
 def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
-    """Return what follows ``Pready`` and its relatives."""
+    """Return the check of ``Pready``, ``Pready_range`` or ``Pready_list``."""
 
     def follow(monitor: Monitor, call: MpiCall, request: Any, *args: Any, **kwargs: Any) -> After | None:
         record = call.rank.requests.get(id(request._impl))
@@ -105,7 +105,7 @@ def _ready(which: Callable[..., Iterable[int]]) -> Callable[..., After | None]:
 
 
 def _arrived(monitor: Monitor, call: MpiCall, request: Any, partition: int) -> After | None:
-    """Follow ``Parrived``, after which the partition may be read."""
+    """Check ``Parrived``, after which the partition may be read."""
     record: RequestRecord | None = call.rank.requests.get(id(request._impl))
     if record is None or not record.used:
         return None
@@ -121,7 +121,7 @@ def _arrived(monitor: Monitor, call: MpiCall, request: Any, partition: int) -> A
 
 
 ADVICE: dict[str, Callable[..., Any]] = {"Psend_init": _prepared(sends=True), "Precv_init": _prepared(sends=False)}
-"""Each method of a communicator, with the function that follows it."""
+"""The check of each method of a communicator."""
 
 OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Pready": _ready(lambda partition: (partition,)),
@@ -129,4 +129,4 @@ OF_REQUESTS: dict[str, Callable[..., Any]] = {
     "Pready_list": _ready(list),
     "Parrived": _arrived,
 }
-"""Each method of a partitioned request, with the function that follows it."""
+"""The check of each method of a partitioned request."""

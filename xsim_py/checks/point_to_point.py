@@ -1,7 +1,7 @@
-"""Checks of point-to-point calls: what is sent and expected, and which buffers are in use meanwhile.
+"""Checks of point-to-point calls: matching arguments and buffers in use.
 
-Each function here has the parameters of a method of mpi4py, after the monitor and the call. It returns what takes the
-result of the method, or None.
+Each function here takes the monitor, the call and the parameters of a method of mpi4py. It returns a function that
+takes the result of the method, or None.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ndarray = np.ndarray
 
 
 def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag: Any) -> MessageSide | None:
-    """Begin to follow a message; None where it goes to PROC_NULL."""
+    """Begin to follow a message; None if it goes to PROC_NULL."""
     if dest == PROC_NULL:
         return None
     side = call.sending = call.side(core, dest, tag, signature, True)
@@ -42,7 +42,7 @@ def _send(call: MpiCall, core: Any, signature: Signature | None, dest: Any, tag:
 def _receive(
     monitor: Monitor, call: MpiCall, core: Any, signature: Signature | None, source: Any, tag: Any
 ) -> MessageSide | None:
-    """Begin to follow a receive; None where it is from PROC_NULL."""
+    """Begin to follow a receive; None if it is from PROC_NULL."""
     if source == PROC_NULL:
         return None
     if source == ANY_SOURCE:
@@ -51,7 +51,7 @@ def _receive(
 
 
 def core_of(comm: Any) -> Any:
-    """Return the communicator that a handle names; None where the call itself will say what is wrong."""
+    """Return the communicator of a handle; None if invalid, which the call itself reports."""
     try:
         return comm._comm()
     except Exception:
@@ -59,7 +59,7 @@ def core_of(comm: Any) -> Any:
 
 
 def _wait(call: MpiCall, side: MessageSide | None, also: MessageSide | None = None) -> None:
-    """Take down that the call waits for one message or two, which it has just begun."""
+    """Record that the call waits for one or two messages which it has just begun."""
     if side is None:
         side = also
     else:
@@ -70,13 +70,13 @@ def _wait(call: MpiCall, side: MessageSide | None, also: MessageSide | None = No
 
 
 def send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> None:
-    """Follow ``Send`` and its relatives."""
+    """Check ``Send``, ``Bsend``, ``Ssend`` or ``Rsend``."""
     buffers.overlapping(monitor, call, buf, reads=True)
     _wait(call, _send(call, core_of(comm), of_buffer(buf), dest, tag))
 
 
 def send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> None:
-    """Follow ``send`` and its relatives."""
+    """Check ``send``, ``bsend`` or ``ssend``."""
     buffers.overlapping_object(monitor, call, obj)
     _wait(call, _send(call, core_of(comm), PICKLE, dest, tag))
 
@@ -90,7 +90,7 @@ def receive_buffer(
     tag: int = ANY_TAG,
     status: Any = None,
 ) -> After | None:
-    """Follow ``Recv``."""
+    """Check ``Recv``."""
     after = buffers.overlapping(monitor, call, buf)
     arguments.fits(monitor, call, buf)
     into_copy(monitor, call, buf, 0, "buf")
@@ -107,7 +107,7 @@ def receive_object(
     tag: int = ANY_TAG,
     status: Any = None,
 ) -> None:
-    """Follow ``recv``."""
+    """Check ``recv``."""
     _wait(call, _receive(monitor, call, core_of(comm), PICKLE, source, tag))
 
 
@@ -119,7 +119,7 @@ def probe(
     tag: int = ANY_TAG,
     status: Any = None,
 ) -> After | None:
-    """Follow ``Probe`` and its relatives, which wait for a message and do not receive it."""
+    """Check a probe, which waits for a message without receiving it."""
     if source == ANY_SOURCE:
         monitor.wildcards = True
     core = core_of(comm)
@@ -129,7 +129,7 @@ def probe(
     call.waits_for = side
 
     def found(what: Any) -> None:
-        # Of a wildcard it is not known here which message it was: its sender cannot be said to have been waited for.
+        # For a wildcard, the message is not known here: its sender cannot be recorded as waited for.
         if what and source != ANY_SOURCE and not call.name.lower().startswith("i"):
             sends = monitor.under_way
             side.partner = sends.get(getattr(what, "_impl", what)) or next(
@@ -141,19 +141,19 @@ def probe(
 
 
 def _fits(message: Message, side: MessageSide) -> bool:
-    """Return whether a message is one that a probe with a named source has found, and left where it is."""
+    """Return True if a message is one that a probe with a named source has found but not received."""
     wanted = (message.tag == side.tag or side.tag == ANY_TAG) and not getattr(message, "taken", True)
     return wanted and (message.to, message.cid, message.source) == (side.rank, side.comm.cid, side.peer)
 
 
 def begin_send_buffer(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> After | None:
-    """Follow ``Isend`` and its relatives, whose buffer must not be written before they are complete."""
+    """Check a nonblocking send, whose buffer must not be written before it completes."""
     side = _send(call, core_of(comm), of_buffer(buf), dest, tag)
     return _begun(monitor, call, side, None if side is None else buffers.lent(monitor, call, buf))
 
 
 def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest: int, tag: int = 0) -> After | None:
-    """Follow ``isend`` and its relatives."""
+    """Check ``isend``, ``ibsend`` or ``issend``."""
     buffers.overlapping_object(monitor, call, obj)
     return _begun(monitor, call, _send(call, core_of(comm), PICKLE, dest, tag), None)
 
@@ -161,7 +161,7 @@ def begin_send_object(monitor: Monitor, call: MpiCall, comm: Any, obj: Any, dest
 def begin_receive_buffer(
     monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
-    """Follow ``Irecv``, whose buffer must be left alone until it is complete."""
+    """Check ``Irecv``, whose buffer must not be accessed before it completes."""
     arguments.fits(monitor, call, buf)
     into_copy(monitor, call, buf, 0, "buf")
     side = _receive(monitor, call, core_of(comm), of_buffer(buf), source, tag)
@@ -176,7 +176,7 @@ def begin_receive_object(
     source: int = ANY_SOURCE,
     tag: int = ANY_TAG,
 ) -> After | None:
-    """Follow ``irecv``."""
+    """Check ``irecv``."""
     return _begun(monitor, call, _receive(monitor, call, core_of(comm), PICKLE, source, tag), None)
 
 
@@ -196,7 +196,7 @@ def _begun(monitor: Monitor, call: MpiCall, side: MessageSide | None, used: buff
 
 
 def send_receive(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
-    """Return what follows ``Sendrecv`` or ``sendrecv``."""
+    """Return the check of ``Sendrecv`` or ``sendrecv``."""
 
     def follow(
         monitor: Monitor,
@@ -241,7 +241,7 @@ def send_receive_replace(
     recvtag: int = ANY_TAG,
     status: Any = None,
 ) -> After | None:
-    """Follow ``Sendrecv_replace``."""
+    """Check ``Sendrecv_replace``."""
     core, signature = core_of(comm), of_buffer(buf)
     send = _send(call, core, signature, dest, sendtag)
     receive = _receive(monitor, call, core, signature, source, recvtag)
@@ -263,7 +263,7 @@ def begin_send_receive(
     source: int = ANY_SOURCE,
     recvtag: int = ANY_TAG,
 ) -> After:
-    """Follow ``Isendrecv``, of whose buffers the one must not be written, and the other be left alone."""
+    """Check ``Isendrecv``: its send buffer must not be written, its receive buffer not accessed."""
     sends, receives = dest != PROC_NULL, source != PROC_NULL
     if receives:
         arguments.fits(monitor, call, recvbuf)
@@ -281,7 +281,7 @@ def begin_send_receive_replace(
     source: int = ANY_SOURCE,
     recvtag: int = ANY_TAG,
 ) -> After:
-    """Follow ``Isendrecv_replace``."""
+    """Check ``Isendrecv_replace``."""
     receives = source != PROC_NULL
     if receives:
         arguments.fits(monitor, call, buf)
@@ -291,7 +291,7 @@ def begin_send_receive_replace(
 
 
 def _exchanging(monitor: Monitor, call: MpiCall, *uses: buffers.Used | None) -> After:
-    """Return what guards the buffers of a request that sends and receives; its two messages are not followed."""
+    """Return the guard of the buffers of a request that sends and receives; its two messages are not followed."""
 
     def begun(request: Any) -> None:
         record = of_request(monitor, call, request)
@@ -306,14 +306,14 @@ def _pickled(_: Any) -> Signature:
 
 
 def prepare_send(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, dest: int, tag: int = 0) -> After | None:
-    """Follow ``Send_init`` and its relatives; each start begins a message."""
+    """Check a persistent send; each start begins a message."""
     return _prepared(monitor, call, comm, buf, dest, tag, sends=True)
 
 
 def prepare_receive(
     monitor: Monitor, call: MpiCall, comm: Any, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
 ) -> After | None:
-    """Follow ``Recv_init``."""
+    """Check ``Recv_init``."""
     arguments.fits(monitor, call, buf)
     into_copy(monitor, call, buf, 0, "buf")
     return _prepared(monitor, call, comm, buf, source, tag, sends=False)
@@ -329,12 +329,12 @@ def _prepared(monitor: Monitor, call: MpiCall, comm: Any, buf: Any, peer: int, t
 
 
 def start(monitor: Monitor, call: MpiCall, request: Any) -> None:
-    """Follow ``Start`` of a persistent request."""
+    """Check ``Start`` of a persistent request."""
     call.sending = _start(monitor, call, request)
 
 
 def start_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any) -> None:
-    """Follow ``Startall``."""
+    """Check ``Startall``."""
     sends = [side for side in [_start(monitor, call, request) for request in requests] if side is not None]
     for side, after in pairwise(sends):
         side.also = after
@@ -342,7 +342,7 @@ def start_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any) -> None:
 
 
 def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
-    """Follow the start of a request; return the message that it sends, if it is one that sends."""
+    """Check the start of a request; return the message it sends, if any."""
     record: RequestRecord | None = call.rank.requests.get(id(request._impl))
     if record is None or not record.persistent:
         return None
@@ -377,7 +377,7 @@ def _start(monitor: Monitor, call: MpiCall, request: Any) -> MessageSide | None:
 
 
 def receive_matched(signature_of: Callable[[Any], Signature | None]) -> Callable[..., After | None]:
-    """Return what follows ``Message.Recv`` and its relatives."""
+    """Return the check of ``Message.Recv``, ``Irecv``, ``recv`` or ``irecv``."""
 
     def follow(monitor: Monitor, call: MpiCall, message: Any, *buf: Any, **named: Any) -> After | None:
         envelope = message._impl
@@ -415,7 +415,7 @@ ADVICE: dict[str, Callable[..., Any]] = {
     "Isendrecv": begin_send_receive,
     "Isendrecv_replace": begin_send_receive_replace,
 }
-"""What follows the methods of a communicator."""
+"""The check of each method of a communicator."""
 
 OF_MESSAGES: dict[str, Callable[..., Any]] = {
     "Recv": receive_matched(of_buffer),
@@ -423,4 +423,4 @@ OF_MESSAGES: dict[str, Callable[..., Any]] = {
     "recv": receive_matched(_pickled),
     "irecv": receive_matched(_pickled),
 }
-"""What follows the methods of a message that a probe has taken."""
+"""The check of each method of a matched message."""

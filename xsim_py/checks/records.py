@@ -1,4 +1,4 @@
-"""The sides of a message, and the calls that make up a collective: records of what each rank has said."""
+"""Records of each rank's messages, collectives and window accesses."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from types import CodeType
 
 Place = tuple["CodeType", int, str] | tuple[str, int, str]
-"""A place of the program (see `transport.call_sites`), and what the rank was doing there (`Control.doing`)."""
+"""A location in the program (see `transport.call_sites`), and the rank's activity there (`Control.doing`)."""
 
 READ, WRITE, ACCUMULATE = "reads", "writes", "updates"
-"""How an access uses the memory of a window."""
+"""The ways in which an access uses the memory of a window."""
 
 
 _BUFFERED = frozenset(f"Comm.{name}" for name in ("Bsend", "bsend", "Ibsend", "ibsend", "Bsend_init"))
 
 
 class Deed:
-    """Something that a rank has begun, and that another one may wait for or learn of.
+    """An action that a rank has begun, which other ranks may wait for or learn of.
 
     Attributes
     ----------
     posted : bool
-        Whether it has begun where the calls are gone through again; see `ordering`.
+        Whether it has begun in the replay; see `ordering`.
     clock : array or None
-        When it began; see `clocks`.
+        Its beginning; see `clocks`.
     """
 
     __slots__ = ("clock", "posted")
@@ -43,24 +43,24 @@ class Deed:
 
 @final
 class MessageSide(Deed):
-    """One side of a message of the program: a send, or a receive.
+    """One side of a program's message: a send or a receive.
 
     Attributes
     ----------
     rank : int
-        Whose side it is, in the whole run.
+        The world rank of this side.
     name : str
         The call.
     place : Place
-        Where it was made.
+        The place of the call.
     comm : Communicator
-        On which.
+        The communicator.
     peer, tag : int
-        As the call names them; ANY_SOURCE and ANY_TAG stay what they are.
+        As passed to the call, including ANY_SOURCE and ANY_TAG.
     signature : Signature or None
-        The elements that are sent, or that there is room for.
+        The elements sent, or the room for elements.
     partner : MessageSide or None
-        The other side, once they have met.
+        The other side, once matched.
     also : MessageSide or None
         A further side that the same call begins and waits for.
     """
@@ -91,21 +91,21 @@ class MessageSide(Deed):
 
     @property
     def buffered(self) -> bool:
-        """Say if it completes without its receive, by what the program asks for."""
+        """True if the call asks for a buffered send, which completes without its receive."""
         return self.name in _BUFFERED
 
     def listed(self) -> list[MessageSide]:
-        """Return this side and those that the same call begins and waits for."""
+        """Return this side and the others that the same call begins and waits for."""
         return [self] if self.also is None else [self, *self.also.listed()]
 
 
 class RequestWait(Deed):
-    """A rank has come to a call that completes requests; nobody waits for that.
+    """The arrival of a rank at a call that completes requests; no rank waits for it.
 
     Attributes
     ----------
     name, place : str, Place
-        The call, and where it was made.
+        The call and its place.
     """
 
     __slots__ = ("name", "place")
@@ -118,24 +118,24 @@ class RequestWait(Deed):
 
 @final
 class CollectiveCall(Deed):
-    """One rank says this of a collective: its name, root and operation, and what it gives and takes.
+    """One rank's call of a collective: its name, root, operation, and blocks sent and expected.
 
     Attributes
     ----------
     place : Place
-        Where it was made.
+        The place of the call.
     name : str
         The call, as mpi4py spells it.
     root, op : int, str or None
-        Where the call has one.
+        The root and operation, if the call has one.
     signatures : tuple of Signature
-        The blocks of a call in which the blocks of all members are equal.
+        The blocks of a call in which all members' blocks are equal.
     gives, takes : dict of int to Signature
-        Of a call with a count for each rank: what goes to whom, and what is expected of whom.
+        For a call with a count for each rank: the blocks sent to and expected from each rank.
     same : str
-        The arguments that are to be the same at all members, in words.
+        The arguments that must agree on all members, in words.
     group : sequence of int
-        The ranks in the whole run for which it makes a communicator.
+        The world ranks for which it creates a communicator.
     """
 
     __slots__ = (
@@ -165,7 +165,7 @@ class CollectiveCall(Deed):
         same: str = "",
         group: Any = (),
     ) -> None:
-        self.posted = False  # hot path: with one call less than by `super`
+        self.posted = False  # hot path: one call fewer than with `super`
         self.clock = None
         self.same = same
         self.group = group
@@ -181,18 +181,18 @@ class CollectiveCall(Deed):
 
 
 class MembersCalls:
-    """One collective of a communicator, as the members that have come so far say.
+    """One collective of a communicator, with the calls of the members that have entered it.
 
     Attributes
     ----------
     members : sequence of int
-        The ranks in the whole run that are to come.
+        The world ranks of the members.
     calls : dict of int to CollectiveCall
-        What those have said that have come, by their ranks in the communicator.
+        The calls of the members that have entered, by their ranks in the communicator.
     posted : int
-        How many of them have begun where the calls are gone through again; see `ordering`.
+        How many of them have begun in the replay; see `ordering`.
     clock : array or None
-        What is known once all of them have begun; see `clocks`.
+        The joint knowledge after all of them have begun; see `clocks`.
     """
 
     __slots__ = ("calls", "clock", "members", "posted")
@@ -206,14 +206,14 @@ class MembersCalls:
 
 @final
 class Signal(Deed):
-    """A rank tells another one to go on, by a call on a window: Post to Start, or Complete to Wait.
+    """A synchronisation of two ranks by calls on a window: Post to Start, or Complete to Wait.
 
     Attributes
     ----------
     given : bool
-        Whether it has been.
+        Whether it has been sent.
     since, until : int, float
-        Of a Post: the moments of its rank at which it was given, and at which the accesses were over that it allows.
+        For a Post: the moments of its rank when it was made, and when the accesses it allows were complete.
     """
 
     __slots__ = ("given", "since", "until")
@@ -227,44 +227,44 @@ class Signal(Deed):
 
 @final
 class Access(Deed):
-    """An access to the memory that a rank shows in a window.
+    """An access to memory that a rank exposes in a window.
 
     Attributes
     ----------
     rank, title, place : int, str, Place
-        Who made it, by which call, and where.
+        The accessing rank, its call, and the place of the call.
     ended : int
-        When it was complete; see `clocks`.
+        The step at which it was complete; see `clocks`.
     of : str
-        What it is an access to: a window, or a file.
+        The kind of object accessed: a window or a file.
     how, what : str
-        Whether it reads, writes or accumulates; and of an accumulation, the operation and the type.
+        Whether it reads, writes or accumulates; for an accumulation, the operation and type.
     datatype : Type or None
-        That of the elements at the target, of an accumulation.
+        The type of the target's elements, for an accumulation.
     pieces : list of (int, int)
-        The bytes of the window, from and to, in ascending order.
+        The start and end of each piece in the window, in ascending order.
     exclusive : bool
         Whether an exclusive lock protects it.
     epoch : int
-        How many fences its rank has called on the window before.
+        The number of fences its rank had called on the window before.
     since, until : int, float
-        The moments of its rank at which it began, and at which it was complete; see `RankState`.
+        The moments of its rank when it began and when it was complete; see `RankState`.
     shown_by : Signal or None
         The Post of the target that allows it.
     used : RequestRecord, Unnamed or None
-        What has the buffers of the origin, until the access is complete there.
+        The record that holds the origin buffers until the access is complete there.
     is_local, is_passive : bool
-        Whether it is a load or a store of the rank itself; whether who makes it has a lock, or a lock of itself.
+        Whether it is a load or store by the rank itself; whether the accessing rank holds a lock.
     polls : bool
-        Of a load: whether the rank looks until a value is there. Of a store, and of a read of another rank's memory:
-        whether it is one of several, so that readers may look until a value is there, or make do with any.
+        For a load: whether the rank polls for a value. For a store, or a read of another rank's memory: whether it is
+        one of several, so that readers may poll for a value or accept any.
     was_polled : bool
-        Of one that is local: whether the rank has looked before at the same bytes until a value was there, so that what
-        others have begun to put there, as it knows, is there.
+        For a local access: whether the rank has already polled the same bytes until a value arrived, so that puts known
+        to have begun there are complete.
     after : list of Access
-        Of one that fetches: the accumulations whose results it may have seen, after which it comes.
+        For a fetching access: the accumulations whose results it may have seen, and so comes after.
     latest : dict of int to Access
-        Of one that fetches: the last accumulation of each rank there, until now.
+        For a fetching access: the last accumulation of each rank at that location so far.
     """
 
     of = "a window"
@@ -301,21 +301,21 @@ class Access(Deed):
 
     @property
     def only_reads(self) -> bool:
-        """True if it changes nothing."""
+        """True if the access changes nothing."""
         return self.how == READ or self.what.startswith("NO_OP ")
 
     @property
     def shown(self) -> tuple[int, float]:
-        """Return between which moments of the rank whose memory it is it may look there or change it."""
+        """Return the interval of moments, of the rank that owns the memory, in which the access may take place."""
         if self.is_local:
             return self.since, self.until
         return (0, inf) if self.shown_by is None else (self.shown_by.since, self.shown_by.until)
 
     def conflicts(self, other: Access, *, through_two: bool = False) -> bool:
-        """Return whether two accesses to the same bytes at the same time would conflict, perhaps `through_two` windows.
+        """Return True if two accesses to the same bytes conflict when concurrent, possibly through two windows.
 
-        Two windows know nothing of each other: neither do their locks keep apart what goes through them, nor is one
-        accumulation atomic beside another one (MPI 4.1, 12.2.1).
+        Two windows are independent: locks of one do not order accesses through the other, and accumulations through
+        both are not atomic with respect to each other (MPI 4.1, 12.2.1).
         """
         if self.only_reads and other.only_reads:
             return False
@@ -325,7 +325,8 @@ class Access(Deed):
             local, remote = (self, other) if self.is_local else (other, self)
             looked = local.polls if local.how == READ else remote.only_reads and (local.polls or remote.polls)
             if looked and remote.is_passive:
-                return False  # 12.7, of the unified memory model: the rank may look, and store where others look
+                # MPI 4.1, 12.7, of the unified memory model: the rank may poll, and may store where others poll
+                return False
             apart = local.is_passive
         else:
             apart = True
@@ -336,18 +337,18 @@ class Access(Deed):
         return True
 
     def _cuts(self, other: Access) -> bool:
-        """Return whether elements of one type have only a part in common with elements of another access."""
+        """Return True if elements of one type partially overlap elements of another access."""
         elements = of_elements(self.datatype, 1)
         if len(elements) != 1:
             return False
         size_bytes = self.datatype.size // elements[0][1]
         if len({start % size_bytes for start, _ in (*self.pieces, *other.pieces)}) == 1:
-            return False  # mostly
+            return False  # the usual case
         pairs = product(self.pieces, other.pieces)
         return any((a - b) % size_bytes for (a, a_end), (b, b_end) in pairs if a < b_end and b < a_end)
 
 
 def _compatible(mine: str, theirs: str) -> bool:
-    """Return whether two accumulations may be concurrent: one operation and one type, or one of them only looks."""
+    """Return True if two accumulations may be concurrent: equal operation and type, or one is a NO_OP."""
     (op, kind), (other_op, other_kind) = mine.split(" on "), theirs.split(" on ")
     return kind == other_kind and (op == other_op or "NO_OP" in (op, other_op))

@@ -1,4 +1,4 @@
-"""Checks of the life of requests: each is completed, and persistent ones are started, completed and freed."""
+"""Checks of the life cycle of requests: completion, and start, completion and freeing of persistent ones."""
 
 from __future__ import annotations
 
@@ -27,31 +27,30 @@ _WAITS_FOR_ONE = frozenset(("Waitany", "waitany", "Waitsome", "waitsome"))
 
 
 class RequestRecord:
-    """A request of a rank, from the call that made it until it is completed, or freed where it is persistent.
+    """A request of a rank, from its creation until it is completed, or freed if it is persistent.
 
     Attributes
     ----------
     task : Task
-        What the request names.
+        The task of the request.
     title, place : str, Place
-        The call that made it, and where.
+        The call that created it, and its place.
     persistent, active, started, waited_for : bool
-        Whether it can be started again, whether it is in progress, whether it ever was, and whether it was waited for
-        before that.
+        Whether it can be started again, is in progress, was ever started, and was waited for before that.
     transfers : list of MessageSide
-        The messages that it stands for now.
+        The messages that it currently represents.
     used : list of Used
-        The buffers that must be left alone while it is active.
+        The buffers in use while it is active.
     collective : CollectiveCall or None
-        The collective that it stands for.
+        The collective that it represents.
     buf, peer, tag, sends, comm
-        Of a persistent request: what each start sends or receives.
+        Of a persistent request: the arguments of each started send or receive.
     partitions : list of PackedMemory
-        The parts of the buffer of a partitioned one.
+        The parts of the buffer of a partitioned request.
     restart : callable, optional
-        Called with this and with each call that starts it, where it is a persistent collective.
+        For a persistent collective: called with this record and each call that starts it.
     at_end : callable, optional
-        Called when the request of a one-sided call has been completed.
+        Called when the request of a one-sided call completes.
     """
 
     waited_for = sends = False
@@ -74,7 +73,7 @@ class RequestRecord:
 
 
 def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord | None:
-    """Return the record of a request that a call has returned, made where it is new; None of a null request."""
+    """Return the record of a request returned by a call, created if it is new; None for a null request."""
     if not isinstance(request, Request):
         return None
     task = request._impl
@@ -89,12 +88,12 @@ def of_request(monitor: Monitor, call: MpiCall, request: Any) -> RequestRecord |
 
 
 def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, call: MpiCall | None) -> None:
-    """Take note that a request has been completed, in a call of the program or in what stands for one.
+    """Record that a request has completed, in a call of the program or on its behalf.
 
     Parameters
     ----------
     operation : Operation or None
-        What it has named until now.
+        The operation of the request until now.
     """
     record = state.requests.get(id(task))
     if record is None:
@@ -112,13 +111,13 @@ def completed(monitor: Monitor, state: RankState, task: Any, operation: Any, cal
         state.steps.take(here, waited, call is not None and (call.name in _WAITS or _may_wait(call)))
     if not record.persistent:
         del state.requests[id(task)]
-        record.task = None  # which has the record, where it is to restore a buffer
+        record.task = None  # the task refers to the record if it is to restore a buffer
 
 
 def _may_wait(call: MpiCall) -> str:
-    """Return `PERHAPS` where a call that has completed a request may have waited for just that; else nothing.
+    """Return `PERHAPS` if a call that completed a request may have waited for it in particular; else an empty string.
 
-    Of several, another one might have been complete, and most often there is a loop that ends when all of them are.
+    Of several requests a different one might have completed, and usually a loop waits for all of them.
     """
     if call.name in _WAITS_FOR_ONE:
         return PERHAPS
@@ -128,14 +127,14 @@ def _may_wait(call: MpiCall) -> str:
 
 
 def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
-    """Follow ``Request.Free``."""
+    """Check ``Request.Free``."""
     record = call.rank.requests.pop(id(request._impl), None)
     if record is None:
         return
     operation = record.task.operation
     if record.waited_for and not record.started:
         _never_started(monitor, call.rank, record)
-    is_nothing = operation is None and not record.transfers and not record.persistent  # of a rank that is none
+    is_nothing = operation is None and not record.transfers and not record.persistent  # of PROC_NULL
     if record.active and _may_be_freed(record):
         side = record.transfers[0]
         if side.partner is None:  # its buffer is in use until the message has been received
@@ -147,20 +146,20 @@ def free(monitor: Monitor, call: MpiCall, request: Any) -> None:
         monitor.note(REQUEST_LIFECYCLE, record.place, text, call.rank.number, where)
         monitor.freed.append(record)
     else:
-        record.task = None  # as where one is completed: the buffers of the program go when it lets them go
+        record.task = None  # as on completion: release the program's buffers when the program does
     end_uses(record)
 
 
 def _may_be_freed(record: RequestRecord) -> bool:
-    """Return True for a send from a buffer of the program, which goes on (MPI 4.1, 3.7.3).
+    """Return True for a send from a buffer of the program, which continues (MPI 4.1, 3.7.3).
 
-    What comes later can tell the program that it is complete. A pickled object goes with its request.
+    A later message can tell the program that it is complete. A pickled object is released with its request.
     """
     return len(record.transfers) == 1 and record.transfers[0].sends and record.transfers[0].signature is not PICKLE
 
 
 def cancel(monitor: Monitor, call: MpiCall, request: Any) -> None:
-    """Follow ``Cancel``, which is for requests of messages that are received or sent (MPI 4.1, 3.8.4 and 6.12)."""
+    """Check ``Cancel``, which is only allowed for requests of messages (MPI 4.1, 3.8.4 and 6.12)."""
     record = call.rank.requests.get(id(request._impl))
     if record is not None and record.collective is not None and record.active:
         text = f"the request of {record.title} is cancelled, which is not allowed for a collective"
@@ -169,7 +168,7 @@ def cancel(monitor: Monitor, call: MpiCall, request: Any) -> None:
 
 
 def in_progress(monitor: Monitor) -> None:
-    """Take note of the messages that have met receives which no call has completed."""
+    """Record messages matched by receives that no call has completed."""
     for record in (*monitor.freed, *(each for state in monitor.ranks.values() for each in state.requests.values())):
         operation = record.task.operation
         if type(operation) is Receive and record.transfers:
@@ -177,7 +176,7 @@ def in_progress(monitor: Monitor) -> None:
 
 
 def end_uses(record: RequestRecord) -> None:
-    """Leave the buffers of a request to the program again."""
+    """Stop guarding the buffers of a request."""
     for used in record.used:
         used.end()
     record.used.clear()
@@ -194,12 +193,12 @@ def _never_completed(monitor: Monitor, state: RankState, record: RequestRecord) 
 
 
 def wait(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> None:
-    """Follow ``Wait``, which returns at once where nothing was started: no mistake, if that comes later."""
+    """Check ``Wait``: it returns at once for an unstarted request, which is an error if it is started later."""
     wait_all(monitor, call, None, (request,))
 
 
 def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> None:
-    """Follow ``Waitall``."""
+    """Check ``Waitall``."""
     records = call.rank.requests
     for request in requests:
         record = records.get(id(request._impl))
@@ -208,29 +207,29 @@ def wait_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses:
 
 
 def status(monitor: Monitor, call: MpiCall, request: Any, status: Any = None) -> Callable[[Any], None]:
-    """Follow ``Get_status``: a request that it finds complete uses its buffers no more (MPI 4.1, 3.7.6)."""
+    """Check ``Get_status``: a request found complete no longer uses its buffers (MPI 4.1, 3.7.6)."""
     return lambda result: _complete(call, [request] if result else [])
 
 
 def status_all(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None) -> Callable[[Any], None]:
-    """Follow ``Get_status_all``."""
+    """Check ``Get_status_all``."""
     return lambda result: _complete(call, requests if result else [])
 
 
 def status_any(monitor: Monitor, call: MpiCall, cls: Any, requests: Any, status: Any = None) -> Callable[[Any], None]:
-    """Follow ``Get_status_any``."""
+    """Check ``Get_status_any``."""
     return lambda result: _complete(call, [requests[result[0]]] if result[1] and result[0] >= 0 else [])
 
 
 def status_some(
     monitor: Monitor, call: MpiCall, cls: Any, requests: Any, statuses: Any = None
 ) -> Callable[[Any], None]:
-    """Follow ``Get_status_some``."""
+    """Check ``Get_status_some``."""
     return lambda result: _complete(call, [requests[index] for index in result or ()])
 
 
 def _complete(call: MpiCall, requests: Sequence[Any]) -> None:
-    """Leave the buffers of requests to the program that a call has found complete, and has not completed."""
+    """Stop guarding the buffers of requests that a call has found complete without completing them."""
     for request in requests:
         record = call.rank.requests.get(id(request._impl))
         if record is not None and record.active:
@@ -238,7 +237,7 @@ def _complete(call: MpiCall, requests: Sequence[Any]) -> None:
 
 
 def left(monitor: Monitor, state: RankState) -> None:
-    """Find what a rank has left of its requests at the end."""
+    """Find the requests that a rank has not completed or freed at the end."""
     for record in state.requests.values():
         if not record.started:
             _never_started(monitor, state, record)
@@ -250,10 +249,10 @@ def left(monitor: Monitor, state: RankState) -> None:
 
 
 def note_lost(monitor: Monitor) -> None:
-    """Note the active requests of what ranks have done before, as of earlier tests, that no handle names.
+    """Record active requests of ended activities, such as earlier tests, that no handle refers to.
 
-    Where there is a handle, the program might have completed the request if its run had continued. Called while there
-    still are the objects of ranks.
+    With a handle, the program might have completed the request later. This must be called before the ranks' objects are
+    released.
     """
     left = [
         (state, record)
@@ -266,6 +265,6 @@ def note_lost(monitor: Monitor) -> None:
 
 
 def lost(monitor: Monitor) -> None:
-    """Find the requests that `note_lost` has noted."""
+    """Report the requests recorded by `note_lost`."""
     for state, record in monitor.lost:
         _never_completed(monitor, state, record)

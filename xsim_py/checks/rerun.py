@@ -1,10 +1,10 @@
-"""A checked run, and the further runs that answer what one run leaves open.
+"""A checked run, and further runs that decide what one run leaves open.
 
-One run tells that a program may depend on buffered sends, or that a wildcard receive could have taken another message.
-Whether that makes a difference is seen in another run, with synchronous sends or with the other match. They are made
-only where there is such a question, and print nothing; and for a time that is small beside the first run's, or beside
-what anybody notices. The races of long runs are left to `xsim explore`. A function is run once: what it does to
-objects of its caller would be done again.
+One run shows that a program may depend on buffered sends, or that a wildcard receive could match a different message. A
+further run, with synchronous sends or with the other match, shows whether that matters. Further runs take place only if
+there is such a question, print nothing, and take little time compared with the first run or with human perception.
+Races of long runs are left to `xsim explore`. A function is run only once: a second run would repeat its effects on
+objects of its caller.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
 
 _MOST_SHOWN = 80
-_CUT = "wall limit"  # as a run ends that has taken too long
+_CUT = "wall limit"  # the ending of a run that has taken too long
 _MOST_S = 0.3
-"""All further runs together may take so much CPU time, by an estimate: what is reported must not depend on the load."""
+"""The estimated CPU time limit of all further runs: an estimate, so that reports do not depend on the load."""
 _RUN_S, _RANK_S, _EVENT_S = 0.025, 0.0002, 0.00006
-"""A checked run takes so long, and so much more for each rank and each event, where the program computes little."""
+"""The time of a checked run, with shares per rank and per event, if the program computes little."""
 _BUSY = 2
-"""A busy machine may take so many times as long as the estimate."""
+"""A loaded machine may exceed the estimate by this factor."""
 _MOST_COMPUTED_S = 0.2
-"""A program whose first run has taken longer than this computes, and its further runs would, too."""
+"""A program whose first run takes longer than this computes much, and so would further runs."""
 _MOST_ALIKE = 3
-"""So many of the matches of one line are tried that put one sender in the place of another one."""
+"""The number of matches of one line tried that replace one sender by the same other."""
 
 _ENDS = {"finished": "finishes", "aborted": "aborts", "stalled": "deadlocks"}
 
@@ -47,16 +47,16 @@ Once = Callable[..., "Result"]
 
 
 class _Seen(NamedTuple):
-    """An outcome, as far as another match may change it."""
+    """The parts of an outcome that a different match may change."""
 
     ended: str
     exit_status: int
     printed: tuple[tuple[str, ...], ...]
-    """The words of each line; what each rank has printed is in order."""
+    """The words of each line; the lines of each rank are in order."""
     found: tuple[tuple[str, str, int], ...]
 
     def known(self, other: _Seen) -> list[tuple[str, ...]] | None:
-        """Return the lines without the words in which another outcome differs; None where it has other lines."""
+        """Return the lines with differing words blanked; None if their numbers of lines or words differ."""
         if list(map(len, self.printed)) != list(map(len, other.printed)):
             return None
         pairs = zip(self.printed, other.printed, strict=True)
@@ -72,14 +72,14 @@ def checked(
     progress: Any,
     started: Any,
 ) -> Result:
-    """Run a program under a monitor, and again where that leaves something open.
+    """Run a program under a monitor, and again if that leaves something open.
 
     Parameters
     ----------
     once : callable
-        Runs the program; takes where its output goes, and a monitor.
+        Runs the program; takes its output streams and a monitor.
     outside : pair of text files
-        Where the output of the first run goes.
+        The output streams of the first run.
     repeats : bool
         Whether the program may be run again.
     """
@@ -92,7 +92,7 @@ def checked(
         further = _FurtherRuns(once, result, spent_s, list_all=wanted.races)
         if monitor.is_doubtful and BUFFERING_HAZARD in wanted.classes:
             found += _without_buffers(further)
-        # A run that has failed may do so only because of its matches.
+        # A run may fail only because of its matches.
         looks = monitor.wildcards and MESSAGE_RACE in wanted.classes
         if looks and (result.ended == "finished" or found or result.exit_status == 1):
             found += _races(further)
@@ -104,7 +104,7 @@ def checked(
 
 
 class _FurtherRuns:
-    """Runs a program again, silently, as long as there is time left for that.
+    """Silent reruns of a program within a time limit.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ class _FurtherRuns:
     first : Result
         The run that has left something open.
     spent_s : float
-        Its CPU time.
+        The CPU time of that run.
     list_all : bool
-        Whether races are to be listed that change nothing: who asks for them has time for some runs.
+        Whether to list races that change nothing; a user who asks for them accepts the time of some runs.
     """
 
     def __init__(self, once: Once, first: Result, spent_s: float, *, list_all: bool) -> None:
@@ -127,12 +127,12 @@ class _FurtherRuns:
         self.list_all = list_all
 
     def has_time(self, runs: int = 0) -> bool:
-        """Return whether there is time left, for so many runs at least."""
+        """Return True if there is time left for at least this number of runs."""
         enough = self._left_s > runs * self._each_s and not self._computes
         return enough and time.process_time() < self._until_s
 
     def run(self, **told: Any) -> tuple[Result, str]:
-        """Run it, for a limited time; return the result and what was printed."""
+        """Run the program within the time limit; return the result and its output."""
         stdout, stderr = io.StringIO(), io.StringIO()
         limit_s = max(self._until_s - time.process_time(), _MOST_S)
         self._left_s -= self._each_s
@@ -143,14 +143,14 @@ _LABEL = re.compile(r"\[(\d+)\] ")
 
 
 def _seen(result: Result, printed: str, found: Iterable[Finding]) -> _Seen:
-    """Return an outcome; what each rank has printed is in order, and what different ranks have printed is not."""
+    """Return an outcome with each rank's output in order, independent of the interleaving of ranks."""
     lines = sorted(printed.splitlines(), key=lambda line: int(match[1]) if (match := _LABEL.match(line)) else -1)
     places = tuple(sorted({(each.category, each.file, each.line) for each in found}))
     return _Seen(result.ended, result.exit_status, tuple(tuple(line.split()) for line in lines), places)
 
 
 def _without_buffers(further: _FurtherRuns) -> list[Finding]:
-    """Return the sends in which ranks wait for ever when no send is buffered."""
+    """Return the sends in which ranks deadlock if no send is buffered."""
     monitor = Monitor(synchronous=True)
     result, _ = further.run(monitor=monitor)
     if result.ended != "stalled":
@@ -160,7 +160,7 @@ def _without_buffers(further: _FurtherRuns) -> list[Finding]:
 
 
 def _races(further: _FurtherRuns) -> list[Finding]:
-    """Return the wildcard receives for which another match leads to another outcome."""
+    """Return the wildcard receives for which a different match changes the outcome."""
     if not further.has_time(runs=2):
         return []
     monitor = Monitor()
@@ -185,9 +185,9 @@ def _races(further: _FurtherRuns) -> list[Finding]:
 
 
 def _others(choices: Iterable[MadeChoice]) -> list[tuple[MadeChoice, int]]:
-    """Return the other matches that are to be tried, in an order that comes soon to one of each kind.
+    """Return the alternative matches to try, with one of each kind early.
 
-    Those are alike that put one sender in the place of another one, at one line of a rank.
+    Matches are alike if they replace one sender by the same other at one line of a rank.
     """
     alike: dict[Any, list[tuple[MadeChoice, int]]] = {}
     for choice in choices:
@@ -201,10 +201,10 @@ def _others(choices: Iterable[MadeChoice]) -> list[tuple[MadeChoice, int]]:
 
 
 class _Comparison:
-    """Compares the outcomes of other matches with the usual one.
+    """Compares the outcomes of alternative matches with the usual one.
 
-    What is printed may also depend on times, or on things that no run repeats (an address, the name of a temporary
-    file). So there is a control: a run with the same matches and other times. Words that differ there say nothing.
+    Output may also depend on times, or on things that differ in every run (an address, the name of a temporary file).
+    So there is a control: a run with the same matches and different times. Words that differ there are ignored.
     """
 
     def __init__(self, further: _FurtherRuns, watched: Result, usual: _Seen) -> None:
@@ -217,7 +217,7 @@ class _Comparison:
         self._known = usual.known(_seen(result, printed, ()))
 
     def difference(self, choice: MadeChoice, taken: int) -> str:
-        """Return what is different with another match, in words; nothing where nothing is."""
+        """Describe the difference made by another match; empty if there is none."""
         monitor = Monitor()
         result, printed = self._further.run(schedule=otherwise(self._choices, choice, taken), monitor=monitor)
         if result.ended == _CUT:
@@ -233,7 +233,7 @@ class _Comparison:
         return f"with that match there is a {new[0][0]} at {new[0][1]}:{new[0][2]}" if new else ""
 
     def _other_words(self, other: _Seen) -> str:
-        """Return a line that is different, if one is."""
+        """Return the first line that differs, if any."""
         assert self._known is not None
         if len(other.printed) != len(self._known):
             return f"{len(other.printed)} lines are printed instead of {len(self._known)}"

@@ -1,4 +1,4 @@
-"""Names and expressions of a program mean arrays, which are found without running any of its code."""
+"""Resolution of a program's names and expressions to arrays, without running its code."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LOOKING = frozenset(
         *("list", "tuple", "set", "any", "all", "abs", "round", "bytes", "bytearray", "divmod", "pow"),
     )
 )
-"""The functions of Python that look at the elements of an array."""
+"""Python functions that read the elements of an array."""
 _SHOWING = frozenset(("print", "sum", "str", "repr", "format"))
-"""These functions look at the elements of arrays in a list or a tuple, too; in a dict, all of them do but `sum`."""
+"""Of these, functions that also read arrays in a list or tuple; in a dict, all but `sum` do."""
 _ASKING = frozenset(
     (
         *("shape", "ndim", "size", "isscalar", "iterable", "isfortran", "iscomplexobj", "isrealobj"),
@@ -36,7 +36,7 @@ _ASKING = frozenset(
         *("is_masked", "isMaskedArray"),
     )
 )
-"""The functions of numpy that ask for no more than types, shapes and addresses."""
+"""Functions of numpy that use only types, shapes and addresses."""
 _SHARING = KEEPING.union(
     (
         *("asfortranarray", "asmatrix", "require", "permute_dims", "broadcast_to", "broadcast_arrays"),
@@ -46,9 +46,9 @@ _SHARING = KEEPING.union(
         *("filled", "getdata"),
     )
 )
-"""The results of these functions of numpy mostly have the memory of the arrays that are given; a list is copied."""
+"""Functions of numpy whose results mostly share the memory of their array arguments; a list is copied."""
 _STORING = frozenset(("copyto", "put", "putmask", "place", "put_along_axis", "fill_diagonal", "shuffle"))
-"""The functions of numpy that store to their first argument."""
+"""Functions of numpy that store to their first argument."""
 _OF_LIBRARY = {
     **dict.fromkeys(("zlib", "binascii", "_hashlib", "_blake2", "_md5", "_sha1", "_sha2", "_sha3"), None),
     "statistics": None,
@@ -60,9 +60,9 @@ _OF_LIBRARY = {
         *("lt", "le", "gt", "ge", "contains", "countOf", "indexOf"),
     ),
 }
-"""The modules of Python's library whose functions look at what they are given, and which of them do; None: all."""
+"""Standard modules whose functions read their arguments, with the functions that do; None means all."""
 _MEMORY = (bytearray, array_of_python)
-"""The classes of Python whose objects are buffers; what is sliced of them is copied."""
+"""Python classes whose objects are buffers; slices of them are copies."""
 _SCALARS = {each for each in np.sctypeDict.values() if not issubclass(each, np.object_ | np.void)}
 _MOST_PICKED_BYTES = 1 << 20
 _MOST_HELD = 1000
@@ -72,31 +72,31 @@ _NO_NAMES: dict[str, Any] = {"__builtins__": {}}
 _WITHOUT_CODE = (Handle, Enum)
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 _VIEWS = ("T", "real", "imag", "flat")
-"""The attributes of an array that have its elements."""
+"""Attributes of an array that share its elements."""
 _VIEWED = {"real": "biufc", "imag": "c"}
-"""For some of them the elements must be of one of these kinds."""
+"""For some of them, the required kinds of elements."""
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 Scope = tuple[Mapping[str, Any], dict[str, Any]]
-"""The variables of a function and of its module; to read them from a frame is slow."""
+"""The variables of a function and of its module; reading them from a frame is slow."""
 
 
 class Part(NamedTuple):
-    """The array that an expression means, at the time when it is evaluated."""
+    """The array that an expression refers to when it is evaluated."""
 
     array: Any
     owner: Any = None
-    """The array that has a name, of which it is a part."""
+    """The named array of which it is a part."""
     is_known: bool = True
-    """True if all of the array is meant, and not just some elements."""
+    """True if all of the array is meant rather than some elements."""
     pieces: list[tuple[int, int]] | None = None
-    """Where the elements lie that an array or a list picks of it as an index, if they are known."""
+    """The pieces of the elements selected by an array or list index, if known."""
     is_of_python: bool = False
-    """True of what is no array of numpy itself, but shown as one here."""
+    """True for a buffer that is shown here as an array but is not one of numpy."""
 
 
 def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
-    """Return whether an instruction takes the array, or parts of it that are arrays, and looks at no element."""
+    """Return True if an instruction takes the array, or parts that are arrays, without reading elements."""
     if touch.target is not None:
         into = part_of(touch.target, scope).array
         return type(into) is not np.ndarray or into.dtype.hasobject
@@ -109,7 +109,7 @@ def takes_parts(touch: Touch, found: Part, scope: Scope) -> bool:
 
 
 def part_of(array: ArrayName, scope: Scope) -> Part:
-    """Return what an expression means."""
+    """Return the array that an expression refers to."""
     names = array.names
     is_view = names[-1] in _VIEWS and len(names) > 1
     part = owner = value_of(names[:-1] if is_view else names, scope)
@@ -146,7 +146,7 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
             continue
         if any(isinstance(key, np.ndarray | list) for key in keys):
             if index is not array.indices[-1]:
-                return Part(None)  # what is picked is copied
+                return Part(None)  # selected elements are copied
             return Part(part, owner, False, picked(part, key) if part.nbytes <= _MOST_PICKED_BYTES else None)
         part = part[keys if Ellipsis in keys else (*keys, Ellipsis)]
     whole = owner if type(part) is not np.flatiter else part.base
@@ -154,7 +154,7 @@ def part_of(array: ArrayName, scope: Scope) -> Part:
 
 
 def _plain_values(index: Index, scope: Scope) -> dict[str, Any] | None:
-    """Return what the names in an index mean; None unless it can be evaluated without running code of the program."""
+    """Return the values of the names in an index; None unless it can be evaluated without running program code."""
     values: dict[str, Any] = {"Ellipsis": Ellipsis}
     for name in index.code.co_names:
         names = tuple(name.split("."))
@@ -168,7 +168,7 @@ def _plain_values(index: Index, scope: Scope) -> dict[str, Any] | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return True if a value belongs to Python's or numpy's own types, and so does all that it holds."""
+    """Return True if a value, with all it holds, consists of Python's or numpy's own types."""
     kind = type(value)
     if kind in (list, tuple):
         return _all_plain(value)
@@ -182,14 +182,14 @@ def _all_plain(values: Collection[Any]) -> bool:
 
 
 def _unrolled(part: Any) -> Any:
-    """Return the array of one dimension that has the elements of an array's `flat`, if there is one."""
+    """Return the one-dimensional array behind an array's `flat`, or None if there is no such array."""
     if type(part) is np.flatiter:
         return part.base.reshape(-1) if part.base.flags.c_contiguous else None
     return part
 
 
 def value_of(names: tuple[str, ...], scope: Scope) -> Any:
-    """Return what names mean, without running any code; None where they mean nothing."""
+    """Return the value of names without running any code; None if they are undefined."""
     if not names:
         return None
     variables, first = scope[0], names[0]
@@ -203,11 +203,11 @@ def value_of(names: tuple[str, ...], scope: Scope) -> Any:
 
 
 def _attribute(owner: Any, name: str) -> Any:
-    """Return an attribute of an object, without running any code of the program."""
+    """Return an attribute of an object without running program code."""
     if isinstance(owner, Comm) and name in ("rank", "size"):
         try:
             core = owner._comm()
-        except Exception:  # the instruction itself will say what is wrong
+        except Exception:  # the instruction itself reports the error
             return None
         return core.me if name == "rank" else len(core.ranks)
     if type(owner) is np.ndarray and name in _VIEWS:
@@ -217,7 +217,7 @@ def _attribute(owner: Any, name: str) -> Any:
 
 
 def _of_class(owner: Any, name: str) -> Any:
-    """Return an attribute that an object has from its class, or in a slot, or a class from another one."""
+    """Return an attribute found in an object's class or slots, or in a base class."""
     if type(owner) is ModuleType or isinstance(owner, Handle):
         return None
     classes = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
@@ -231,7 +231,7 @@ def _of_class(owner: Any, name: str) -> Any:
 
 
 def done_with_held(touch: Touch, holder: Any, scope: Scope) -> str:
-    """Return what an instruction does with the arrays in a list, a tuple or a dict; "" where it does nothing."""
+    """Return what an instruction does with the arrays in a list, tuple or dict; "" if nothing."""
     if touch.target is not None:
         into = part_of(touch.target, scope).array
         takes = type(into) is np.ndarray and not into.dtype.hasobject and type(holder) is not dict
@@ -240,23 +240,23 @@ def done_with_held(touch: Touch, holder: Any, scope: Scope) -> str:
 
 
 def held(holder: Any) -> list[Any]:
-    """Return the arrays in a list, a tuple or a dict."""
+    """Return the arrays in a list, tuple or dict."""
     values = holder.values() if type(holder) is dict else holder
     return [each for each in islice(values, _MOST_HELD) if type(each) is np.ndarray]
 
 
 def is_defined(name: str, scope: Scope) -> bool:
-    """Return whether the program has a variable of a name, which then is no function of Python."""
+    """Return True if the program defines a variable of this name, which hides the builtin."""
     return name in scope[0] or name in scope[1]
 
 
 def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> str:
-    """Return what a function of Python or of numpy does with an array that it is given; "" where it does nothing.
+    """Return what a function of Python or numpy does with an array argument; "" if nothing.
 
     Parameters
     ----------
     holder : type, optional
-        It is given a list, a tuple or a dict of arrays: this type.
+        The type of the container, a list, tuple or dict, in which the arrays are passed.
     """
     callee = touch.callee
     if callee in (A_METHOD, A_TEXT, A_TRUTH):
@@ -266,7 +266,7 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
     if callee[0] == "in a list":
         callee, holder = callee[1:], list
     elif touch.is_spread:
-        holder = None  # the function is given the arrays themselves
+        holder = None  # the arrays themselves are passed
     if len(callee) == 1 and not is_defined(callee[0], scope):
         looking = _LOOKING if holder is None else _SHOWING
         return LOAD if callee[0] in looking and (callee[0], holder) != ("sum", dict) else ""
@@ -278,13 +278,13 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
         return STORE if touch.position >= function.nin else touch.how
     if isinstance(owner, np.ufunc):
         return STORE if callee[-1] == "at" and touch.position == 0 else touch.how
-    # A method of what is numpy's is no attribute without running code; the program may call a function otherwise.
+    # A method of a numpy object cannot be looked up without running code; the program may rename a function.
     name = callee[-1] if function is None else getattr(function, "__name__", callee[-1])
     defined = type(owner) if function is None else function
     module = getattr(defined, "__module__", None) or type(getattr(defined, "__self__", None)).__module__
     top = module.partition(".")[0]
     if _is_of_program(function, value_of(callee[:1], scope)):
-        return ""  # a module of its own may be named like one of the library
+        return ""  # the program's own module may have the name of a library
     if top in _OF_LIBRARY:
         names = _OF_LIBRARY[top]
         return LOAD if not holder and (names is None or name in names) else ""
@@ -298,13 +298,13 @@ def done_by_callee(touch: Touch, scope: Scope, holder: type | None = None) -> st
 
 
 def _is_of_program(function: Any, owner: Any) -> bool:
-    """Return whether a function, which may be in a module, stands in a file of the program."""
+    """Return True if a function, possibly in a module, is defined in a file of the program."""
     code = getattr(function, "__code__", None)
     file = getattr(owner if type(owner) is ModuleType else None, "__file__", None) if code is None else code.co_filename
     return file is not None and of_program(file)
 
 
 def runs_code(value: Any) -> bool:
-    """Return whether code of the program may run where it computes with a value, or asks whether it is true."""
+    """Return True if computing with a value, or testing its truth, may run program code."""
     kind = type(value)
     return bool(kind.__flags__ & HEAP_TYPE and not isinstance(value, _WITHOUT_CODE)) or kind is GeneratorType

@@ -1,4 +1,4 @@
-"""Checks of objects that a rank makes and has to free: communicators, groups, datatypes, windows, files ..."""
+"""Checks of objects that a rank creates and must free: communicators, groups, datatypes, windows, files ..."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS: dict[type, str] = {
     File: "file",
     Session: "session",
 }
-"""The classes of objects that are to be freed, and what they are called."""
+"""Classes of objects that must be freed, with their names in reports."""
 
 ENDS = frozenset({"Free", "free", "Disconnect", "Close", "Finalize", "Delete"})
 _OURS = PACKAGE + "mpi4py"
@@ -42,7 +42,7 @@ _NOT_MADE = frozenset({"Get_parent", "Match_size", "Get_attr", "fromhandle", "fr
 
 
 class _Made:
-    """An object that a rank has made, and how many times it was given out and not freed."""
+    """An object that a rank has created, with the number of handles given out and not freed."""
 
     __slots__ = ("count", "impl", "kind", "place", "title")
 
@@ -55,9 +55,10 @@ class _Made:
 
 
 def made(call: MpiCall, result: Any) -> None:
-    """Take note of an object that a call has returned, if it is one that must be freed.
+    """Record an object returned by a call, if it must be freed.
 
-    What stands behind an attribute, such as `comm.group`, is not: nobody sees that a call has made it.
+    Objects behind an attribute, such as `comm.group`, are exempt: nothing in the program shows that a call has created
+    them.
     """
     if sys._getframe(4).f_code.co_filename.startswith(_OURS):
         return
@@ -74,7 +75,7 @@ _constants: tuple[int, frozenset[int]] = (0, frozenset())
 
 
 def _is_predefined(impl: Any) -> bool:
-    """Return whether a constant of the interface names this object, or it is a datatype that nobody has to free."""
+    """Return True for the object of a predefined constant, or a datatype that need not be freed."""
     global _constants
     if _constants[0] != len(Handle._constants):
         _constants = len(Handle._constants), frozenset(id(each._impl) for each in Handle._constants.values())
@@ -82,8 +83,8 @@ def _is_predefined(impl: Any) -> bool:
 
 
 def free(monitor: Monitor, call: MpiCall, handle: Any, *args: Any) -> After | None:
-    """Follow ``Free`` and its relatives."""
-    if not isinstance(handle, Handle):  # `File.Delete` is a function of the class
+    """Check ``Free``, ``Disconnect``, ``Close`` and the other calls that free an object."""
+    if not isinstance(handle, Handle):  # `File.Delete` is a class method
         return None
     impl = handle._impl
 
@@ -98,7 +99,7 @@ def free(monitor: Monitor, call: MpiCall, handle: Any, *args: Any) -> After | No
 
 
 def left(monitor: Monitor, state: RankState) -> None:
-    """Find what a rank has made and not freed at the end."""
+    """Find the objects that a rank has created but not freed at the end."""
     for entry in state.objects.values():
         end = "closed" if entry.kind == KINDS[File] else "freed"
         monitor.note(RESOURCE_LEAK, entry.place, f"the {entry.kind} of {entry.title} is never {end}", state.number)

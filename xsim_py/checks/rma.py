@@ -1,7 +1,7 @@
-"""Checks of one-sided communication: accesses that conflict, and epochs that are never ended (MPI 4.1, chapter 12).
+"""Checks of one-sided communication: conflicting accesses and unfinished epochs (MPI 4.1, chapter 12).
 
-Two accesses to the same bytes of a window conflict if neither has been completed before the other began, at least one
-of them writes, and they are not accumulations with one operation (12.7.1); exclusive locks keep them apart.
+Two accesses to the same bytes of a window conflict if neither completed before the other began, at least one of them
+writes, and they are not accumulations with one operation (12.7.1). Exclusive locks order them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ndarray = np.ndarray
 
 
 def _of(call: MpiCall, win: Any) -> OpenWindow | None:
-    """Return what is kept of a window; None of a null one."""
+    """Return the state of a window; None for a null window."""
     if win._impl is win._null:
         return None
     windows = call.rank.windows
@@ -55,7 +55,7 @@ def _of(call: MpiCall, win: Any) -> OpenWindow | None:
 def _access(
     monitor: Monitor, call: MpiCall, mine: OpenWindow, how: str, parsed: Any, target: int, where: Any, op: Any = None
 ) -> Access | None:
-    """Take note of an access that begins now; None where it goes nowhere."""
+    """Record an access that begins now; return None if its target does not exist."""
     window = mine.window
     if not 0 <= target < len(window.comm.ranks):
         return None
@@ -88,7 +88,7 @@ def _parsed(buf: Any) -> Any:
         if type(buf) is _ndarray and buf.flags.carray:  # hot path
             return receiver(buf)
         return message(buf, writable=False)
-    except Exception:  # the call itself will say what is wrong
+    except Exception:  # the call itself reports the error
         return None
 
 
@@ -102,9 +102,9 @@ def _guarded(
     awaited: Any = None,
     latest: dict[int, Access] | None = None,
 ) -> After:
-    """Have an access counted where the call succeeds, and the buffers of the origin guarded until it is complete.
+    """Count an access after its call succeeds, and guard the origin buffers until it is complete.
 
-    One that changes something is then the `latest` of its rank.
+    If it modifies the target, it becomes the `latest` access of its rank.
     """
     origins = [buffers.lent(monitor, call, buf) for buf in lent]
     result = None if awaited is None else buffers.awaited(monitor, call, awaited)
@@ -220,11 +220,11 @@ def _swaps(
 
 
 def _complete(state: RankState, accesses: Iterable[Access]) -> None:
-    """Take note that accesses are complete, also where their requests have yet to be freed (12.3.5)."""
+    """Record that accesses are complete, even if their requests have yet to be freed (12.3.5)."""
     done = list(accesses)
     for access in done:
         if access.latest:
-            see(access)  # others may have accumulated between its call and now
+            see(access)  # other ranks may have accumulated between its call and now
     _free_buffers(done)
     if done:
         _end(state, done)
@@ -238,10 +238,10 @@ def _end(state: RankState, accesses: list[Access]) -> None:
 
 
 def _is_there(state: RankState, mine: OpenWindow, target: int, accesses: Iterable[Access]) -> None:
-    """Take note that accesses are complete at the origin.
+    """Record that accesses are complete at the origin.
 
-    What one of them fetches is there then. So one that only reads is over at the target, too; of one that also writes
-    there, that is not known before it is complete.
+    A fetched value is available then. So an access that only reads is complete at the target as well; an access that
+    also writes may still be pending there.
     """
     open_ones = mine.open.get(target, {})
     there = [access for access in accesses if access in open_ones]
@@ -254,13 +254,13 @@ def _is_there(state: RankState, mine: OpenWindow, target: int, accesses: Iterabl
         if access.latest and not access.only_reads:
             see(access)
             state.steps.take([], [has_seen(access.rank, access.place, access.after)], False)
-            access.latest = {}  # it sees no more
+            access.latest = {}  # it sees no later accumulations
 
 
 def _completing(
     targets: Callable[[OpenWindow, Any], Iterable[int]], *, unlocks: bool = False
 ) -> Callable[..., After | None]:
-    """Return what follows a call that completes the accesses to some targets."""
+    """Return the check of a call that completes the accesses to some targets."""
 
     def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
         mine = _of(call, win)
@@ -286,7 +286,7 @@ def _completing(
 
 
 def _completing_locally(targets: Callable[[OpenWindow, Any], Iterable[int]]) -> Callable[..., After | None]:
-    """Return what follows a call after which the accesses to some targets are complete at the origin."""
+    """Return the check of a call that completes the accesses to some targets at the origin."""
 
     def follow(monitor: Monitor, call: MpiCall, win: Any, *args: Any, **kwargs: Any) -> After | None:
         mine = _of(call, win)
@@ -318,7 +318,7 @@ def _every(mine: OpenWindow, _: Any) -> Iterable[int]:
 
 
 def _ending(call: MpiCall, mine: OpenWindow) -> After | None:
-    """Take note that all open accesses are complete with a call; return what frees their buffers after that."""
+    """Record that a call completes all open accesses; return a function that releases their buffers after it."""
     if not mine.open:
         return None
     open_ones = [access for accesses in mine.open.values() for access in accesses]
@@ -341,7 +341,7 @@ def _fence(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> Aft
             where = f"{monitor.where(call.place)}: {call.title}"
             monitor.note(EPOCH_LIFECYCLE, access.place, text, call.rank.number, where)
     epochs.fenced(call, mine, assertion)
-    ended = _ending(call, mine)  # what is complete with the fence is so before any rank leaves it
+    ended = _ending(call, mine)  # accesses complete before any rank leaves the fence
     said = CollectiveCall(call.rank.number, "Fence", call.place)
     collectives.meet(monitor, call, mine.window.comm, said)
     call.rank.steps.take([said], [said], True)
@@ -384,7 +384,7 @@ def _lock_all(monitor: Monitor, call: MpiCall, win: Any, assertion: int = 0) -> 
 
 
 def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
-    """Follow ``Sync``: who looks at its own memory in a loop knows of what others have accumulated there."""
+    """Check ``Sync``: a rank that reads its own memory in a loop learns of accumulations there."""
     mine = _of(call, win)
     if mine is not None:
         mine.synced = call.place
@@ -392,11 +392,11 @@ def _sync(monitor: Monitor, call: MpiCall, win: Any) -> None:
 
 
 def _signal(monitor: Monitor, mine: OpenWindow, kind: str, source: int, dest: int, *, gives: bool) -> Signal:
-    """Return the next signal of a kind between two members of a window, on this side of it; both may be one member."""
+    """Return the next signal of a kind between two members of a window (or one), seen from this side."""
     side = kind, source, dest, gives
     count = mine.signals[side] = mine.signals.get(side, 0) + 1
     key = mine.key, kind, source, dest, count
-    found: Signal | None = monitor.signals.pop(key, None)  # each of the two asks for it once
+    found: Signal | None = monitor.signals.pop(key, None)  # each of the two requests it once
     if found is None:
         found = monitor.signals[key] = Signal()
     return found
@@ -463,19 +463,19 @@ def _await(monitor: Monitor, call: MpiCall, mine: OpenWindow, kind: str, sources
 
 
 def _places(mine: OpenWindow, group: Any) -> list[int]:
-    """Return the members of a group by their ranks in a window."""
+    """Return the ranks of a group's members in a window."""
     try:
         return [mine.window.comm.ranks.index(rank) for rank in group._members.ranks]
-    except (AttributeError, ValueError, errors.Exception):  # the call itself will say what is wrong
+    except (AttributeError, ValueError, errors.Exception):  # the call itself reports the error
         return []
 
 
 def _created(monitor: Monitor, call: MpiCall, cls: Any, *args: Any, **kwargs: Any) -> After:
-    maker = sys._getframe(2).f_code.co_filename  # the code that has called the method
+    maker = sys._getframe(2).f_code.co_filename  # the file that calls the method
 
     def done(win: Any) -> None:
         mine = _of(call, win)
-        if mine is not None:  # collective: whatever came before at any member happened before
+        if mine is not None:  # collective: whatever precedes it on any member happened before
             said = CollectiveCall(call.rank.number, "Win", call.place)
             collectives.meet(monitor, call, mine.window.comm, said)
             call.rank.steps.take([said], [said], True)
@@ -512,4 +512,4 @@ ADVICE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("Wait", "Test"), _waits),
     **dict.fromkeys(("Create", "Allocate", "Allocate_shared", "Create_dynamic"), _created),
 }
-"""What follows the methods of a window."""
+"""The check of each method of a window."""

@@ -1,4 +1,4 @@
-"""Type signatures: of which basic elements a message is made, in order (MPI 4.1, 3.3.1)."""
+"""Type signatures: the sequence of basic types in a message (MPI 4.1, 3.3.1)."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from xsim_py.mpi4py.datatype import INSTANCES, Datatype
 from xsim_py.mpi4py.memory import is_in_place
 
 Signature: TypeAlias = tuple[tuple[str, int], ...]
-"""Basic types and how many there are of each, equal neighbours together."""
+"""Basic types, each with its number of consecutive elements."""
 
 PICKLE: Signature = (("pickled object", 1),)
-"""A message of a call in lower case."""
+"""The signature of messages of lower-case calls."""
 
 _BYTES = "bytes without a type"
-"""The elements of a `bytes`, `bytearray` or `memoryview` that is given without a datatype."""
+"""The elements of a `bytes`, `bytearray` or `memoryview` passed without a datatype."""
 _PACKED = "MPI.PACKED"
 _BYTE = "MPI.BYTE"
 LIKE_BYTES = frozenset({_BYTES, _BYTE, "uint8", "MPI.CHAR"})
 
 KNOWN: dict[Any, str] = {np.dtype(code): np.dtype(code).name for code in "?bBhiqlHIQLefdgFDG"}
-"""The names of the types of elements that arrays most often have."""
+"""The names of the most frequent array element types."""
 _ndarray = np.ndarray
 _MOST_SIZES = 4096
 
 
 class _BySize(dict[int, Signature]):
-    """The signatures of arrays of one type, by how many elements they have: one object for all that are alike."""
+    """The signatures of arrays of one type by number of elements; equal arrays share one object."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -62,7 +62,7 @@ def _runs(core: Type) -> Signature:
 
 
 def _members(core: Type) -> list[tuple[Type, int]]:
-    """Return the types that a derived type is made of, with how many of each, in packing order."""
+    """Return the component types of a derived type, with their counts, in packing order."""
     types = core.recipe.types
     if core.recipe.combiner == COMBINER_STRUCT:
         return list(zip(types, core.recipe.params["blocklengths"], strict=True))
@@ -87,7 +87,7 @@ def _joined(runs: list[tuple[str, int]]) -> Signature:
 
 
 def of_elements(core: Type, count: int) -> Signature:
-    """Return the signature of so many elements of a datatype."""
+    """Return the signature of `count` elements of a datatype."""
     if not count:
         return ()
     runs = _runs(core)
@@ -96,12 +96,12 @@ def of_elements(core: Type, count: int) -> Signature:
 
 @lru_cache(maxsize=256)
 def kind_of_elements(core: Type) -> str:
-    """Return of which basic type the elements of a datatype are, as accumulations want it (MPI 4.1, 12.3.4)."""
+    """Return the basic type of a datatype's elements, as accumulations require it (MPI 4.1, 12.3.4)."""
     return " and ".join(dict.fromkeys(name for name, _ in _runs(core)))
 
 
 def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
-    """Return the signature of a buffer argument, or of each of its blocks; None where it is none that is understood."""
+    """Return the signature of a buffer argument, or of each of its blocks; None if it is invalid."""
     if type(buf) is _ndarray and not blocks:  # hot path
         by_size = _of_arrays.get(buf.dtype)
         if by_size is not None:
@@ -110,12 +110,12 @@ def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
         return None
     try:
         if type(buf) is list and len(buf) == 3 and not blocks:
-            _, count, datatype = buf  # hot path: a call that refuses the rest says so itself
+            _, count, datatype = buf  # hot path: the call itself rejects any other values
             if type(datatype) is Datatype and type(count) is int and count >= 0:
                 usable(datatype._impl)
                 return of_elements(datatype._impl, count)
         parsed = message(buf, writable=False, blocks=blocks)
-    except Exception:  # the call itself will say what is wrong
+    except Exception:  # the call itself reports the error
         return None
     signature = of_elements(parsed.datatype, parsed.count)
     typed = isinstance(buf, list | tuple) and any(isinstance(each, Datatype | str) for each in buf[1:])
@@ -126,10 +126,10 @@ def of_buffer(buf: Any, blocks: int = 0) -> Signature | None:
 
 
 def match(sent: Signature, wanted: Signature) -> bool:
-    """Return whether a message of one signature may be received with another: it is equal, or the beginning of it."""
+    """Return True if a receive's signature equals that of a message or begins with it."""
     if sent == wanted or not sent:
         return True
-    if PICKLE in (sent, wanted):  # a pickle is bytes, and who knows of that may send or receive it as such
+    if PICKLE in (sent, wanted):  # a pickle is bytes, and a program may send or receive it as bytes
         return all(name in LIKE_BYTES for name, _ in (sent if wanted == PICKLE else wanted))
     if sent[0][0] == _PACKED or (wanted and wanted[0][0] == _PACKED):
         return True
@@ -147,12 +147,12 @@ def _alike(mine: str, theirs: str) -> bool:
 
 
 def same(mine: Signature, theirs: Signature) -> bool:
-    """Return whether two signatures are equal, as collectives want it."""
+    """Return True if two signatures are equal, as collectives require."""
     return match(mine, theirs) and match(theirs, mine)
 
 
 def described(signature: Signature | None) -> str:
-    """Return a signature for people: ``10 x float64``."""
+    """Format a signature, e.g. ``10 x float64``."""
     if signature is None:
         return "unknown"
     if not signature:

@@ -1,7 +1,7 @@
-"""The buffers of a collective that a rank reads or writes: not every argument is significant everywhere.
+"""The buffers of a collective that a rank reads or writes: not all arguments are significant on all ranks.
 
-At which ranks an argument counts is said in MPI 4.1, 6.4 to 6.12 and 8.6: the receive buffer of a gather does at the
-root only, that of an exclusive scan does not at rank 0, and the block of a neighbour that does not exist does nowhere.
+MPI 4.1, 6.4 to 6.12 and 8.6, define where an argument is significant: the receive buffer of a gather on the root only,
+that of an exclusive scan not on rank 0, and the block of a missing neighbour nowhere.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def receives(core: Any, name: str, root: Any) -> bool:
 
 @cache
 def kind_of(name: str) -> tuple[str, str]:
-    """Return what a collective does, and how its blocks are given: with a count each ("v"), or a type, too ("w")."""
+    """Return the kind of a collective, and the form of its blocks: "v" with counts, "w" also with types."""
     kind = name.lower().rstrip("vw")
     return kind, name[len(kind) :]
 
 
 def significant(core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    """Return what a rank reads and what it writes in a collective, by its blocking name; None where that is nothing.
+    """Return the buffers that a rank reads and writes in a collective, by its blocking name, or None.
 
-    Both are buffers in a form that `buffers` understands, or have been parsed.
+    Both are buffer arguments that `buffers` accepts, or parsed buffers.
     """
     kind, form = kind_of(name)
     reads, writes = _roles(core, kind, root)
@@ -71,7 +71,7 @@ def significant(core: Any, name: str, root: Any, args: tuple[Any, ...], named: d
     sent = named.get("sendbuf", args[0] if args else None)
     received = named.get("recvbuf", args[1] if len(args) > 1 else None)
     is_in_one = is_in_place(sent) or (kind == "reduce_scatter" and sent is received)
-    if is_in_one and not writes:  # of an exclusive scan
+    if is_in_one and not writes:  # exclusive scan
         sent = received
     elif is_in_one or not reads:
         sent = None
@@ -85,15 +85,15 @@ def significant(core: Any, name: str, root: Any, args: tuple[Any, ...], named: d
 
 
 def _blocks(spec: Any, form: str, peers: Sequence[int], *, writable: bool) -> Any:
-    """Return the blocks of a buffer that has one for each of some ranks; those of ranks that there are."""
+    """Return the blocks of a buffer with one block per rank, without those of missing ranks."""
     if spec is None or is_in_place(spec) or not peers:
         return None
     everybody = min(peers) >= 0
     if not form and everybody and not isinstance(spec, list | tuple):
-        return spec  # hot path: all of it
+        return spec  # hot path: the whole buffer
     try:
         parsed = PARSERS[form](spec, writable=writable, blocks=len(peers))
-    except Exception:  # the call itself will say what is wrong
+    except Exception:  # the call itself reports the error
         return None
     if type(parsed) is not BlockBuffer:
         if everybody:
@@ -113,12 +113,12 @@ def check_blocks(monitor: Monitor, call: MpiCall, received: Any) -> None:
 
 
 def guards(monitor: Monitor, call: MpiCall, sent: Any, received: Any) -> tuple[buffers.Used | None, ...]:
-    """Return the guards of the buffers of a collective that does not block; see `significant`."""
+    """Return the guards of the buffers of a nonblocking collective; see `significant`."""
     return buffers.lent(monitor, call, sent), buffers.awaited(monitor, call, received)
 
 
 def are_distinct(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    """Return True if the buffers of a collective that has two certainly have no byte in common."""
+    """Return True if the two buffers of a collective certainly share no byte."""
     sent = args[0] if args else named.get("sendbuf")
     return buffers.are_distinct(sent, args[1] if len(args) > 1 else named.get("recvbuf"))
 
@@ -126,7 +126,7 @@ def are_distinct(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
 def looked_at(
     monitor: Monitor, call: MpiCall, core: Any, name: str, root: Any, args: tuple[Any, ...], named: dict[str, Any]
 ) -> After | None:
-    """Find what a blocking collective does wrongly with its buffers, and the requests that use these."""
+    """Find incorrect buffers of a blocking collective, and the requests that use them."""
     is_in_use = bool(call.rank.buffers or call.rank.exposed)
     if name.islower():
         if is_in_use and _roles(core, name, root)[0]:

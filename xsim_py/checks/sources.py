@@ -1,4 +1,4 @@
-"""The source of a program says on which arrays each instruction works, and what each call calls."""
+"""Source analysis: the arrays that each instruction accesses, and the function that each call calls."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _Cached = TypeVar("_Cached")
 
 LOAD, STORE, MAYBE = "load", "store", "store, perhaps"
-"""An instruction loads from an array or stores to it; `MAYBE` stores to some elements, or to none."""
+"""Kinds of accesses; `MAYBE` stores to some elements or to none."""
 
 A_METHOD, A_TEXT, A_TRUTH = ("a method",), ("a text",), ("a truth",)
-"""Where no function is named: a method of the array is called, or a text made of it, or it is compared with others."""
+"""Callees without a name: a method of the array, string formatting, or a truth or equality test."""
 
 _LOOKING_METHODS = frozenset(
     (
@@ -33,9 +33,9 @@ _LOOKING_METHODS = frozenset(
 )
 _STORING_METHODS = frozenset(("fill", "sort", "partition", "put", "itemset"))
 _PICKING = frozenset(("item", "take", "compress", "extract", "choice", "trace", "put", "itemset"))
-"""The functions and methods that look at some elements of what they are given, or store to some."""
+"""Functions and methods that read, or store to, some elements of their argument."""
 _VIEWING_METHODS = frozenset(("reshape", "ravel", "transpose", "swapaxes", "squeeze", "view"))
-"""The methods that return an array of the same elements."""
+"""Methods that return an array of the same elements."""
 KEEPING = frozenset(
     (
         *("asarray", "asanyarray", "ascontiguousarray", "reshape", "ravel", "transpose", "swapaxes", "moveaxis"),
@@ -43,17 +43,17 @@ KEEPING = frozenset(
         *("fliplr", "rot90", "matrix_transpose"),
     )
 )
-"""The functions of numpy that do so, too, where they are called `np.something`."""
+"""Functions of numpy, called as `np.something`, that also do so."""
 _NUMPY = ("np", "numpy")
 _ADDING = frozenset(("reshape", "expand_dims", "atleast_2d", "atleast_3d"))
-"""These functions and methods may add dimensions: who iterates over the result has parts that are arrays."""
+"""Functions and methods that may add dimensions: iterating over the result yields arrays."""
 _BY_ELEMENT = frozenset(("nditer", "ndenumerate"))
 _ROWS = frozenset(("list", "tuple", "diag", "unstack"))
-"""The functions that look at no element of an array with two dimensions."""
+"""Functions that read no element of a two-dimensional array."""
 _GIVEN_ON = frozenset(("enumerate", "zip", "reversed", "map", "filter", "iter"))
-"""The functions of Python whose result looks at the elements of what they are given when it is iterated over."""
+"""Python functions whose result reads elements of their arguments when it is iterated over."""
 _TAKING_ALL = frozenset(("list", "tuple", "set", "frozenset", "dict", "sorted", "sum", "min", "max", "any", "all"))
-"""The functions of Python that iterate over what they are given."""
+"""Python functions that iterate over their argument."""
 _VIEWS_OF_DICT = frozenset(("items", "keys", "values"))
 _SAFE = (
     *(ast.Constant, ast.Name, ast.Slice, ast.Tuple, ast.List, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Load),
@@ -71,45 +71,45 @@ _GROUPS = {
     **dict.fromkeys(("GET_ITER", "GET_YIELD_FROM_ITER"), "iterate"),
     "STORE_ATTR": "attribute",
 }
-"""This file says with these words what instructions do."""
+"""The instruction groups used in this file."""
 
 
 class ArrayName(NamedTuple):
-    """How a program names an array, or a part of one."""
+    """The way in which a program names an array or a part of one."""
 
     names: tuple[str, ...]
     """A variable, and attributes from there."""
     indices: tuple[Any, ...] = ()
-    """Each index is an `Index`, or None if it cannot be evaluated twice; a text is an attribute of what was picked."""
+    """Each is an `Index`, None if it cannot be evaluated twice, or a string for an attribute of the indexed object."""
 
 
 class Index(NamedTuple):
-    """An index that a program has written."""
+    """An index expression of a program."""
 
     code: CodeType
     dotted: tuple[tuple[str, ...], ...]
-    """The attributes in it; the code has each of them as one name, with dots."""
+    """The attributes in it, each of which is one dotted name in the code."""
 
 
 class Touch(NamedTuple):
-    """An array on which an instruction works."""
+    """An access of an instruction to an array."""
 
     how: str
     array: ArrayName
     callee: tuple[str, ...] = ()
-    """The function that it is given to, or its method, if any."""
+    """The function to which it is passed, or its method, if any."""
     position: int = -1
-    """Which of the arguments of that function it is."""
+    """Its index among the arguments of that function."""
     most_dims: int | None = None
-    """How many dimensions the array may have, if with more of them the instruction takes just parts of it."""
+    """The number of dimensions above which the instruction only takes parts of the array, if any."""
     target: ArrayName | None = None
-    """Where the instruction puts it, if so: only an array there takes its elements, and all else the array itself."""
+    """The assignment target, if any: only an array there copies the elements; others keep a reference."""
     is_spread: bool = False
-    """True if the function is given what it has, each as an argument of its own."""
+    """True if the elements of the array are passed as separate arguments."""
 
 
 def names_in(touch: Touch) -> set[str]:
-    """Return the variables and attributes that say which elements of which arrays an instruction works on."""
+    """Return the variables and attributes that determine the array elements an instruction accesses."""
     arrays = [touch.array, *([touch.target] if touch.target else [])]
     found = {name for array in arrays for name in array.names}
     for index in [index for array in arrays for index in array.indices]:
@@ -121,7 +121,7 @@ def names_in(touch: Touch) -> set[str]:
 
 
 Key = tuple[str, int, int]
-"""An instruction is found by what it does, and by the line and column where its expression ends, or its loop begins."""
+"""The key of an instruction: its group, and the line and column where its expression ends or its loop begins."""
 
 
 _read: dict[str, list[str]] = {}
@@ -129,7 +129,7 @@ _read: dict[str, list[str]] = {}
 
 
 def forget_rewritten() -> None:
-    """Forget what files said if one of them has other lines now: a program may be changed between two runs."""
+    """Clear all caches if a file has changed: a program may be edited between two runs."""
     for file, lines in _read.items():
         linecache.checkcache(file)
         if lines_of(file) != lines:
@@ -140,11 +140,11 @@ def forget_rewritten() -> None:
 
 
 _kept: list[Any] = []
-"""These functions have caches, which are emptied where a file that they have read is written anew."""
+"""Functions whose caches are cleared when a file they have read changes."""
 
 
 def keep_in_step(function: _Cached) -> _Cached:
-    """Have what a function with a cache knows of files forgotten where one of them has other lines."""
+    """Clear the cache of a decorated function when a file changes."""
     _kept.append(function)
     return function
 
@@ -152,7 +152,7 @@ def keep_in_step(function: _Cached) -> _Cached:
 @keep_in_step
 @lru_cache(maxsize=1)
 def nodes_of(file: str) -> list[ast.AST]:
-    """Return the nodes of the source of a file; none of what is no Python."""
+    """Return the syntax nodes of a file; empty if it is not valid Python."""
     lines = _read[file] = lines_of(file)
     try:
         return list(ast.walk(ast.parse("".join(lines))))
@@ -163,7 +163,7 @@ def nodes_of(file: str) -> list[ast.AST]:
 @keep_in_step
 @cache
 def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
-    """Return the arrays, perhaps, on which each instruction of a file works."""
+    """Return the possible array accesses of each instruction of a file."""
     found: dict[Key, list[Touch]] = {}
     for node in nodes_of(file):
         for group, end, touch in _of_node(node):
@@ -176,14 +176,14 @@ def touches_of(file: str) -> dict[Key, tuple[Touch, ...]]:
 @keep_in_step
 @lru_cache(maxsize=128)
 def instructions_of(code: CodeType, file: str) -> list[dis.Instruction]:
-    """Return the instructions of a function, of a file: code is equal that is the same in two of them."""
+    """Return the instructions of a function. The file is part of the key: equal code may be in two files."""
     return list(dis.get_instructions(code))
 
 
 @keep_in_step
 @lru_cache(maxsize=128)
 def touching(code: CodeType, file: str) -> dict[int, tuple[int, tuple[Touch, ...]]]:
-    """Return the line of each instruction that may touch arrays, and these, by its offset."""
+    """Return the line and the possible array accesses of each instruction, by offset."""
     of_file = touches_of(file)
     found = {}
     line = 0
@@ -198,7 +198,7 @@ def touching(code: CodeType, file: str) -> dict[int, tuple[int, tuple[Touch, ...
 
 
 def key_of(instruction: dis.Instruction) -> Key | None:
-    """Return by what the source knows an instruction, if it does something to a value."""
+    """Return the key of an instruction in the source; None if it accesses no value."""
     group, position = _GROUPS.get(instruction.opname), instruction.positions
     if group is None or position is None:
         return None
@@ -209,7 +209,7 @@ def key_of(instruction: dis.Instruction) -> Key | None:
 
 
 def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
-    """Yield what an instruction of a node does: its group, the node where it ends, and what it touches."""
+    """Yield the accesses of a node: the instruction group, the node where it ends, and the access."""
     if isinstance(node, ast.Subscript):
         array = _array(node.value)
         if array is not None and array.names[-1] in ("r_", "c_") and array.names[0] in _NUMPY:
@@ -230,7 +230,7 @@ def _of_node(node: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_text(node.left):
         for each in _given(node.right):
             yield from _looked_at("binary", node, each, callee=A_TEXT)
-            yield from _looked_at("format", each, each, callee=A_TEXT)  # which Python may make of it
+            yield from _looked_at("format", each, each, callee=A_TEXT)  # Python may compile it so
     elif isinstance(node, ast.BinOp):
         yield from _looked_at("binary", node, node.left, node.right)
     elif isinstance(node, ast.Compare):
@@ -274,7 +274,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touch]]:
-    """Yield what begins an iteration: before Python 3.13 it has the place of the whole statement or comprehension."""
+    """Yield the accesses at the start of an iteration, located at the whole statement before Python 3.13."""
     for place in dict.fromkeys((node, iterated)):
         if isinstance(iterated, ast.Call) and iterated.args and _function(iterated) in _BY_ELEMENT:
             yield from _looked_at("iterate", place, *_given(iterated.args[0]))
@@ -284,7 +284,7 @@ def _iterated(node: ast.AST, iterated: ast.AST) -> Iterator[tuple[str, Any, Touc
 
 
 def _given_on(iterated: ast.AST, *callees: str) -> Iterator[Touch]:
-    """Yield the arrays at whose elements a function of Python such as `zip` has somebody look who iterates over it."""
+    """Yield the arrays whose elements are read by iterating over the result of a function such as `zip`."""
     if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Name) and iterated.func.id in _GIVEN_ON:
         callee = (*(callees or ("an iterator",)), iterated.func.id)
         for argument in iterated.args:
@@ -335,7 +335,7 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Any, Touch]]:
 
 
 def _of_arguments(node: ast.Call, callee: tuple[str, ...]) -> Iterator[Touch]:
-    """Yield the arrays that a call gives to a function which has names."""
+    """Yield the arrays that a call passes to a named function."""
     named = {keyword.arg: keyword.value for keyword in node.keywords}
     given = [] if _shares(node) and callee[-1] != "nan_to_num" else node.args
     most_dims = 1 if callee[-1] in _ROWS else None
@@ -358,25 +358,25 @@ def _of_arguments(node: ast.Call, callee: tuple[str, ...]) -> Iterator[Touch]:
 
 
 def _picked(array: ArrayName, function: str, call: ast.Call) -> ArrayName:
-    """Return an array, or elements of it that are not known where a function picks some."""
+    """Return an array, or unknown elements of it if a function selects some."""
     return array._replace(indices=(*array.indices, None)) if function in _PICKING and call.args else array
 
 
 def _shares(call: ast.Call) -> bool:
-    """Return whether what a call makes of arrays has their memory, perhaps, or holds these themselves."""
+    """Return True if the result of a call may share or hold the memory of its arguments."""
     named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg in ("copy", "dtype")}
     return named.get("copy", "True") != "True" or named.get("dtype") == "object"
 
 
 def _given(argument: ast.AST) -> list[ast.expr]:
-    """Return what a function is given by an argument: a function of numpy looks also at the arrays in a list."""
+    """Return the expressions in an argument: numpy functions also read the arrays in a list."""
     if isinstance(argument, ast.List | ast.Tuple):
         return [each for element in argument.elts for each in _given(element)]
     return [cast(ast.expr, argument.value if isinstance(argument, ast.Starred) else argument)]
 
 
 def _elements(node: ast.AST) -> ArrayName | None:
-    """Return how an expression names an array, or has all elements of one in another shape."""
+    """Return the name of the array that an expression is, or whose elements it has in another shape."""
     while isinstance(node, ast.Call):
         if _function(node) in KEEPING and len(node.args) > 0:
             node = node.args[0]
@@ -388,7 +388,7 @@ def _elements(node: ast.AST) -> ArrayName | None:
 
 
 def _iterable(node: ast.AST) -> ArrayName | None:
-    """Return how an expression names an array, as `_elements` does; None if it may have more dimensions than that."""
+    """Return the name of an array like `_elements`; None if the expression may have more dimensions."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
         shape = node.args[-1:]
         if not shape or not isinstance(shape[0], ast.Constant | ast.UnaryOp) or _function(node) or len(node.args) > 1:
@@ -397,13 +397,13 @@ def _iterable(node: ast.AST) -> ArrayName | None:
 
 
 def _function(call: ast.Call) -> str:
-    """Return the name of a function that is called as one of numpy's."""
+    """Return the name of a called numpy function."""
     names = _names(call.func)
     return names[1] if len(names) == 2 and names[0] in _NUMPY else ""
 
 
 def _array(node: ast.AST) -> ArrayName | None:
-    """Return how an expression names an array, if it may be one."""
+    """Return the name of the array that an expression may be."""
     if isinstance(node, ast.Subscript):
         inner = _array(node.value)
         return None if inner is None else inner._replace(indices=(*inner.indices, _index(node.slice)))
@@ -415,7 +415,7 @@ def _array(node: ast.AST) -> ArrayName | None:
 
 
 def _names(node: ast.AST) -> tuple[str, ...]:
-    """Return a variable and attributes of it, as names; nothing of any other expression."""
+    """Return a variable and its attributes as names; empty for any other expression."""
     if isinstance(node, ast.Name):
         return (node.id,)
     if isinstance(node, ast.Attribute):
@@ -425,12 +425,12 @@ def _names(node: ast.AST) -> tuple[str, ...]:
 
 
 class _Dotted(ast.NodeTransformer):
-    """Makes one name with dots of each attribute, and keeps them."""
+    """A transformer that replaces each attribute by one dotted name, and collects them."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, ...]] = []
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # the name is that of the class above
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # the name is required by the base class
         names = _names(node)
         if not names:
             return node
@@ -439,7 +439,7 @@ class _Dotted(ast.NodeTransformer):
 
 
 def _index(node: ast.AST) -> Index | None:
-    """Return an index if it can be evaluated twice, or None."""
+    """Return an index if it can be evaluated twice; else None."""
     dotted = _Dotted()
     node = dotted.visit(copy.deepcopy(node))
     if all(isinstance(each, _SAFE) for each in ast.walk(node)):
@@ -451,7 +451,7 @@ def _index(node: ast.AST) -> Index | None:
 @keep_in_step
 @cache
 def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
-    """Return the names of the function that each call of a file calls; of a method of something else just its own."""
+    """Return the names of the function that each call of a file calls; for methods of expressions, only the last."""
     found = {}
     for node in nodes_of(file):
         if isinstance(node, ast.Call):
@@ -463,17 +463,17 @@ def callees_of(file: str) -> dict[Key, tuple[str, ...]]:
 
 
 class Iterated(NamedTuple):
-    """A loop iterates over this."""
+    """The iterable of a loop."""
 
     names: tuple[tuple[str, ...], ...]
     callees: tuple[tuple[str, ...], ...] = ()
-    """The functions of Python to which these are given; the first one is the outermost."""
+    """The Python functions applied to the names, outermost first."""
 
 
 @keep_in_step
 @cache
 def iterated_of(file: str) -> dict[Key, Iterated]:
-    """Return what each loop of a file iterates over, if it is named, or made of what is by a function of Python."""
+    """Return the iterable of each loop of a file that is a name, or made from names by Python functions."""
     found = {}
     for node in nodes_of(file):
         places: list[tuple[ast.AST, ast.AST]] = []

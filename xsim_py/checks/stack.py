@@ -1,4 +1,4 @@
-"""Instructions put values on the stack of a function and take them from there: by which names, their code says."""
+"""A symbolic evaluation stack: the names of the values that instructions push and pop."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 Entry = tuple[str, ...] | str
-"""A value on the stack: the names that mean it, a variable and attributes from there; or one of the words below."""
+"""A value on the stack: its names, as a variable and attributes from there; or one of the words below."""
 MADE: Final = "what Python has made of others: a number, a text, a new array"
 PART: Final = "a part of something: an element, or an array of some"
 CONTAINER: Final = "a new list, tuple or dictionary"
 UNKNOWN: Final = "any value"
 Stack = tuple[Entry, ...]
-"""The values on top of the stack, the last one on the very top. Nothing is known of what lies below."""
+"""The values on top of the stack, the top one last. Values below are unknown."""
 
 _PUSHED: Mapping[str, tuple[Entry, ...]] = {
     **dict.fromkeys(("UNARY_NOT", "UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "IS_OP", "CONTAINS_OP"), (MADE,)),
@@ -31,12 +31,12 @@ _OF_PARTS = {"BINARY_SUBSCR": 2, "BINARY_SLICE": 3}
 
 
 def entry(stack: Stack, depth: int) -> Entry:
-    """Return the value so deep in a stack; the top one is that at depth 1."""
+    """Return the value at a depth of the stack; the top has depth 1."""
     return stack[-depth] if depth <= len(stack) else UNKNOWN
 
 
 def after(stack: Stack, instruction: dis.Instruction, result: Entry = UNKNOWN, *, jumps: bool = False) -> Stack:
-    """Return the stack behind an instruction, which may jump; `result` is what a call or an iterator returns."""
+    """Return the stack after an instruction, which may jump; `result` is the result of a call or iterator."""
     name, argument = instruction.opname, instruction.arg
     if name == "SWAP":
         assert argument is not None
@@ -48,13 +48,13 @@ def after(stack: Stack, instruction: dis.Instruction, result: Entry = UNKNOWN, *
     if pushed is None:
         return ()
     taken = len(pushed) - effect
-    if taken < 0:  # the code says of a method also whose it is
+    if taken < 0:  # `argval` of a method also has its owner
         pushed, taken = (*[UNKNOWN] * -taken, *pushed), 0
     return (*stack[: max(len(stack) - taken, 0)], *pushed)
 
 
 def _pushed(stack: Stack, instruction: dis.Instruction, result: Entry) -> tuple[Entry, ...] | None:
-    """Return what an instruction pushes; None if that is not known."""
+    """Return the values that an instruction pushes; None if unknown."""
     name, value = instruction.opname, instruction.argval
     if name in _OF_PARTS or (name == "BINARY_OP" and instruction.argrepr == "[]"):
         whole = entry(stack, _OF_PARTS.get(name, 2))
@@ -79,7 +79,7 @@ def _pushed(stack: Stack, instruction: dis.Instruction, result: Entry) -> tuple[
 
 
 def stored(stack: Stack, instruction: dis.Instruction) -> dict[str, Entry]:
-    """Return the variable or the attribute that an instruction stores to or deletes, and what it gives to it."""
+    """Return the variables or attributes that an instruction stores or deletes, with their new values."""
     name, value = instruction.opname, instruction.argval
     if not name.startswith(("STORE_", "DELETE_")) or value is None:
         return {}

@@ -1,9 +1,9 @@
-"""The steps of a rank are gone through once more, as if each send waited for its receive.
+"""Replay of the steps of all ranks, as if each send waited for its receive.
 
-Each step is what the rank has begun, what it has waited for, and whether it had to wait for just that: sides of
-messages, calls of collectives, signals, and accesses to windows. A step can be gone through once all that it waits for
-has been begun by others. Ranks do that while they run, as far as they come, so that few steps are kept; all of them are
-only where vector clocks may be needed, for accesses to windows.
+A step is what the rank has begun, what it has waited for, and whether it had to wait for exactly that: sides of
+messages, calls of collectives, signals, and accesses to windows. A step can be replayed once others have begun
+everything it waits for. Ranks replay steps during the run as far as possible, so that few are kept; all steps are kept
+only while vector clocks may be needed for accesses to windows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 _NOBODY: dict[int, list[Steps]] = {}
 PERHAPS = "perhaps"
 Step = MessageSide | tuple[list[Any], list[Any], bool | str]
-"""The side of a message that a blocking call begins and waits for; or what is begun, what is waited for, and whether
-that has to be just that: `PERHAPS` where only another run can tell."""
+"""The side of a message that a blocking call begins and waits for; or what a step begins, what it waits for, and
+whether it has to wait for exactly that: `PERHAPS` if only a further run can decide.
+"""
 
 
 class _Begun:
-    """Stands for the other side of each message whose two sides have begun."""
+    """A stand-in for the other side of each message whose two sides have begun."""
 
     posted, clock = True, 0
 
@@ -33,12 +34,12 @@ _BEGUN: Any = _Begun()
 
 
 class Steps:
-    """The steps of a rank that it has taken, and that have not been gone through. What the first one begins has begun.
+    """The steps of a rank that have not been replayed; the actions of the first one have begun.
 
     Parameters
     ----------
     keeps : sized
-        While there is anything in it, all steps are kept.
+        All steps are kept while this is not empty.
 
     Attributes
     ----------
@@ -53,13 +54,13 @@ class Steps:
         self.ahead: deque[Step] = deque()
 
     def exchange(self, side: MessageSide) -> None:
-        """Take a step that begins messages, and waits for them: that of a blocking call."""
+        """Add the step of a blocking call, which begins messages and waits for them."""
         if not self.ahead:
             _post(side)
         self.ahead.append(side)
 
     def take(self, posted: list[Any], waited: list[Any], hard: bool | str) -> None:
-        """Take any other step."""
+        """Add any other step."""
         step = posted, waited, hard
         if not self.ahead:
             _begin(step)
@@ -70,17 +71,17 @@ class Steps:
         self.ahead.append(step)
 
     def listed(self) -> list[tuple[list[Any], list[Any], bool | str]]:
-        """Return the steps, each as what it has begun, what it waits for, and whether it has to wait for just that."""
+        """Return the steps, each as what it begins, what it waits for, and whether it must wait for exactly that."""
         return [(step.listed(), step.listed(), True) if type(step) is MessageSide else step for step in self.ahead]
 
     def let_go(self) -> None:
-        """Have those steps wait no more for just what they have waited for, of which that is not certain."""
+        """Stop waiting in steps that did not certainly wait for a particular request."""
         for i, step in enumerate(self.ahead):
             if type(step) is tuple and step[2] is PERHAPS:
                 self.ahead[i] = step[0], step[1], False
 
     def forget_clocks(self) -> None:
-        """Have the clocks of what is still kept computed anew (`clocks`); what has been gone through has none."""
+        """Reset the clocks of the remaining steps, so that `clocks` computes them again; replayed steps have none."""
         for posted, waited, _ in self.listed():
             for each in posted:
                 each.clock = None
@@ -91,9 +92,9 @@ class Steps:
     def go_on(
         self, waiters: dict[int, list[Steps]] = _NOBODY, ready: deque[Steps] | None = None, *, is_over: bool = False
     ) -> Any:
-        """Go through steps, up to the first that waits for what has not begun, and forget them; return that, or None.
+        """Replay and drop steps up to the first that waits for something not begun; return that, or None.
 
-        What has begun is let go of: nobody else keeps it, and it keeps this.
+        References to what has begun are dropped: nothing else keeps it alive, and it refers to this object.
         """
         ahead = self.ahead
         while ahead:
@@ -109,7 +110,7 @@ class Steps:
                         side.partner = _BEGUN
                     else:
                         return other
-                    side.clock = 0  # before whatever asks for clocks later
+                    side.clock = 0  # before anything that uses clocks later
                     side = side.also
             else:
                 missing = _missing(step[1], step[2], is_over=is_over) if step[1] else None
@@ -129,7 +130,7 @@ class Steps:
 
 
 def _missing(waited: list[Any], hard: bool | str, *, is_over: bool) -> Any:
-    """Return what a step waits for that has not begun, or None; of a collective its members."""
+    """Return what a step waits for that has not begun (for a collective, its members), or None."""
     for each in waited:
         if type(each) is MessageSide:
             other = each.partner
@@ -149,14 +150,14 @@ def _missing(waited: list[Any], hard: bool | str, *, is_over: bool) -> Any:
 
 
 def _post(side: MessageSide) -> None:
-    """Take note that a rank has come to a blocking call: what `_begin` does where nobody waits for that."""
+    """Record that a rank has reached a blocking call: `_begin` without waiters."""
     side.posted = True
     if side.also is not None:
         side.also.posted = True
 
 
 def _begin(step: Step, waiters: dict[int, list[Steps]] = _NOBODY, ready: Any = None) -> None:
-    """Take note that a rank has come to a step; who waits for what that begins is ready."""
+    """Record that a rank has reached a step; ranks waiting for its actions become ready."""
     for each in step.listed() if type(step) is MessageSide else step[0]:
         each.posted = True
         if type(each) is CollectiveCall and each.meeting is not None:
@@ -169,7 +170,7 @@ def _begin(step: Step, waiters: dict[int, list[Steps]] = _NOBODY, ready: Any = N
 
 
 def go_through(ranks: Iterable[Steps], *, is_over: bool) -> None:
-    """Go through the steps of all ranks, each as far as it comes; at the end nobody waits for what has never come."""
+    """Replay all ranks' steps as far as they can go; if the run is over, ignore what never began."""
     waiters: dict[int, list[Steps]] = {}
     ready = deque(ranks)
     while ready:

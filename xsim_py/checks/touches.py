@@ -1,14 +1,14 @@
-"""Instructions of the program that touch memory which a request or a window uses.
+"""Instructions of the program that access memory used by a request or a window.
 
 While a rank has such memory, Python reports each instruction of the program between two MPI calls that may access an
-array (`instrumentation`). The source says which arrays an instruction works on, and by which index. To find out whether
+array (`instrumentation`). The source shows which arrays an instruction accesses, and by which index. To decide whether
 that is the memory in question, only the name and the index are evaluated, which contain no calls. Loading means that
-elements are read: naming, slicing or passing on an array is no access. If a debugger or a coverage tool already traces,
-nothing is watched. Watching also ends after many events, which would take too long, for an instruction that has been
+elements are read: naming, slicing or passing on an array is not an access. If a debugger or a coverage tool already
+traces, nothing is watched. Watching also ends after many events, which would take too long, for an instruction
 inspected `MOST_LOOKS` times, and for the code after a call that has accessed nothing as often.
 
-Python reports only what it must. The code from one call up to the next ones is read once (`lookahead`): if it accesses
-only arrays that are far from such memory, or certainly accesses just what a window shows, it needs no watching.
+Python reports as little as possible. The code from one call to the next is analysed once (`lookahead`): if it accesses
+only arrays that are far from such memory, or certainly accesses only window memory, it is not watched.
 """
 
 from __future__ import annotations
@@ -49,36 +49,36 @@ MOST_LOOKS = 1_000
 _UNREAD: Any = object()
 _QUIET: Any = object()
 _NO_LOOK = (A_TRUTH, ("bool",))
-"""These ask for the truth of an array; that of a bytearray, or of an array of Python, is told by its length alone."""
+"""Truth tests; that of a bytearray, or of an array of Python, depends only on its length."""
 
 
 class GuardedMemory(Protocol):
-    """Memory that a rank must not touch, or not unnoticed.
+    """Memory that a rank must not access, or whose accesses are recorded.
 
     Attributes
     ----------
     pieces : list of (int, int)
         The addresses between which it lies.
     is_window : bool
-        Whether it may be touched where nobody else works on the same bytes of it.
+        Whether accesses are allowed as long as no others touch the same bytes.
     """
 
     pieces: list[tuple[int, int]]
     is_window: bool
 
     def touched(self, how: str, place: Place, pieces: list[tuple[int, int]], array: Any, frame: FrameType) -> None:
-        """Take note that an instruction of a frame is about to load from it or to store to it, by way of an array."""
+        """Record that an instruction of a frame is about to load from it or store to it through an array."""
 
 
 class InCode:
-    """The instructions of a function that may touch an array, as long as they are worth a look.
+    """The instructions of a function that may access an array, while they are worth watching.
 
     Attributes
     ----------
     lines : set of int
-        Where they are.
+        Their lines.
     touching : dict of int to (int, tuple of Touch)
-        The line of each of them, and the arrays, perhaps, on which it works, by its offset.
+        The line and the possible array accesses of each instruction, by offset.
     """
 
     def __init__(self, code: CodeType) -> None:
@@ -91,7 +91,7 @@ class InCode:
         self.lines = {line for line, _ in self.touching.values()}
 
     def looked(self, offset: int) -> None:
-        """Count a look at an instruction, and forget the instruction after many."""
+        """Count an inspection of an instruction; drop the instruction after `MOST_LOOKS` of them."""
         count = self._looks[offset] = self._looks.get(offset, 0) + 1
         if count >= MOST_LOOKS:
             del self.touching[offset]
@@ -99,7 +99,7 @@ class InCode:
             self._ahead.clear()
 
     def needs_no_watch(self, frame: FrameType, state: RankState, monitor: Monitor) -> bool:
-        """Return whether all that the frame touches until its next MPI call is known now, and take note of that."""
+        """Return True if all accesses of a frame before its next MPI call are known; record them."""
         place = frame.f_lasti
         ahead = self._ahead.get(place, _UNREAD)
         if ahead is _QUIET:
@@ -113,7 +113,7 @@ class InCode:
             return False
         guards = [*state.buffers, *state.exposed]
         near = ahead.near(scope, guards) if ahead.arrays or ahead.aliases else ()
-        if near is None or (near and state.buffers):  # a store to a buffer is to fail where it is
+        if near is None or (near and state.buffers):  # a store to a buffer must fail at its own line
             return False
         if not near:
             self._judged[place] = times = self._judged.get(place, 0) + 1
@@ -133,24 +133,24 @@ class InCode:
 
 
 class LineWatch:
-    """Has Python tell of the instructions of a program between its MPI calls, while a rank has guards."""
+    """Watches the instructions of a program between its MPI calls, while a rank has guards."""
 
     def __init__(self, monitor: Monitor) -> None:
         forget_rewritten()
         self._monitor = monitor
-        self._known: dict[tuple[CodeType, str], InCode] = {}  # by the file, too: code may be equal in two of them
-        # By the addresses of code objects, of which each rank may have its own: to hash one takes microseconds.
+        self._known: dict[tuple[CodeType, str], InCode] = {}  # also by file: code may be equal in two files
+        # By addresses of code objects, of which each rank may have separate ones: hashing one takes microseconds.
         self._by_address: dict[int, tuple[InCode, CodeType]] = {}
         self._told = TOLD(self._in, self._look, self._is_silent)
         self.begin, self.pause, self.end = self._told.begin, self._told.pause, self._told.end
 
     def go_on(self, frame: FrameType, state: RankState, *, raised: bool = False) -> None:
-        """Watch what comes after an MPI call of a rank, which `frame` has made, perhaps after an exception."""
+        """Watch the code after an MPI call of a rank in `frame`, possibly after an exception."""
         told = self._told
         if not told.is_usable:
             return
-        if not raised:  # else what catches it may be anywhere
-            known = self._by_address.get(id(frame.f_code))  # hot path: as `_in`, with one call less
+        if not raised:  # else the handler may be anywhere
+            known = self._by_address.get(id(frame.f_code))  # hot path: as `_in`, with one call fewer
             code = self._in(frame.f_code) if known is None else known[0]
             if code.needs_no_watch(frame, state, self._monitor):
                 return
@@ -166,14 +166,14 @@ class LineWatch:
         return found[0]
 
     def _is_silent(self, fiber: Fiber) -> bool:
-        """Return whether a thread that has made no MPI call may come to memory in use."""
+        """Return True if a thread that has made no MPI call may access memory in use."""
         if fiber in self._monitor.calls or not is_program(fiber):
             return False
         state = self._monitor.ranks.get(fiber.rank.number)
         return state is not None and bool(state.buffers or state.exposed)
 
     def _look(self, code: InCode, offset: int, frame: FrameType) -> None:
-        """Look at the arrays of an instruction that comes next in a frame, perhaps."""
+        """Inspect the possible accesses of the next instruction of a frame."""
         fiber = current.here()
         call = self._monitor.calls.get(fiber)
         if fiber is None or (call is not None and call.is_open):
@@ -191,7 +191,7 @@ class LineWatch:
 
 
 def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame: FrameType) -> None:
-    """Find out whether an array of an instruction is memory that is guarded, and tell the guards."""
+    """Notify the guards if an array of an instruction is guarded memory."""
     try:
         found = part_of(touch.array, scope)
         part = found.array
@@ -203,21 +203,21 @@ def _look_at(touch: Touch, scope: Scope, place: Place, guards: list[Any], frame:
             return
         if type(part) is not np.ndarray or not part.size or takes_parts(touch, found, scope):
             return
-    except Exception:  # the instruction itself will say what is wrong
+    except Exception:  # the instruction itself reports the error
         return
     how = touch.how
     if found.is_of_python and (touch.callee in _NO_LOOK or (how == STORE and not touch.array.indices)):
         return
     if touch.callee:
         how = done_by_callee(touch, scope) if is_near(part, guards) else ""
-        if how != LOAD and found.pieces is not None:  # a copy is stored to
+        if how != LOAD and found.pieces is not None:  # stores to a copy
             return
     if how:
         _tell(how, found, place, guards, frame)
 
 
 def _tell(how: str, found: Part, place: Place, guards: list[Any], frame: FrameType) -> None:
-    """Tell the guards of an array whose memory is guarded, perhaps."""
+    """Notify the guards whose memory an array overlaps."""
     part = found.array
     low, high = bounds(part)
     for guard in guards:

@@ -1,4 +1,4 @@
-"""The checks keep this of each side of a window."""
+"""The state that the checks keep for each side of a window."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ if TYPE_CHECKING:
 
 
 class OpenWindow:
-    """One rank's side of a window, as the checks follow it.
+    """One rank's side of a window, as followed by the checks.
 
     Attributes
     ----------
     open : dict of int to dict of Access
-        The accesses that are not complete, by target, in order.
+        The incomplete accesses, by target, in order.
     locks : dict of int to int
-        The kind of lock that the rank has on each target.
+        The kind of lock that the rank holds on each target.
     wanted : (int, int) or None
-        The target of the lock for which the rank waits, and its kind; nobody waits for a lock of all.
+        The target and kind of the lock that the rank is waiting for; a lock of all targets never waits.
     signals : dict
-        How many signals have gone to and come from each rank.
+        The number of signals sent to and received from each rank.
     fences : int
-        How many the rank has called.
+        The number of fences that the rank has called.
     begun : dict of int to Place
-        Where it began epochs last: by locks of targets, by other calls, and by Post; see `epochs`.
+        The place where each epoch last began: by lock of a target, by other calls, and by Post; see `epochs`.
     is_opened_by_fence : bool
-        Whether its last fence came before all epochs, and may begin one.
+        Whether its last fence came before all epochs and may begin one.
     locked_inside : Place or None
-        Where a lock was taken since then under which there have been accesses.
+        The place of a lock acquired since then under which accesses were made.
     started, exposed_to : list of int
         The members of the groups of the last Start and the last Post.
     allowed : dict of int to Signal
         The Post of each member whose memory the rank may access after its Start.
     posted : list of Signal
-        What its last Post has given.
+        The signals of its last Post.
     seen : list of Access
-        What the last look at the rank's own memory may have seen.
+        The accesses that the last read of the rank's own memory may have seen.
     polled : list of (int, int)
-        The bytes of the rank's own memory at which it has looked until a value was there.
+        The bytes of the rank's own memory that it has polled for a value.
     synced : Place or None
-        Where it was synchronised last.
+        The place of its last Sync.
     is_shared : bool
-        Whether its memory is that of several ranks, whose loads and stores nobody follows.
+        Whether several ranks share its memory, whose loads and stores are not followed.
     is_of_library : bool
-        Whether it is one of mpi4py's own library, which orders its accesses by loops that look at memory.
+        Whether it belongs to mpi4py's own library, which orders accesses by polling.
     """
 
     __slots__ = (

@@ -1,8 +1,8 @@
-"""Puts a function around each method of the interface, which tells a monitor of the calls of the program.
+"""Wrappers of the interface's methods that notify a monitor of each call.
 
-The function has the parameters of the method where the check does that follows it: to pass arguments on twice that may
-be any takes Python longer than all that is checked. So it is compiled from a few lines of source, once for each list of
-parameters. Arguments that do not fit are given to the method itself, which says so.
+A wrapper has the parameters of the method if its check does: in Python, passing arbitrary arguments on twice takes
+longer than the whole check. So it is compiled from a few lines of source, once per list of parameters. Arguments that
+do not fit are passed to the method itself, which reports the error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .monitor import Monitor, MpiCall, RankState
 
 After = Callable[[Any], bool | None]
-"""Takes the result of a call that a check has followed, and returns whether no more is to be done about that."""
+"""Takes the result of a checked call, and returns True if it has handled the result completely."""
 
 _POLLS = frozenset(
     {
@@ -31,7 +31,7 @@ _POLLS = frozenset(
         *("Testsome", "testsome", "Get_status", "get_status", "Waitany", "waitany", "Waitsome", "waitsome"),
     }
 )
-"""The calls after which a program may do one thing or another, as things stand."""
+"""Calls whose result may depend on timing, so that the program may behave differently."""
 _MISSING: Any = object()
 _frame = sys._getframe
 _PLAIN = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY)
@@ -43,12 +43,12 @@ class Hooks(NamedTuple):
     Attributes
     ----------
     advice : callable or None
-        Takes the monitor, the call, and the arguments of the method, before the method is called; it returns what takes
-        the result, and returns whether no more is to be done about that.
+        Called before the method with the monitor, the call, and the method's arguments; returns a function that takes
+        the result, and returns True if it has handled it completely.
     ended, failed : callable
-        Called after a call with what it was called on and its result, where that is one, or with what it has raised.
+        Called after a call with its owner (if any) and result, or with the exception.
     tidy : callable
-        Called when a rank has taken many steps.
+        Called when a rank has many steps.
     """
 
     advice: Callable[..., After | None] | None
@@ -95,7 +95,7 @@ _BIND = """
 
 @cache
 def _maker(count: int, required: int) -> Callable[..., Callable[..., Any]]:
-    """Return what makes functions with so many parameters, of which so many have to be given."""
+    """Return a factory of wrappers with `count` parameters, of which the first `required` have no default."""
     names = [f"argument_{i}" for i in range(count)]
     listed = "".join(f"{name}, " for name in names)
     defaults = [f"        if {names[i]} is missing: {names[i]} = defaults[{i}]\n" for i in range(required, count)]
@@ -111,7 +111,7 @@ def _maker(count: int, required: int) -> Callable[..., Callable[..., Any]]:
 
 @cache
 def _maker_of_any(depth: int) -> Callable[..., Callable[..., Any]]:
-    """Return what makes functions with any parameters, which are so many calls inside of the program's."""
+    """Return a factory of wrappers with any parameters, at a call depth below the program."""
     return _compiled(
         parameters="*args, **kwargs",
         bind="",
@@ -131,7 +131,7 @@ def _compiled(**told: Any) -> Callable[..., Callable[..., Any]]:
 
 @cache
 def _parameters(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """Return the defaults of a function by the names of its parameters; None where it takes others than plain ones."""
+    """Return the defaults of a function by parameter name; None if it has other kinds of parameters."""
     parameters = signature(function).parameters
     if any(each.kind not in _PLAIN for each in parameters.values()):
         return None
@@ -139,7 +139,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def _filling(parameters: Iterable[str], required: int) -> Callable[..., list[Any] | None]:
-    """Return what puts named arguments in their places; its result is None where they do not fit the parameters."""
+    """Return a function that assigns named arguments to positions, or returns None if they do not fit."""
     places = {name: i for i, name in enumerate(parameters)}
     needed = range(required)
 
@@ -159,7 +159,7 @@ def _filling(parameters: Iterable[str], required: int) -> Callable[..., list[Any
 
 
 def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any], hooks: Hooks) -> Callable[..., Any]:
-    """Return a method, of a class and with a name, that tells the monitor of each call of the program."""
+    """Return a method of a class wrapped to notify the monitor of each call of the program."""
     advice = hooks.advice
     told = monitor, function, advice, name in _POLLS, *_surroundings(monitor, name, f"{owner}.{name}", hooks), _frame
     parameters = None if advice is None or _parameters(advice) is None else _parameters(function)
@@ -173,14 +173,14 @@ def watched(monitor: Monitor, owner: str, name: str, function: Callable[..., Any
 
 
 def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tuple[Callable[..., Any], ...]:
-    """Return what is called before each call of a method, after it has failed, and after it has returned."""
+    """Return the hooks to call before a method, after its failure, and after its return."""
     calls, lines, own, here = monitor.calls, monitor.lines, monitor.frames, current.here
     accesses, doing, refused = monitor.accesses, monitor.doing, monitor.refused
 
-    # Hot path: each call of a program comes to these.
+    # Hot path: every call of a program runs these.
     def enter(frame: FrameType) -> MpiCall | None:
         fiber = current.fiber
-        made = calls.get(fiber) if get_ident() == current.thread else None  # as `here`, with one call less
+        made = calls.get(fiber) if get_ident() == current.thread else None  # as `here`, with one call fewer
         if made is None or made.is_open:
             fiber = here()
             made = monitor.outermost(fiber, made, frame)
@@ -203,7 +203,7 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
         finally:
             leave(made, None, None, None, None)
         state = made.rank
-        if isinstance(error, Exception) and (state.buffers or state.exposed):  # else the rank comes to its end
+        if isinstance(error, Exception) and (state.buffers or state.exposed):  # else the rank is ending
             lines.go_on(frame, state, raised=True)
 
     def leave(made: MpiCall, after: After | None, result: Any, first: Any, frame: FrameType | None) -> None:
@@ -211,7 +211,7 @@ def _surroundings(monitor: Monitor, name: str, title: str, hooks: Hooks) -> tupl
         made.waits_for = made.sending = None
         if made.outer is not None:
             calls[here()] = made.outer
-        if frame is None:  # it has failed
+        if frame is None:  # the call has failed
             return
         if refused and made in refused:
             refused.remove(made)
