@@ -1,7 +1,7 @@
-"""Runs of one program in all its ways: every place for a failure, every legal match, noise, other inputs.
+"""Exploration of all executions of a program: failures, legal matches, network jitter, and inputs.
 
-`failures`, `wildcards`, `noise` and `inputs` are ``xsim explore`` for Python; `replay` makes one run again by its
-schedule.
+`failures`, `wildcards`, `noise` and `inputs` are ``xsim explore`` for Python; `replay` repeats one run with a changed
+choice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["failures", "inputs", "noise", "replay", "wildcards"]
 
 
 def __getattr__(name: str) -> object:
-    """Import a function when first asked for: they do not need each other."""
+    """Import a function on first use: they do not depend on each other."""
     if name in _FROM:
         return getattr(import_module(f"xsim_py.explore.{_FROM[name]}"), name)
     raise AttributeError(f"module 'xsim_py.explore' has no attribute {name!r}")

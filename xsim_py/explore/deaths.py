@@ -1,8 +1,8 @@
-"""Every place at which ranks can die: before, in the middle of and after each of their MPI calls.
+"""Exploration of failures: each rank killed before, during and after each of its MPI calls.
 
-A run without failures, with all its calls written down, says which places there are. Then each rank dies at each of
-its places, in a run of its own. A second death comes at a place of the run with the first one: what a program does to
-recover has places, too. The deaths of a case are a set, so that a case which is found from both sides is one.
+A failure-free run that records all calls lists the possible injection points. Each rank is then killed at each of its
+points; every case is a separate run. A second death is injected at a point of the run with the first one, so that
+recovery code is covered, too. The deaths of a case are a set: a case found in two orders is one case.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ WHEN: Final = ("before", "in", "after")
 _SHOWN: Final = 3
 
 Judge = Callable[[Seen, Seen], str]
-"""Takes what was seen without failures and with them, and returns one of `CLASSES`."""
+"""Takes the run without failures and the run with them, and returns one of `CLASSES`."""
 
 
 class PlannedDeath(NamedTuple):
-    """A rank dies at one of its calls."""
+    """The death of a rank at one of its calls."""
 
     site: CallSite
     place: Place
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Its identity, without the time into the call, which may differ from run to run."""
+        """Its identity, without the time into the call, which may differ between runs."""
         return self.site[:4], self.site.into_ps is None
 
 
 class DeathCase(NamedTuple):
-    """Ranks die, and this is what becomes of the run."""
+    """A set of deaths and the resulting run."""
 
     deaths: tuple[PlannedDeath, ...]
     seen: Seen | None = None
 
     @property
     def fail(self) -> list[str]:
-        """The deaths as `xsim_py.simulate` takes them."""
+        """The deaths as `fail` options of `xsim_py.simulate`."""
         return [str(death.site) for death in self.deaths]
 
     @property
     def came(self) -> bool:
-        """True if all of them happened."""
+        """True if all of the deaths happened."""
         causes = Counter(cause for _, cause in self.seen.died) if self.seen is not None else Counter[str]()
         return all(causes[death.site.cause] for death in self.deaths)
 
@@ -74,39 +74,38 @@ def failures(
     kind: str | None = None,
     **options: Any,
 ) -> FailureSpace:
-    """Let each rank die at each of its calls, and return what came of it.
+    """Kill each rank at each of its calls, one case per run, and return the outcomes.
 
     Parameters
     ----------
     program, ranks, kind, options
-        As for `xsim_py.simulate`; failures that `fail` names happen in all runs.
+        As for `xsim_py.simulate`; failures in `fail` happen in all runs.
     deaths : int
-        How many ranks die in a run at most; all smaller numbers are tried as well.
+        The maximum number of deaths per run; all smaller numbers are tried as well.
     accept : str, optional
-        A regular expression: a result is right if it is found in a line of the output. Without one, a result is right
-        if it has the lines of the run without failures; lines that only dead ranks would have printed may be missing,
-        but not all that there were.
+        A regular expression: a result is correct if one of its lines matches. Without it, a result is correct if it has
+        the lines of the failure-free run; lines printed only by failed ranks may be missing, but not all lines.
     when : sequence of str
-        Where ranks die: ``before``, ``in`` (at half of its virtual duration) and ``after`` a call.
+        The moments of death: ``before``, ``in`` (halfway through its virtual duration) and ``after`` a call.
     victims : collection of int, optional
-        Which ranks die; default: all, those too that the program starts.
+        The ranks to kill; default: all, including spawned ranks.
     jobs : int, optional
-        How many runs at once; default: as many as there are cores.
+        Parallel runs; default: one per core.
     budget : int, optional
-        How many cases of each number of deaths are tried at most, drawn by the seed where there are more.
+        The maximum number of cases for each number of deaths; if there are more, a sample drawn by the seed.
     folder : str, optional
-        Where runs take place; without it, each in an empty folder of its own that goes when it ends.
+        The directory of the runs; by default a separate temporary directory for each.
     judge : callable, optional
-        Judges a run in place of `accept`: takes what was seen without failures and with them, and returns the class.
+        Judges a run instead of `accept`: takes the runs without and with failures, and returns the class.
     done, keep : mapping, callable, optional
-        What was seen of cases before, and what is called with each new one: both by the text of the case.
+        Known results of cases, and a function called with each new result; both by the text of the case.
     progress : callable, optional
-        Called with the number of runs done, that of all, and that of runs which did not survive.
+        Called with the numbers of completed runs, all runs, and runs that did not survive.
 
     Raises
     ------
     ConfigError
-        The input cannot be used, or the program does not finish without failures.
+        The input is invalid, or the program does not finish without failures.
     """
     if unknown := set(when) - set(WHEN):
         raise ConfigError(f"when: unknown value {unknown.pop()!r}; known: {', '.join(WHEN)}")
@@ -130,7 +129,7 @@ def failures(
 
 
 def _recovers(seen: Seen | None, right: Seen, outcome: str) -> bool:
-    """Return True if a run goes on after a failure that matters; one that ends no later has not depended on it."""
+    """Return True if a run continues after a failure that matters: one that ends no later did not depend on it."""
     is_later = seen is not None and seen.virtual_time_ps > right.virtual_time_ps
     return is_later if outcome == "survived" else outcome != "aborted"
 
@@ -156,12 +155,12 @@ def _refuse_bad(right: Seen, verdict: Judge) -> None:
 
 
 def _judge(accept: str | None) -> Judge:
-    """Return the usual judge.
+    """Return the default judge.
 
     Raises
     ------
     ConfigError
-        It is no regular expression.
+        `accept` is not a regular expression.
     """
     try:
         pattern = None if accept is None else re.compile(accept)
@@ -184,7 +183,7 @@ def _judge(accept: str | None) -> Judge:
 
 
 def sites(calls: Iterable[Call], when: Sequence[str] = WHEN) -> Iterator[PlannedDeath]:
-    """Yield the places of these calls at which their rank can die; a call that takes no time has no middle."""
+    """Yield the moments of these calls at which their rank can die; a call of zero duration has only ``before``."""
     for call in calls:
         for moment in when:
             if moment != "before" and not call.lasted_ps and (moment == "in" or call.lasted_ps is None):
@@ -195,7 +194,7 @@ def sites(calls: Iterable[Call], when: Sequence[str] = WHEN) -> Iterator[Planned
 
 
 def _further(before: Iterable[DeathCase], when: Sequence[str], victims: Collection[int] | None) -> Iterator[DeathCase]:
-    """Yield the cases with one death more than those before, each set of deaths once."""
+    """Yield the cases with one more death than those before, each set of deaths once."""
     known = set()
     for case in before:
         assert case.seen is not None
@@ -210,7 +209,7 @@ def _further(before: Iterable[DeathCase], when: Sequence[str], victims: Collecti
 
 
 def _drawn(cases: Iterable[DeathCase], budget: int | None, seed: int, number: int) -> list[DeathCase]:
-    """Return all cases, or as many as the budget allows, in their order."""
+    """Return all cases, or a sample within the budget, in order."""
     every = list(cases)
     if budget is None or len(every) <= budget:
         return every
@@ -219,7 +218,7 @@ def _drawn(cases: Iterable[DeathCase], budget: int | None, seed: int, number: in
 
 
 class _Search:
-    """The runs of an exploration, and how they are judged."""
+    """The runs of an exploration and their classification."""
 
     def __init__(
         self,
@@ -245,7 +244,7 @@ class _Search:
         next_cases: Callable[[Sequence[DeathCase], int], Sequence[DeathCase]],
         progress: Progress | None,
     ) -> list[DeathCase]:
-        """Return the cases of so many deaths and of fewer, each made of one that came with a death less."""
+        """Return the cases of up to this many deaths, each extending a case that happened with one death fewer."""
         found: list[DeathCase] = []
         last = [DeathCase((), self._right)]
         for number in range(1, deaths + 1):
@@ -257,7 +256,7 @@ class _Search:
     def run(
         self, cases: Sequence[DeathCase], *, lists_calls: bool, before: int, progress: Progress | None
     ) -> Iterator[DeathCase]:
-        """Yield these cases with what was seen of them, in their order, and without those that did not come."""
+        """Yield these cases with their runs, in order, without those whose deaths did not happen."""
         seen: dict[int, Seen] = {}
         numbers: dict[int, int] = {}
         for number, case in enumerate(cases):

@@ -1,8 +1,8 @@
-"""Runs with other inputs: other arguments, other numbers of ranks, and what is wrong with some of them only.
+"""Exploration of inputs: different arguments and rank counts, and errors that only some of them cause.
 
-Each run is a checked one. What is found with some inputs and not with others is an InputHazard at the line where it
-is found: a mistake of the checks, an exception that nobody has caught, ranks that wait for ever. A program that says
-what it does not take, and leaves with a status of its own, has none.
+Each run is a checked one. An error found with some inputs but not with others is an InputHazard at its line: an MPI
+usage error, an uncaught exception, or a deadlock. A program that rejects an input with a message and its own exit
+status has none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xsim_py.explore.runs import Progress, Runner, RunTask, Seen, told
 from xsim_py.findings import INPUT_HAZARD, Finding, by_place
 
 LIMIT_S: Final = 60.0
-"""A run that takes longer than that waits for ever, where nothing else is said."""
+"""Default wall-clock limit: a run that takes longer counts as deadlocked."""
 
 _FINDING: Final = re.compile(r"(.+?):(\d+): (\w+): (.*)")
 _FRAME: Final = re.compile(r'^\s*File "(.+)", line (\d+)', re.MULTILINE)
@@ -28,7 +28,7 @@ _WAITING: Final = re.compile(r"ranks? [\d, -]+, (.+?):(\d+) in ")
 
 
 _Mistake: TypeAlias = tuple[str, int, str, str]
-"""The file and the line, what it is in a word, and in a sentence."""
+"""The file and line, the class in a word, and the description."""
 
 
 class Input(NamedTuple):
@@ -36,9 +36,9 @@ class Input(NamedTuple):
 
     ranks: int
     values: tuple[tuple[str, str], ...]
-    """The names in the command line, and the texts that stand for them."""
+    """The names in the command line, with their values."""
     args: tuple[str, ...]
-    """The arguments with these values."""
+    """The arguments with these values filled in."""
 
     def __str__(self) -> str:
         ranks = f"{self.ranks:,} rank{'s' * (self.ranks > 1)}"
@@ -46,16 +46,16 @@ class Input(NamedTuple):
 
 
 class InputMistake(NamedTuple):
-    """A mistake at one line, and the inputs that lead to it.
+    """An error at one line, and the inputs that cause it.
 
     Attributes
     ----------
     what : str
-        Its class, as the checks name it; or the type of the exception, or ``deadlock``.
+        Its class, as named by the checks; or the exception type, or ``deadlock``.
     text : str
-        What is said of it with the first of the inputs.
+        The description from the first of the inputs.
     inputs, others : tuple of Input
-        The inputs with which it is found, and all others.
+        The inputs that cause it, and all others.
     """
 
     file: str
@@ -66,7 +66,7 @@ class InputMistake(NamedTuple):
     others: tuple[Input, ...]
 
     def finding(self) -> Finding:
-        """Return it as a finding: an InputHazard, or of its own class where all inputs lead to it."""
+        """Return the error as a finding: an InputHazard, or its own class if all inputs cause it."""
         if not self.others:
             return Finding(self.what, self.file, self.line, self.text, details=("with all inputs",))
         text = f"{self.what} with {self.inputs[0]} but not with {self.others[0]}"
@@ -84,14 +84,14 @@ class InputMistake(NamedTuple):
 
 
 class InputDifference(NamedTuple):
-    """Results that differ between numbers of ranks, for the first of the values with which they do.
+    """Results that differ between rank counts, for the first values for which they do.
 
     Attributes
     ----------
     file : str
         The program.
     results : tuple of (Input, tuple of str)
-        Each of the inputs, from the smallest number of ranks on, and its result: the different texts that matched.
+        Each input, by increasing rank count, and its result: the distinct matched texts.
     """
 
     file: str
@@ -105,12 +105,12 @@ class InputDifference(NamedTuple):
 
     @property
     def smallest(self) -> tuple[Input, Input]:
-        """The first of the inputs, and the first one with another result."""
+        """The first input, and the first one with a different result."""
         case, result = self.results[0]
         return case, next(other for other, found in self.results if found != result)
 
     def finding(self) -> Finding:
-        """Return it as an InputHazard of the whole program."""
+        """Return the difference as an InputHazard of the whole program."""
         cases: dict[tuple[str, ...], list[Input]] = {}
         for case, result in self.results:
             cases.setdefault(result, []).append(case)
@@ -126,18 +126,18 @@ class Inputs(NamedTuple):
 
     inputs: tuple[Input, ...]
     mistakes: tuple[InputMistake, ...]
-    """By file and line."""
+    """Sorted by file and line."""
     difference: InputDifference | None = None
-    """Between the results of numbers of ranks, where they have to be the same."""
+    """Differing results of rank counts that must agree."""
 
     @property
     def found(self) -> tuple[InputMistake | InputDifference, ...]:
-        """The mistakes, and the difference."""
+        """The errors and the difference."""
         return (*self.mistakes, *filter(None, [self.difference]))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that was found, as findings."""
+        """All findings."""
         return tuple(sorted((each.finding() for each in self.found), key=by_place))
 
 
@@ -154,31 +154,31 @@ def inputs(
     kind: str | None = None,
     **options: Any,
 ) -> Inputs:
-    """Run a program, checked, with each number of ranks and each value of its arguments, and compare.
+    """Run a program under the checks with each rank count and each value of its arguments, and compare.
 
     Parameters
     ----------
     program, kind, options
         As for `xsim_py.simulate`.
     ranks : sequence of int
-        The numbers of ranks.
+        The rank counts.
     args : sequence of str
-        The arguments; ``{NAME}`` in one of them stands for each value of that name.
+        The arguments; ``{NAME}`` in one of them is replaced by each value of that name.
     values : mapping of str to sequence, optional
         The values of each name.
     same : str, optional
-        A regular expression; what it finds in lines of the output (its first group, if it has one) has to be the same
-        for all numbers of ranks, with the same values.
+        A regular expression: the text it matches in the output (its first group, if any) must be the same for all rank
+        counts with the same values.
     jobs : int, optional
-        How many runs at once; default: as many as there are cores. 0: one after the other, in this process.
+        Parallel runs; default: one per core. 0: one after the other, in this process.
     folder, progress
         As for `wildcards`.
 
     Raises
     ------
     ConfigError
-        A name stands in no argument, a run refuses its input, or `same` is no regular expression, is found in no line,
-        or has one number of ranks only.
+        No argument contains a name, a run rejects its input, or `same` is not a regular expression, matches no line, or
+        has only one rank count to compare.
     """
     pattern = _pattern(same, ranks)
     values = values or {}
@@ -219,7 +219,7 @@ def _pattern(same: str | None, ranks: Sequence[int]) -> re.Pattern[str] | None:
 
 
 def _matched(pattern: re.Pattern[str], seen: Seen) -> tuple[str, ...]:
-    """Return the different texts that a pattern finds in the output, however many ranks print them."""
+    """Return the distinct texts that a pattern matches in the output, regardless of how many ranks print them."""
     found = (match for text in seen.texts for match in pattern.finditer(text))
     return tuple(sorted({(match[1] or "") if pattern.groups else match[0] for match in found}))
 
@@ -235,14 +235,14 @@ def _difference(file: str, results: Mapping[Input, tuple[str, ...]]) -> InputDif
 
 
 def _named(program: Any, kind: str | None) -> str:
-    """Return what a finding of a whole program names."""
+    """Return the name of the program in findings."""
     if callable(program):
         return str(getattr(program, "__name__", program))
     return {"code": "-c", "module": f"-m {program}"}.get(kind or "", "") or shown(str(program), os.getcwd())
 
 
 def _sorted_out(cases: Sequence[Input], came: Mapping[int, Iterable[_Mistake]]) -> Iterator[InputMistake]:
-    """Yield the mistakes by file and line, each with the inputs that lead to it."""
+    """Yield the errors by file and line, each with the inputs that cause it."""
     start = os.getcwd()
     found: dict[tuple[str, int, str], tuple[str, dict[int, None]]] = {}
     for number in sorted(came):
@@ -261,7 +261,7 @@ def _filled(args: Sequence[str], values: Iterable[tuple[str, str]]) -> tuple[str
 
 
 def _mistakes(seen: Seen) -> Iterator[_Mistake]:
-    """Yield what is wrong with a run."""
+    """Yield the errors of a run."""
     for text in seen.findings:
         if match := _FINDING.fullmatch(text):
             yield match[1], int(match[2]), match[3], match[4]

@@ -1,4 +1,4 @@
-"""A file that only grows keeps what is done of an exploration: a line for each run, after one that says of what."""
+"""An append-only file of the completed runs of an exploration: a header line, then one line per run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from xsim_py.explore.runs import Call, Seen
 
 
 class ExplorationJournal:
-    """The runs of one exploration, by the text of their case; without a file nothing is kept.
+    """The runs of one exploration, by the text of their case; without a file nothing is stored.
 
     Attributes
     ----------
     done : dict of str to Seen
-        What was seen of those that are in the file.
+        The results stored in the file.
     """
 
     def __init__(self, file: IO[str] | None, done: dict[str, Seen]) -> None:
@@ -31,12 +31,12 @@ class ExplorationJournal:
     @classmethod
     @contextmanager
     def opened(cls, path: str | Path | None, identity: Mapping[str, Any]) -> Iterator[Self]:
-        """Open a journal, which is made if need be.
+        """Open a journal, creating it if needed.
 
         Raises
         ------
         ConfigError
-            The file cannot be had, or is about another exploration.
+            The file cannot be opened, or belongs to a different exploration.
         """
         if path is None:
             yield cls(None, {})
@@ -54,12 +54,12 @@ class ExplorationJournal:
             elif _parsed(lines[0]) != first:
                 raise ConfigError(f"{path}: belongs to a different program, machine or option; name another file")
             elif lines[-1]:
-                file.write("\n")  # what a crash has torn
+                file.write("\n")  # a line truncated by a crash
             records = [record for line in lines[1:] if isinstance(record := _parsed(line), list) and len(record) == 2]
             yield cls(file, {case: _read(values) for case, values in records})
 
     def add(self, case: str, seen: Seen) -> None:
-        """Keep what was seen of a run, on disk before this returns."""
+        """Store the result of a run; it is on disk before this returns."""
         if self._file is not None:
             self._file.write(json.dumps([case, seen]) + "\n")
             self._file.flush()
@@ -84,7 +84,7 @@ def _read(values: list[Any]) -> Seen:
 
 
 def _identity(told: Mapping[str, Any]) -> str:
-    """Return a check sum of what was asked for and of the program's and the machine's own files."""
+    """Return a checksum of the options and of the program and machine files."""
     digest = hashlib.blake2b(json.dumps(told, sort_keys=True, default=str).encode(), digest_size=16)
     for name in (told["program"], told["machine"]):
         if isinstance(name, str | Path) and Path(name).is_file():

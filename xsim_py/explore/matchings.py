@@ -1,10 +1,10 @@
-"""All matchings of a program: what comes of each way in which wildcard receives, probes and waits can choose.
+"""Exploration of matchings: the outcomes of all choices of wildcard receives, probes and waits.
 
-Where there are more matchings than the budget has runs, the first half goes to the tree, which has what differs least
-from the usual run; the rest to two ways of chance that get far from it. A random walk delays each message by itself.
-PCT (Burckhardt et al., ASPLOS 2010) puts the ranks in a random order, in which each waits for all before it, and lets
-one fall behind at a few random messages: an error that needs d events of k in a certain order is found in a run with a
-probability of at least 1 / (n k^(d-1)).
+If there are more matchings than the budget has runs, the first half of the budget goes to the tree, whose runs differ
+least from the usual one; the rest to two random methods that get far from it. A random walk delays each message
+independently. PCT (Burckhardt et al., ASPLOS 2010) puts the ranks in a random order, in which each waits for all before
+it, and lets one fall behind at a few random messages: an error that needs d events of k in a certain order is found in
+a run with a probability of at least 1 / (n k^(d-1)).
 """
 
 from __future__ import annotations
@@ -23,52 +23,52 @@ from xsim_py.explore.search import Branch, Key, MatchingTree
 from xsim_py.schedules import FREE, MadeChoice, MatchSchedule, Shake, otherwise, pairs_of, pairs_of_map
 
 BUDGET: Final = 1000
-_AHEAD: Final = 8  # runs that are under way before what came of the first is known: the same for any number of cores
+_AHEAD: Final = 8  # runs in flight before the first one's outcome is known: the same for any number of cores
 _MOST_DEPTH: Final = 3
 
 
 class OutcomeClass(NamedTuple):
-    """The runs that ended in one way, and the least that is needed to get there."""
+    """The runs with one outcome, and the minimal changes that lead to it."""
 
     outcome: SeenOutcome
     matchings: int
     seen: Seen
-    """Of its first run."""
+    """The first of its runs."""
     schedule: tuple[tuple[int, int], ...]
     """All choices of that run."""
     difference: tuple[tuple[MadeChoice, int], ...] = ()
-    """The choices of the usual run that have to be another one, and which; none for the usual outcome."""
+    """The choices of the usual run that must change, with their alternatives; empty for the usual outcome."""
     least: tuple[tuple[int, int], ...] = ()
-    """The shortest schedule that leads there: all other choices are free."""
+    """The shortest schedule that leads to the outcome: all other choices are free."""
 
 
 class Matchings(NamedTuple):
-    """An exploration of matchings, as far as the budget went."""
+    """The result of an exploration of matchings, within the budget."""
 
     found: int
-    """How many different matchings were run."""
+    """The number of distinct matchings that were run."""
     is_complete: bool
     """True if these are all that MPI allows."""
     runs: int
     classes: tuple[OutcomeClass, ...]
-    """The usual outcome first, then the others, by kind and as they were found."""
+    """The usual outcome first, then the others, by kind and order of discovery."""
     fail: str = ""
-    """The failure that happened in all of these runs, if one was drawn."""
+    """The failure injected in all of these runs, if one was drawn."""
     polls: bool = False
-    """True if a rank polls: what it may find sooner or later is not explored."""
+    """True if a rank polls: the timing of what it finds is not explored."""
 
     @property
     def is_deterministic(self) -> bool | None:
-        """True if there is but one matching: the program is communication-deterministic here; None if that is open."""
+        """True if there is only one matching: the program is communication-deterministic here; None if undecided."""
         return False if self.found > 1 else True if self.is_complete and not self.polls else None
 
     @property
     def usual_is_bad(self) -> bool:
-        """True if already the usual run does not give a result."""
+        """True if the usual run already ends without a result."""
         return self.classes[0].outcome.kind != "result"
 
     def kinds(self) -> dict[str, int]:
-        """Return how many matchings ended otherwise than the usual run, by kind."""
+        """Return the number of matchings with an outcome other than the usual one, by kind."""
         counted = Counter(dict.fromkeys(KINDS, 0))
         for each in self.classes[1:]:
             counted[each.outcome.kind] += each.matchings
@@ -87,27 +87,27 @@ def wildcards(
     kind: str | None = None,
     **options: Any,
 ) -> Matchings:
-    """Run a program in each way that MPI allows it to choose messages, and say what makes a difference.
+    """Run a program with each choice of messages that MPI allows, and report those that change the outcome.
 
     Parameters
     ----------
     program, ranks, kind, options
         As for `xsim_py.simulate`.
     budget : int
-        How many runs there are at most; the few that find the least difference come on top.
+        The maximum number of runs, without the few that minimise differences.
     accept : str, optional
-        A regular expression: all results in which it is found in a line of the output are equal.
+        A regular expression: all results with a matching line are equal.
     jobs : int, optional
-        How many runs at once; default: as many as there are cores.
+        Parallel runs; default: one per core.
     folder : str, optional
-        Where runs take place; without it, each in an empty folder of its own that goes when it ends.
+        The directory of the runs; by default a separate temporary directory for each.
     progress : callable, optional
-        Called with the number of runs done, that of all that are known of, and that of those with another outcome.
+        Called with the numbers of completed runs, known runs, and runs with a different outcome.
 
     Raises
     ------
     ConfigError
-        The input cannot be used.
+        The input is invalid.
     """
     try:
         outcome = outcome_of(accept)
@@ -125,10 +125,10 @@ def wildcards(
 
 
 def with_failures(program: Any, *, failures: int = 0, **options: Any) -> list[Matchings]:
-    """Explore as `wildcards` does, and once more with each of some failures, drawn by the seed.
+    """Explore as `wildcards` does, and again with each of some failures drawn by the seed.
 
-    A drawn failure is a rank's death before or after one of the calls of the usual run, as `failures` finds them. The
-    budget is for each.
+    A drawn failure kills a rank before or after one of the calls of the usual run, as in `failures`. Each exploration
+    has the full budget.
     """
     from xsim_py.explore.deaths import sites
 
@@ -147,7 +147,7 @@ def with_failures(program: Any, *, failures: int = 0, **options: Any) -> list[Ma
 
 
 class _Exploration:
-    """The runs of one exploration so far."""
+    """The state of one exploration."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _Exploration:
         return RunTask({**self._arguments, "schedule": schedule}, folder=self._folder)
 
     def _take(self, branch: Branch, seen: Seen) -> None:
-        """Take in what came of a run."""
+        """Record the outcome of a run."""
         self._runs += 1
         self._usual = self._usual or seen
         self._polls |= seen.polls
@@ -182,7 +182,7 @@ class _Exploration:
             self._progress(self._runs, self._runs + self.tree.left, others)
 
     def systematic(self, budget: int) -> None:
-        """Run all branches of the tree; stop from half of the budget on, once it is clear that there are more."""
+        """Run all branches of the tree; from half of the budget on, stop if it cannot be completed."""
         began_s = time.perf_counter()
         look, step = budget // 2, max(budget // 10, 1)
         under_way: dict[int, Branch] = {}
@@ -209,9 +209,10 @@ class _Exploration:
             self._take(under_way.pop(first), came.pop(first))
 
     def by_chance(self, budget: int, seed: int) -> None:
-        """Spend what is left of the budget on random walks and PCT, by turns.
+        """Spend the rest of the budget on random walks and PCT, alternately.
 
-        What they find is run again without their delays, which belong to no schedule and show in what a program prints.
+        The matchings they find are run again without delays, which are not part of a schedule and show in printed
+        times.
         """
         assert self._usual is not None
         span_ps = 2 * self._usual.virtual_time_ps + 1
@@ -229,10 +230,10 @@ class _Exploration:
         for number, seen in sorted(self._runner.results(), key=lambda result: result[0]):
             self._take(again[number], seen)
 
-    # ------------------------------------------------------------------------------------------ what it comes to
+    # ----------------------------------------------------------------------------------------------------- result
 
     def result(self) -> Matchings:
-        """Return what was found, with the least difference for each kind of outcome."""
+        """Return the matchings found, with the minimal difference for each kind of outcome."""
         assert self._usual is not None
         usual, *others = self._found.items()
         classes = [self._class(*usual)]
@@ -256,7 +257,7 @@ class _Exploration:
         return whole._replace(difference=difference, least=tuple(pairs_of_map(least)))
 
     def _least(self, changes: Mapping[Key, int], every: Mapping[Key, int], kind: str) -> dict[Key, int]:
-        """Return as few forced choices as lead to an outcome of this kind: delta debugging over the schedule."""
+        """Return a minimal set of forced choices with an outcome of this kind, by delta debugging of the schedule."""
         start = changes if changes and self._leads_to(changes, kind) else every
         items = list(start.items())
         parts = 2
@@ -275,7 +276,7 @@ class _Exploration:
         return dict(items)
 
     def _leads_to(self, forced: Mapping[Key, int], kind: str) -> bool:
-        """Return whether these choices can be forced, and the outcome is of this kind and not the usual one."""
+        """Return True if forcing these choices is possible and leads to an unusual outcome of this kind."""
         seen = self._runner.one(self._task(MatchSchedule.of(pairs_of_map(forced), watch=True)))
         made = {choice.key: choice.taken for choice in seen.choices}
         outcome = self._outcome(seen)
@@ -284,16 +285,16 @@ class _Exploration:
 
 
 def replay(program: Any, choices: Sequence[MadeChoice], changed: MadeChoice, taken: int, **options: Any) -> Any:
-    """Run a program again with one choice made otherwise, and return the `Result`.
+    """Run a program again with one choice changed, and return the `Result`.
 
-    All choices that do not depend on it stay as they were; those that do are free.
+    Choices that do not depend on the changed one are kept; the others are free.
 
     Parameters
     ----------
     choices : sequence of MadeChoice
-        Those of a run with ``schedule=MatchSchedule({}, watch=True)``: its ``result.choices``.
+        The choices of a run with ``schedule=MatchSchedule({}, watch=True)``: its ``result.choices``.
     changed, taken : MadeChoice, int
-        One of them, and one of its alternatives.
+        One of the choices, and one of its alternatives.
     options
         As for `xsim_py.simulate`.
     """

@@ -1,4 +1,4 @@
-"""The outcome of a run, as far as it says something of the program: equal outcomes differ in nothing but times."""
+"""The outcome of a run, independent of times."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final, NamedTuple
 from xsim_py.explore.runs import Seen
 
 KINDS: Final = ("result", "exception", "deadlock", "finding")
-"""How a run can end. Two results are different outcomes where something else was printed or returned."""
+"""The kinds of outcomes. Results with different output or return values are different outcomes."""
 
 _LENGTH: Final = r"[\d.,]+ ?[munp]?s\b"
 _TIME: Final = re.compile(rf" \((?:rank \d+ )?at {_LENGTH}\)|,? at {_LENGTH}(?: to {_LENGTH})?")
-"""When something was, with what joins it to a sentence, so that the rest is one."""
+"""A point in virtual time with its joining words, so that the remaining text is still a sentence."""
 
 
 class SeenOutcome(NamedTuple):
-    """The end that a run has come to."""
+    """The outcome of a run."""
 
     kind: str
     """One of `KINDS`."""
     detail: str
-    """What tells it from others of its kind."""
+    """The text that distinguishes it from others of its kind."""
 
 
 def outcome_of(accept: str | None = None) -> Callable[[Seen], SeenOutcome]:
-    """Return what tells the outcome of a run; with a regular expression all results are equal in which it is found."""
+    """Return a function that classifies runs; with a regular expression all results that match it are equal."""
     pattern = None if accept is None else re.compile(accept)
 
     def outcome(seen: Seen) -> SeenOutcome:
@@ -48,6 +48,6 @@ def _timeless(said: str) -> str:
 
 
 def _printed(seen: Seen) -> str:
-    """Return what each rank has printed, rank by rank, and what a function has returned."""
+    """Return the output of each rank, rank by rank, and the return values of a function."""
     lines = sorted(seen.lines, key=lambda line: line[0])
     return "\n".join([*(f"[{rank}] {text}" for rank, text in lines), *([seen.values] if seen.values else [])])

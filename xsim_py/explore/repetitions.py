@@ -1,4 +1,4 @@
-"""Repetitions with noise on the network, each by a seed of its own: how long a program takes, and what else changes."""
+"""Repetitions with network jitter, each with its own seed: the distribution of run times and other outcomes."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from xsim_py.units import PS_PER_S
 
 RUNS: Final = 100
 LATENCY: Final = 0.1
-"""The noise where nothing is said about it: the median of what is added, as a part of the latency."""
+"""The default jitter: the median of the added delay, relative to the latency."""
 
 _QUANTILES: Final = {"median_s": 0.5, "q90_s": 0.9, "q99_s": 0.99}
 
 
 class NoisyOutcome(NamedTuple):
-    """The runs that ended in one way."""
+    """The runs with one outcome."""
 
     outcome: SeenOutcome
     seeds: tuple[int, ...]
     seen: Seen
-    """Of the first of these."""
+    """The first of these runs."""
 
 
 class NoisyRuns(NamedTuple):
     """The repetitions of a program."""
 
     noise: Mapping[str, float]
-    """What was set of ``network.noise``; empty where the machine has noise of its own."""
+    """The values set in ``network.noise``; empty if the machine defines jitter itself."""
     quiet_ps: int
-    """The virtual time without noise; of a machine with noise of its own, with the first seed."""
+    """The virtual time without jitter; if the machine defines jitter, with the first seed."""
     times_ps: tuple[int, ...]
     """The virtual time of each run, in the order of seeds."""
     classes: tuple[NoisyOutcome, ...]
-    """The outcome of the quiet run first, if it came again, and then the more frequent ones."""
+    """The outcome of the jitter-free run first, if it occurs, then the others by decreasing frequency."""
 
     def quantile_ps(self, part: float) -> int:
-        """Return the time within which this part of the runs has ended."""
+        """Return the time within which this fraction of the runs has ended."""
         ordered = sorted(self.times_ps)
         return ordered[min(int(part * len(ordered)), len(ordered) - 1)]
 
@@ -76,18 +76,18 @@ def noise(
     kind: str | None = None,
     **options: Any,
 ) -> NoisyRuns:
-    """Run a program again and again, each time with other noise on the network.
+    """Run a program repeatedly, each time with different network jitter.
 
     Parameters
     ----------
     program, ranks, kind, options
-        As for `xsim_py.simulate`; ``seed`` is that of the first run.
+        As for `xsim_py.simulate`; ``seed`` is the seed of the first run.
     runs : int
-        How many.
+        The number of runs.
     latency, bandwidth, nodes, sigma : float, optional
-        The machine's ``network.noise``; where none is given, what the machine says, or a latency of 0.1.
+        Values of the machine's ``network.noise``; default: those of the machine, or a latency of 0.1.
     accept : str, optional
-        A regular expression: all results in which it is found in a line of the output are equal.
+        A regular expression: all results with a matching line are equal.
     jobs, folder, progress
         As for `wildcards`.
     """

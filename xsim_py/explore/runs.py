@@ -1,4 +1,4 @@
-"""Runs of an exploration, each in whatever process does it: what goes in, and what is kept of what comes out."""
+"""Execution of an exploration's runs, in this or other processes: their arguments and results."""
 
 from __future__ import annotations
 
@@ -34,61 +34,61 @@ _FUNCTION: Final = "xsim_py.explore.runs:do"
 
 
 class Call(NamedTuple):
-    """An MPI call that a rank makes."""
+    """An MPI call of a rank."""
 
     rank: int
     name: str
     ordinal: int
-    """From 1: which of the rank's calls of that name it is."""
+    """The number of this call among the rank's calls of that name, from 1."""
     place: str
-    """The line of the program, ``file:line``."""
+    """The calling line of the program, ``file:line``."""
     lasted_ps: int | None
-    """None where it did not return."""
+    """The virtual duration; None if the call did not return."""
 
 
 class RunTask(NamedTuple):
-    """One run of an exploration, with all that it needs."""
+    """One run of an exploration, with everything it needs."""
 
     arguments: Mapping[str, Any]
-    """For `xsim_py.simulate`."""
+    """The arguments of `xsim_py.simulate`."""
     lists_calls: bool = False
     folder: str | None = None
-    """Where to run; None for an empty folder of its own."""
+    """The working directory; None for a separate temporary one."""
 
 
 class Seen(NamedTuple):
-    """A run as it is kept: how it ended and what it printed."""
+    """The stored result of a run: how it ended and what it printed."""
 
     ended: str
-    """As in `Result`; or ``crashed``, where the process of the simulator died."""
+    """As in `Result`; or ``crashed`` if the simulator process died."""
     exit_status: int
     lines: tuple[tuple[int, str], ...]
-    """What was printed to standard output: the rank, and the line."""
+    """The lines of standard output, each with its rank."""
     said: str
-    """The report; without one, what was printed to standard error last."""
+    """The report, followed by the end of standard error."""
     digest: str = ""
     virtual_time_ps: int = 0
     died: tuple[tuple[int, str], ...] = ()
-    """The ranks that failed, each with the cause."""
+    """The failed ranks, each with the cause."""
     calls: tuple[Call, ...] = ()
     findings: tuple[str, ...] = ()
-    """What the checks have found, where the run was checked."""
+    """The findings, if the run was checked."""
     choices: tuple[MadeChoice, ...] = ()
-    """What the ranks have chosen, where the run has a schedule."""
+    """The ranks' choices, if the run has a schedule."""
     values: str = ""
-    """What a function returned, as text."""
+    """The return values of a function, as text."""
     messages: int = 0
     polls: bool = False
-    """True if a rank has looked for something that was not there yet."""
+    """True if a rank has polled unsuccessfully for something."""
 
     @property
     def texts(self) -> frozenset[str]:
-        """The lines that were printed, whoever has printed them and how often."""
+        """The set of printed lines, regardless of rank and multiplicity."""
         return frozenset(text for _, text in self.lines)
 
 
 def do(task: RunTask) -> Seen | ConfigError:
-    """Make a run, and return what came of it; or why its input cannot be used."""
+    """Execute a run and return its result, or the reason why its input is invalid."""
     from xsim_py.run import simulate
 
     stdout, stderr = io.StringIO(), io.StringIO()
@@ -103,7 +103,7 @@ def do(task: RunTask) -> Seen | ConfigError:
 
 
 def seen(result: Result, stdout: str, stderr: str, *, lists_calls: bool = False) -> Seen:
-    """Return what is kept of a result, and of what was printed with labels."""
+    """Return the stored form of a result and its labelled output."""
     rank, lines = 0, []
     for line in stdout.splitlines():
         if match := _LABEL.match(line):
@@ -127,7 +127,7 @@ def seen(result: Result, stdout: str, stderr: str, *, lists_calls: bool = False)
 
 
 def _calls(result: Result) -> Iterator[Call]:
-    """Yield the calls of a traced run; those that take no time and ask nobody, such as ``Get_rank``, are left out."""
+    """Yield the calls of a traced run, except local ones of no duration such as ``Get_rank``."""
     assert result.trace is not None
     counts: dict[tuple[int, str], int] = {}
     for span in result.trace.spans:
@@ -138,15 +138,15 @@ def _calls(result: Result) -> Iterator[Call]:
 
 @contextmanager
 def standing(folder: str | None) -> Iterator[None]:
-    """Be in a folder, or in an empty one that goes: runs at the same time must not write into each other's files."""
+    """Change to a directory, or to a temporary one: concurrent runs must not write into each other's files."""
     with nullcontext(folder) if folder else scratch_folder(tempfile.gettempdir()) as place, chdir(place):
         yield
 
 
 def told(program: Any, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `simulate`, with failures as a list and entries of the machine as a mapping.
+    """Return the arguments of `simulate`, with failures as a list and machine keys as a mapping.
 
-    Files are named by their whole paths, for runs stand in other folders.
+    File names become absolute, because runs have other working directories.
     """
     fail, entries = options.get("fail") or (), options.get("set") or {}
     machine = options.get("machine", "gige")
@@ -162,9 +162,9 @@ def told(program: Any, kind: str | None, options: Mapping[str, Any]) -> dict[str
 
 
 def with_limit(arguments: Mapping[str, Any], took_s: float) -> Mapping[str, Any]:
-    """Return the arguments of further runs with a limit on the wall clock, for a program may poll for ever.
+    """Return the arguments of further runs with a wall-clock limit, because a program may poll forever.
 
-    It is far above what the first run took. Functions have none: it could be that they are not run in the main thread.
+    The limit is far above the time of the first run. Functions have none: they may not run in the main thread.
     """
     if arguments.get("wall_limit") is not None or callable(arguments["program"]):
         return arguments
@@ -176,14 +176,14 @@ def _whole(match: re.Match[str]) -> str:
 
 
 class Runner:
-    """Does runs as they are submitted, on so many cores; those of a function in this process, which alone has it.
+    """Executes submitted runs in parallel; those of a function in this process, because others cannot import it.
 
     Parameters
     ----------
     program : str, path or callable
-        What is to run.
+        The program to run.
     jobs : int, optional
-        How many runs at once; default: as many as there are cores. 0: one after the other, in this process.
+        Parallel runs; default: one per core. 0: one after the other, in this process.
     """
 
     def __init__(self, program: Any, jobs: int | None = None) -> None:
@@ -200,7 +200,7 @@ class Runner:
             self._pool.__exit__(*told)
 
     def submit(self, task: RunTask) -> int:
-        """Have a run made; return its number."""
+        """Submit a run; return its number."""
         if self._pool is not None:
             return self._pool.submit(task)
         self._todo.append((self._submitted, task))
@@ -208,12 +208,12 @@ class Runner:
         return self._submitted - 1
 
     def results(self) -> Generator[tuple[int, Seen]]:
-        """Yield the number of each run that is done, and what was seen, until none is left; more may be submitted.
+        """Yield the number and result of each completed run until none is pending; more may be submitted.
 
         Raises
         ------
         ConfigError
-            The input of a run cannot be used.
+            The input of a run is invalid.
         """
         results = self._here() if self._pool is None else self._pool.results()
         for number, result in results:
@@ -222,7 +222,7 @@ class Runner:
             yield number, _crashed(result) if isinstance(result, Crash) else result
 
     def one(self, task: RunTask) -> Seen:
-        """Make one run, while no other is under way."""
+        """Execute one run while no other is pending."""
         self.submit(task)
         ((_, result),) = self.results()
         return result
@@ -234,7 +234,7 @@ class Runner:
 
 
 def in_workers(program: Any) -> bool:
-    """Return whether other processes can have a program."""
+    """Return True if a program can run in other processes."""
     return not callable(program)
 
 
@@ -243,4 +243,4 @@ def _crashed(crash: Crash) -> Seen:
 
 
 Progress = Callable[[int, int, int], None]
-"""Takes how many runs are done, how many are planned, and how many of those done are not good."""
+"""Takes the numbers of completed runs, planned runs, and completed runs with a bad or different outcome."""

@@ -1,13 +1,13 @@
-"""The tree of all matchings: which choices to force in which run, so that each way that MPI allows is run once.
+"""The tree of all matchings: the choices to force in each run, so that every matching MPI allows is run once.
 
-A run shows what else each of its choices could have been. For a choice d and an alternative a, the next run is forced
-to make all choices that do not depend on d as before, and to choose a: whatever a needs has happened by then, for a was
-not sent because of d. So the run can be made. Every way is found: of the runs that are known, take one that agrees with
-it for longest; where they part is a choice with an alternative. And no way is run twice: what is to be forced is left
-out where a known run has just these choices. There is no need to undo anything, and nothing but the choices to compare.
+A run shows the alternatives of each of its choices. For a choice d and an alternative a, the next run is forced to make
+all choices that do not depend on d as before, and to choose a: everything a needs has happened by then, because a was
+not sent because of d. So the run is possible. Every matching is found: take the known run that agrees with it longest;
+where they part is a choice with an alternative. And no matching is run twice: a branch is skipped if a known run has
+made its forced choices. Nothing needs to be rolled back, and only choices are compared.
 
 Prior art: the search of DAMPI over forced epochs, and source sets and sleep sets of DPOR (Abdulla et al. 2014), which
-keep redundant runs from being made; here the known runs themselves say what is redundant.
+avoid redundant runs; here the known runs themselves show what is redundant.
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from xsim_py.schedules import FREE, MadeChoice, pairs_of_map, unchanged
 
 MOST_BRANCHES: Final = 1_000_000
 Key = tuple[int, int]
-"""A choice: its rank, and its number there."""
+"""A choice: its rank, and its number on that rank."""
 
 
 class Branch(NamedTuple):
-    """A run that is to be made: what is forced, and how that came about."""
+    """A future run: its forced choices and their origin."""
 
     forced: Mapping[Key, int]
     changes: tuple[tuple[Key, int], ...]
-    """What was chosen otherwise than in the first run, one change after the other."""
+    """The successive changes with respect to the first run."""
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Return it as a schedule; choices in between are free."""
+        """Return the branch as a schedule; choices in between are free."""
         return pairs_of_map(self.forced)
 
 
 class _Run(NamedTuple):
-    """A run that is known: how it came about, and what it has chosen."""
+    """A known run: its origin and its choices."""
 
     changes: tuple[tuple[Key, int], ...]
     choices: Sequence[MadeChoice]
 
     def branch(self, choice: MadeChoice, taken: int) -> Branch:
-        """Return the branch in which one choice is another one, and those that depend on it are free."""
+        """Return the branch in which one choice is changed and those that depend on it are free."""
         kept = unchanged(self.choices, choice)
         changes = tuple(change for change in self.changes if change[0] in kept)
         return Branch({**kept, choice.key: taken}, (*changes, (choice.key, taken)))
 
 
 class MatchingTree:
-    """The matchings that are known, and the branches that are still to be run.
+    """The known matchings and the branches still to run.
 
     Parameters
     ----------
     most : int
-        How many branches are kept at most: a run of a long program with many choices has more than can ever be run.
+        The maximum number of branches kept: a long program with many choices has more than can ever be run.
 
     Attributes
     ----------
     count : int
-        How many different matchings are known.
+        The number of distinct known matchings.
     impossible : int
-        How many branches turned out not to be possible.
+        The number of branches that turned out to be impossible.
     """
 
     def __init__(self, most: int = MOST_BRANCHES) -> None:
@@ -77,16 +77,16 @@ class MatchingTree:
 
     @property
     def is_done(self) -> bool:
-        """True if no branch is left, and none was left out."""
+        """True if no branch is left or was dropped."""
         return self._begun and not self._todo and not self._is_cut
 
     @property
     def left(self) -> int:
-        """How many branches are left, of which known runs may have taken some."""
+        """The number of remaining branches, some of which known runs may cover."""
         return len(self._todo)
 
     def next(self) -> Branch | None:
-        """Return the next branch that no known run has taken, if there is one."""
+        """Return the next branch that no known run covers; None if there is none."""
         if not self._begun:
             self._begun = True
             return Branch({}, ())
@@ -98,17 +98,17 @@ class MatchingTree:
         return None
 
     def has_more_than(self, count: int) -> bool:
-        """Return whether more branches are left than so many, of those that no known run has taken."""
+        """Return True if more than `count` branches remain that no known run covers."""
         new = (1 for run, choice, taken in self._todo if not self.knows(run.branch(choice, taken)))
         return next(islice(new, max(count, 0), None), None) is not None
 
     def knows(self, branch: Branch) -> bool:
-        """Return whether a known run has made these choices."""
+        """Return True if a known run has made the forced choices of a branch."""
         sets = sorted((self._runs.get(item, set()) for item in branch.forced.items()), key=len)
         return bool(sets) and bool(set.intersection(*sets))
 
     def add(self, branch: Branch, choices: Sequence[MadeChoice]) -> bool:
-        """Take in the choices of a run; return whether they are a matching that was not known."""
+        """Add the choices of a run; return True if they are a new matching."""
         made = {choice.key: choice.taken for choice in choices if choice.taken != FREE}
         if any(made.get(key) != taken for key, taken in branch.forced.items()):
             self.impossible += 1
