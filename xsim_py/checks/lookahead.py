@@ -184,7 +184,7 @@ class _Reader:
         self._valued, self._iterated = set[Names](), set[Names]()
         self._sources: dict[str, set[Entry]] = {}
         self._renamed = {is_touched: set[str]() for is_touched in (False, True)}
-        entries = dis.Bytecode(code).exception_entries  # missing from typeshed
+        entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # missing from typeshed
         self._caught = [range(each.start, each.end) for each in entries]
 
     def read(self, offset: int) -> None:
