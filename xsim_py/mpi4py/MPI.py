@@ -1,8 +1,8 @@
-"""The simulated ``mpi4py.MPI``: every name of the real one, and no other.
+"""The simulated ``mpi4py.MPI``: every name of the real module and no other.
 
-A program finds this module under the name ``mpi4py.MPI``. The names are collected here; what they mean is in the files
-beside this one (one for each class) and, below them, in `xsim_py.mpi`. Names that are not mpi4py's begin with an
-underscore.
+Programs find this module under the name ``mpi4py.MPI``. The names are collected here; their implementations are in the
+other files of this directory (one for each class) and, below them, in `xsim_py.mpi`. Names that do not belong to mpi4py
+begin with an underscore.
 """
 
 # ruff: noqa: F401  the names are for programs

@@ -1,6 +1,6 @@
-"""The simulated ``mpi4py`` package: what a program finds under that name while it runs.
+"""The simulated ``mpi4py`` package, which a program finds under that name during a run.
 
-Its public names are those of mpi4py 4.1.2, whose documentation says what they do.
+Its public names are those of mpi4py 4.1.2 and are documented there.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = ["MPI"]
 
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-# The modules that are plain Python over MPI (bench, util, ...) are mpi4py's own, where that is installed.
+# The modules in plain Python on top of MPI (bench, util, ...) come from the real mpi4py, if installed.
 _real = PathFinder.find_spec("mpi4py")
 __path__ = [*__path__, *((_real and _real.submodule_search_locations) or ())]
 
-_modules = sys.modules  # while a run lasts, attributes of `sys` are slow
+_modules = sys.modules  # during a run, attributes of `sys` are slow
 _private = ("MPI", "futures", "rc")
 
 
 class _Package(SharedPackage):
-    """Sees which rank imports `MPI`, and lets each delete `rc` for itself."""
+    """The package's module class: notices which rank imports `MPI`, and makes deleting `rc` private to a rank."""
 
     @property
     def MPI(self) -> Any:
-        """Hot path: each rank that imports it asks twice. On the way to `__getattr__` Python makes an exception."""
+        """Hot path: each rank that imports it asks twice, and reaching `__getattr__` costs an exception."""
         seen()
-        module = _modules.get(f"{self.__name__}.MPI")  # which is this package's real name while no run lasts
+        module = _modules.get(f"{self.__name__}.MPI")  # the package's real name outside a run
         return super().__getattr__("MPI") if module is None else module
 
     def __getattr__(self, name: str) -> Any:
@@ -50,7 +50,7 @@ class _Package(SharedPackage):
 
     def __delattr__(self, name: str) -> None:
         if name == "rc":
-            sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]  # another rank has taken it out, too
+            sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]  # another rank has deleted it, too
         else:
             super().__delattr__(name)
 
@@ -59,7 +59,7 @@ sys.modules[__name__].__class__ = _Package
 
 
 def get_include() -> str:
-    """Return the folder of mpi4py's headers: a program in C that is given our objects asks for them in the same way."""
+    """Return mpi4py's header directory, which C extensions need to handle our objects."""
     folders = [Path(folder) / "include" for folder in __path__]
     return str(next((folder for folder in folders if folder.is_dir()), folders[0]))
 
@@ -69,7 +69,7 @@ def get_config() -> dict[str, str]:
 
 
 def profile(name: str, *, path: _Path | Iterable[_Path] | None = None) -> None:
-    """Profiling libraries hook into a real MPI; here there is none to hook into."""
+    """Warn that profiling libraries are ignored: the simulated MPI has no hooks for them."""
     folders = [] if path is None else [path] if isinstance(path, str | bytes | os.PathLike) else list(path)
     plain = os.fspath(name)
     places = [Path(os.fsdecode(folder), form) for folder in folders for form in (f"lib{plain}.so", plain)]

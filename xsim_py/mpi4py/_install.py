@@ -1,4 +1,4 @@
-"""Puts the simulated mpi4py in the place of the real one while a run lasts."""
+"""Replacement of the real mpi4py by the simulated one during a run."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["PRIVATE", "bind_tables", "install_face", "measured_owners", "unfinalized"]
 
 PRIVATE = ("mpi4py.futures", "mpi4py.util.pkl5", "mpi4py.util.pool")
-"""The parts of mpi4py of which each process has its own: they keep its threads and datatypes, and what pools share."""
+"""Modules of mpi4py that are private to each process: they keep its threads, datatypes and pools."""
 
 
 def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience: ResilienceSpec | None = None) -> None:
-    """Let ``import mpi4py`` in a program find the simulated package; what was there comes back at the end.
+    """Make ``import mpi4py`` in a program find the simulated package; restore the real one at the end.
 
     Parameters
     ----------
     namespace : dict or None
-        The globals of a function that is to be simulated: what they hold of the real mpi4py is replaced, too, for in a
-        notebook the import is in a cell of its own.
+        The globals of a function to simulate: its references to the real mpi4py are replaced, because in a notebook the
+        import is in a separate cell.
     resilience : ResilienceSpec, optional
-        What the layer between programs and the library is to do; None: there is none.
+        The resilience layer between programs and the library; None for none.
     """
     real = _take_out()
     patches.at_end(lambda: (_take_out(), sys.modules.update(real)))
@@ -42,21 +42,21 @@ def install_face(patches: Patches, namespace: dict[str, Any] | None, resilience:
     if namespace is not None and "mpi4py.MPI" in real:
         _substitute(patches, namespace, real)
     sys.modules["mpi4py"] = package = sys.modules[__package__]
-    _name(patches, package, "mpi4py")  # under which ``from mpi4py import ...`` looks for modules
+    _name(patches, package, "mpi4py")  # ``from mpi4py import ...`` looks for modules under it
     sys.modules["mpi4py.MPI"] = MPI
     _name(patches, MPI, "mpi4py.MPI")
     sys.modules["mpi4py.rc"] = rc  # type: ignore[assignment]
     bind_tables()
     patches.at_end(lambda: per_process.bind(None) if current.host is None else None)
     options.heed_environment()
-    if resilience is not None:  # most runs have none, and should start quickly
+    if resilience is not None:  # most runs have no such layer and should start quickly
         from .resilience import install_resilience
 
         install_resilience(patches, resilience)
 
 
 def _name(patches: Patches, module: ModuleType, name: str) -> None:
-    """Give a module the names that the real one has."""
+    """Give a module the names of the real one."""
     spec = module.__spec__
     assert spec is not None
     patches.set(spec, "name", name)
@@ -65,7 +65,7 @@ def _name(patches: Patches, module: ModuleType, name: str) -> None:
 
 
 def bind_tables() -> None:
-    """Let tables of one process be those of the rank that is running."""
+    """Make per-process tables those of the running rank."""
     per_process.bind(_own)
 
 
@@ -95,7 +95,7 @@ def _own(name: str, make: Any) -> Any:
 
 
 def unfinalized(rank: Rank) -> bool:
-    """Return whether a rank leaves out MPI_Finalize, which mpi4py calls at exit unless `mpi4py.rc` differs."""
+    """Return True if a rank has skipped MPI_Finalize, which mpi4py calls at exit unless `mpi4py.rc` disables it."""
     settle_all(rank)
     if options.taken().finalize or rank.mpi is None:
         return False
@@ -103,7 +103,7 @@ def unfinalized(rank: Rank) -> bool:
 
 
 def measured_owners() -> list[type]:
-    """The classes whose calls divide a program's own work from the simulator's."""
+    """Return the classes whose calls separate a program's own compute time from the simulator's."""
     from . import comm, file, probes, request, topocomm, win
 
     named: list[type] = [comm.Intracomm, comm.Intercomm, topocomm.Cartcomm, topocomm.Graphcomm]

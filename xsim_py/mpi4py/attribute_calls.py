@@ -1,4 +1,4 @@
-"""Attributes of communicators, datatypes and windows, as a program attaches and finds them (MPI 4.1, chapter 7.7)."""
+"""Attributes attached to communicators, datatypes and windows (MPI 4.1, chapter 7.7)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Attributed"]
 
 
 class Attributed(Handle):
-    """A handle whose object a program may attach attributes to."""
+    """A handle to whose object a program may attach attributes."""
 
     __slots__ = ()
 
     _kind: ClassVar[str]
 
     def _attributes(self) -> attributes.Attributes:
-        """Return the attributes of the object, to be changed."""
+        """Return the modifiable attributes of the object."""
         raise NotImplementedError
 
     def Get_attr(self, keyval: int) -> Any:

@@ -1,8 +1,8 @@
-"""Lets ``memoryview`` take objects of classes that are written in Python, before CPython 3.12 can do that (PEP 688).
+"""Buffer protocol for classes written in Python before CPython 3.12, which supports it itself (PEP 688).
 
-A class has a place for the function that exports its memory, and up to 3.11 nothing but C can fill it. Here it is
-filled with a function that asks ``__buffer__`` and hands the request on to the memory that this returns; or with one
-that exports no bytes and names no owner, which ``__buffer__`` cannot say in any version.
+A class has a slot for the function that exports its memory, which only C code can fill up to 3.11. Here it is filled
+with a function that calls ``__buffer__`` and forwards the request to the returned memory; or with one that exports no
+bytes and names no owner, which ``__buffer__`` cannot express in any version.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _export = _GetBuffer(("PyObject_GetBuffer", ctypes.pythonapi))
 _fill = ctypes.PYFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_int
 )(("PyBuffer_FillInfo", ctypes.pythonapi))
-# The place in a PyTypeObject, behind the head that every object has, its size and 16 other words.
+# The offset in a PyTypeObject, after the object header, its size and 16 other words.
 _BUFFER_PROCEDURES_AT = object.__basicsize__ + 18 * ctypes.sizeof(ctypes.c_void_p)
 _kept: list[object] = []
 
 
 def _answer(obj: object, view: int, flags: int) -> int:
-    """Answer to C; an exception can not leave it, and Python says SystemError then."""
+    """Handle a request from C; an exception cannot cross it, so Python raises SystemError."""
     try:
         return int(_export(obj.__buffer__(flags), view, flags))  # type: ignore[attr-defined]
     except Exception:
@@ -38,7 +38,7 @@ def _answer_nothing(obj: object, view: int, flags: int) -> int:
 
 
 def __buffer__(self: Any, flags: int, /) -> memoryview:
-    """The memory of an object."""
+    """Return the memory of an object."""
     return memoryview(self)
 
 
@@ -46,14 +46,14 @@ _ask, _ask_nothing = _GetBuffer(_answer), _GetBuffer(_answer_nothing)
 
 
 def exporting(cls: C) -> C:
-    """Let C find ``__buffer__`` of a class and of its subclasses; a class decorator."""
+    """Make ``__buffer__`` of a class and its subclasses visible to C; a class decorator."""
     if sys.version_info < (3, 12):
         _put(cls, _ask)
     return cls
 
 
 def exporting_nothing(cls: C) -> C:
-    """Let objects of a class export no bytes that belong to nobody, as mpi4py's `BOTTOM` does; a class decorator."""
+    """Make objects of a class export zero bytes without an owner, like mpi4py's `BOTTOM`; a class decorator."""
     if sys.version_info >= (3, 12):
         cls.__buffer__ = __buffer__  # type: ignore[attr-defined]
     _put(cls, _ask_nothing)

@@ -1,11 +1,11 @@
-"""Buffer arguments: from what a program passes to packed bytes, and back.
+"""Buffer arguments: conversion between a program's arguments and packed bytes.
 
-mpi4py takes a buffer in many forms: an array, ``[array, count, type]``, ``[array, (counts, displs), "d"]``,
-``[BOTTOM, 1, type]`` ... Each becomes a small object here that can pack what goes out and unpack what comes in. What is
-accepted, refused and with which exception follows mpi4py's ``msgbuffer.pxi``.
+mpi4py takes a buffer in many forms: an array, ``[array, count, type]``, ``[array, (counts, displs), "d"]``, ``[BOTTOM,
+1, type]`` ... Each becomes a small object here that packs outgoing and unpacks incoming data. What is accepted or
+rejected, and with which exception, follows mpi4py's ``msgbuffer.pxi``.
 
-Hot path: a contiguous numpy array of an ordinary type. `packed` makes its bytes in 0.2 us, `receiver` its
-`FlatBuffer` in 0.5 us, without looking at anything that only other forms have. Their slow twin is `message`.
+Hot path: a contiguous numpy array of an ordinary type. `packed` makes its bytes in 0.2 us, `receiver` its `FlatBuffer`
+in 0.5 us, without checking for other forms. Their slow counterpart is `message`.
 """
 
 from __future__ import annotations
@@ -56,32 +56,32 @@ _index = operator.index
 _blank = object.__new__
 
 _LOWEST_ADDRESS = 4096
-"""Below it no system has memory for a program: a reader there would end the simulator, not only the rank."""
+"""No system maps memory for a program below this: reading there would crash the whole simulator, not only the rank."""
 _MOST_SIZES = 4096
 FILL: dict[int, Callable[[Any, int, bytes], None]] = {}
-"""What `store` does for messages of so many bytes, once there has been one."""
+"""The store function for messages of each size, once there has been one."""
 filler = FILL.get
-"""Hot path: as ``FILL.get`` in a module that has imported `FILL`, Python makes an object of the method each time."""
+"""Hot path: with ``FILL.get`` in a module that imports `FILL`, Python creates a method object each time."""
 
-# Not the long doubles, whose padding is left out of messages.
+# Long doubles are excluded: messages omit their padding.
 _FAST = derived({np.dtype(code): TYPE_DICT[code]._impl for code in "?bBhiqlHIQLefdFD"})
 
 
 class UserBuffer:
-    """Elements in the user's memory: one block of them, or equal blocks one after the other.
+    """Elements in the user's memory: one block, or equal consecutive blocks.
 
     Attributes
     ----------
     memory : memoryview
-        Of bytes.
+        The memory as bytes.
     offset : int
-        Where the first element's origin is in it.
+        The offset of the first element's origin.
     count : int
-        Elements in a block.
+        The number of elements in a block.
     datatype : Type
-        Of the elements.
+        The type of the elements.
     nbytes : int
-        Packed size of a block.
+        The packed size of a block.
     """
 
     __slots__ = ("count", "datatype", "memory", "nbytes", "offset")
@@ -94,38 +94,38 @@ class UserBuffer:
         self.nbytes = count * datatype.size
 
     def pack(self) -> bytes:
-        """The bytes of the (first) block."""
+        """Return the bytes of the (first) block."""
         return self.datatype.pack(self.memory, self.offset, self.count)
 
     def unpack(self, data: bytes) -> int:
-        """Store what has arrived for the (first) block; returns the number of bytes. Longer is `ERR_TRUNCATE`."""
+        """Store received data in the (first) block; return its size in bytes, or raise `ERR_TRUNCATE`."""
         return self.datatype.unpack(data, self.memory, self.offset, self.count)
 
     def pack_part(self, i: int) -> bytes:
-        """The bytes of block `i`."""
+        """Return the bytes of block `i`."""
         return self.datatype.pack(self.memory, self._at(i), self.count)
 
     def unpack_part(self, i: int, data: bytes) -> int:
-        """Store what has arrived for block `i`."""
+        """Store received data in block `i`."""
         return self.datatype.unpack(data, self.memory, self._at(i), self.count)
 
     def pack_blocks(self, blocks: int) -> EqualBlocks:
-        """The bytes of all blocks, packed at once."""
+        """Return the bytes of all blocks, packed at once."""
         return EqualBlocks(self.datatype.pack(self.memory, self.offset, blocks * self.count), self.nbytes, blocks)
 
     def pack_parts(self, blocks: int) -> list[bytes]:
-        """Return the bytes of all blocks, each by itself."""
+        """Return the bytes of each block."""
         return self.pack_blocks(blocks).listed()
 
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
-        """Put what has come from each rank, as in a Gather or an Alltoall, into its block of the buffer."""
+        """Store the data from each rank, as in a Gather or an Alltoall, in its block of the buffer."""
         if type(parts) is EqualBlocks and parts.block_bytes == self.nbytes:
             self.datatype.unpack(parts.whole, self.memory, self.offset, parts.blocks * self.count)
             return
         unpack_each(self, parts, "rank")
 
     def part_bytes(self, i: int) -> int:
-        """Packed size of block `i`."""
+        """Return the packed size of block `i`."""
         return self.nbytes
 
     def type_at(self, i: int) -> Type:
@@ -137,9 +137,9 @@ class UserBuffer:
 
 
 class FlatBuffer(UserBuffer):
-    """The whole of an array, one run of bytes: the hot path. Made by `receiver` only.
+    """A whole array as one run of bytes: the hot path. Only `receiver` creates it.
 
-    It looks at the memory late: a view that is kept while a rank waits is two more objects to come back to.
+    The memory view is created late: keeping it while a rank waits would keep two more objects alive.
     """
 
     __slots__ = ("array",)
@@ -148,42 +148,42 @@ class FlatBuffer(UserBuffer):
 
     @property
     def memory(self) -> memoryview:  # type: ignore[override]
-        """The memory of the array, as bytes."""
+        """The memory of the array as bytes."""
         return self.array.data.cast("B")
 
     @property
     def count(self) -> int:  # type: ignore[override]
-        """Elements in it."""
+        """The number of elements."""
         return self.nbytes // self.datatype.size
 
     def pack(self) -> bytes:
-        """The bytes of the message."""
+        """Return the bytes of the message."""
         return self.array.tobytes()
 
     def unpack(self, data: bytes) -> int:
-        """Store what has arrived; returns the number of bytes. Longer is `ERR_TRUNCATE`."""
+        """Store received data; return its size in bytes, or raise `ERR_TRUNCATE` if it is too long."""
         n = len(data)
         if n == self.nbytes:
             store(self.array, data)
         elif n < self.nbytes:
             self.memory[:n] = data
         else:
-            self.memory[:] = data[: self.nbytes]  # what fits arrives, as in a real MPI
+            self.memory[:] = data[: self.nbytes]  # deliver the part that fits, as a real MPI does
             fail(c.ERR_TRUNCATE, f"{n} bytes arrived, the receive buffer takes {self.nbytes}")
         return n
 
 
 class BlockBuffer:
-    """One block for each rank, each with its own count and place, and in the w-forms its own type.
+    """One block for each rank, with separate counts, offsets and, in the w-forms, types.
 
     Attributes
     ----------
     counts : list of int
-        Elements in each block.
+        The number of elements in each block.
     offsets : list of int
-        Where each block begins in `memory`, in bytes.
+        The offset of each block in `memory`, in bytes.
     datatypes : list of Type
-        Of each block.
+        The type of each block.
     """
 
     __slots__ = ("counts", "datatypes", "memory", "offsets")
@@ -195,33 +195,33 @@ class BlockBuffer:
         self.datatypes = datatypes
 
     def pack_part(self, i: int) -> bytes:
-        """The bytes of block `i`."""
+        """Return the bytes of block `i`."""
         return self.datatypes[i].pack(self.memory, self.offsets[i], self.counts[i])
 
     def unpack_part(self, i: int, data: bytes) -> int:
-        """Store what has arrived for block `i`; returns the number of bytes. Longer is `ERR_TRUNCATE`."""
+        """Store received data in block `i`; return its size in bytes, or raise `ERR_TRUNCATE`."""
         return self.datatypes[i].unpack(data, self.memory, self.offsets[i], self.counts[i])
 
     def pack_parts(self, blocks: int) -> list[bytes]:
-        """The bytes of all blocks."""
+        """Return the bytes of each block."""
         return [self.pack_part(i) for i in range(blocks)]
 
     def pack_blocks(self, blocks: int) -> VariedBlocks:
-        """Return all blocks as one run of bytes; packed at once, where it is that in memory, too."""
+        """Return all blocks as one run of bytes, packed at once if contiguous in memory."""
         sizes = self.sizes()
         if self.is_run(sizes):
             return VariedBlocks(self.datatypes[0].pack(self.memory, self.offsets[0], sum(self.counts)), sizes)
         return VariedBlocks(b"".join(self.pack_parts(blocks)), sizes)
 
     def unpack_parts(self, parts: Sequence[bytes]) -> None:
-        """Put what has come from each rank, as in a Gather or an Alltoall, into its block of the buffer."""
+        """Store the data from each rank, as in a Gather or an Alltoall, in its block of the buffer."""
         if type(parts) is VariedBlocks and parts.sizes == (sizes := self.sizes()) and self.is_run(sizes):
             self.datatypes[0].unpack(parts.whole, self.memory, self.offsets[0], sum(self.counts))
             return
         unpack_each(self, parts, "rank")
 
     def part_bytes(self, i: int) -> int:
-        """Packed size of block `i`."""
+        """Return the packed size of block `i`."""
         return self.counts[i] * self.datatypes[i].size
 
     def type_at(self, i: int) -> Type:
@@ -229,15 +229,15 @@ class BlockBuffer:
         return self.datatypes[i]
 
     def sizes(self) -> list[int]:
-        """Packed sizes of all blocks."""
+        """Return the packed sizes of all blocks."""
         first = self.datatypes[0]
-        if self.datatypes.count(first) == len(self.counts):  # hot path: so it is but in w-forms
+        if self.datatypes.count(first) == len(self.counts):  # hot path: true except in w-forms
             size = first.size
             return self.counts if size == 1 else [count * size for count in self.counts]
         return [count * datatype.size for count, datatype in zip(self.counts, self.datatypes, strict=True)]
 
     def is_run(self, sizes: list[int]) -> bool:
-        """Return whether the blocks, of such sizes, are of one type and lie one after the other, in memory there is."""
+        """Return True if blocks of these sizes have one type and are consecutive within the memory."""
         first = self.datatypes[0]
         if self.datatypes.count(first) != len(sizes) or not first.is_contiguous:
             return False
@@ -246,7 +246,7 @@ class BlockBuffer:
 
 
 def unpack_each(target: UserBuffer | BlockBuffer, parts: Sequence[bytes | None], whom: str) -> None:
-    """Store what has arrived, block by block; an error says whose it is: that of a `whom` (rank or neighbour)."""
+    """Store received data block by block; an error names the block by `whom` (rank or neighbour) and number."""
     for i, data in enumerate(parts):
         if data is not None:
             try:
@@ -260,21 +260,21 @@ def unpack_each(target: UserBuffer | BlockBuffer, parts: Sequence[bytes | None],
 
 
 def packed(buf: Any) -> bytes:
-    """The bytes of a send buffer in any form that point-to-point calls take."""
+    """Return the bytes of a send buffer in any form that point-to-point calls take."""
     if type(buf) is _ndarray and buf.dtype in _FAST and buf.flags.c_contiguous:
         return buf.tobytes()
     return message(buf, writable=False).pack()
 
 
 def room(buf: Any) -> int:
-    """The size of a receive buffer in bytes if it is of the simplest kind, which `store` can fill; else 0."""
+    """Return the size in bytes of a receive buffer that `store` can fill, i.e. of the simplest kind; else 0."""
     if type(buf) is _ndarray and buf.flags.carray and buf.dtype in _FAST:
         return buf.nbytes
     return 0
 
 
 def store(array: NDArray[Any], data: bytes) -> None:
-    """Fill an array with as many bytes as it has: a third of what a view and an assignment to that take."""
+    """Fill an array with data of its own size: three times as fast as assigning to a view."""
     size_bytes = len(data)
     fill = FILL.get(size_bytes)
     if fill is None:
@@ -286,11 +286,11 @@ def store(array: NDArray[Any], data: bytes) -> None:
 
 
 def receiver(buf: Any) -> UserBuffer:
-    """Return what stores a message in a receive buffer, in any form that point-to-point calls take."""
+    """Return the object that stores a message in a receive buffer of any point-to-point form."""
     if type(buf) is _ndarray and buf.flags.carray and (size_bytes := buf.nbytes):
         datatype = _FAST.get(buf.dtype)
         if datatype is not None:
-            target = _blank(FlatBuffer)  # in half the time of an `__init__`
+            target = _blank(FlatBuffer)  # twice as fast as an `__init__`
             target.array = buf
             target.datatype = datatype
             target.nbytes = size_bytes
@@ -308,11 +308,11 @@ def message(spec: Any, *, writable: bool, blocks: int = 0) -> UserBuffer:
     Parameters
     ----------
     spec : object
-        The program's argument.
+        The argument of the program.
     writable : bool
-        Whether it will be received into.
+        Whether data will be received into it.
     blocks : int
-        For how many ranks the buffer has a block; the count that is found is that of one block.
+        The number of ranks for which the buffer has a block; the count found is that of one block.
 
     Raises
     ------
@@ -398,7 +398,7 @@ def w_message(spec: Any, *, writable: bool, blocks: int) -> BlockBuffer:
 
 
 def check_same(send: UserBuffer, receive: UserBuffer) -> None:
-    """Reductions need equal types and counts on both sides; mpi4py says so with a ValueError."""
+    """Check that the two sides of a reduction have equal types and counts, with mpi4py's ValueError."""
     if send.datatype is not receive.datatype:
         raise ValueError("mismatch in send and receive MPI datatypes")
     if send.count != receive.count:
@@ -409,7 +409,7 @@ Items: TypeAlias = tuple[Any, Any, Any, Any]
 
 
 def _items(spec: Any, pair_types: Any) -> Items:
-    """Take a specification apart: (buffer, count or counts, displacement or displacements, type)."""
+    """Split a specification into buffer, count(s), displacement(s) and type."""
     if not isinstance(spec, (list, tuple)):
         if type(spec) is not _ndarray and (spec is None or not _exports(spec)):
             raise TypeError("message: expecting buffer or list/tuple")
@@ -428,7 +428,7 @@ def _items(spec: Any, pair_types: Any) -> Items:
 
 
 def _exports(obj: Any) -> bool:
-    """Return whether an object can be asked for its memory at all; it may still refuse."""
+    """Return True if an object implements some buffer interface, even if it may refuse a request."""
     if isinstance(obj, _EXPORTERS) or is_bottom(obj) or is_in_place(obj) or is_foreign(obj):
         return True
     try:
@@ -441,7 +441,7 @@ def _exports(obj: Any) -> bool:
 
 
 def _memory(buf: Any, datatype: Any, writable: bool) -> tuple[memoryview | None, Type]:
-    """The buffer's bytes (None for absolute addresses) and the type of its elements."""
+    """Return the buffer's bytes (None for absolute addresses) and the type of its elements."""
     if is_bottom(buf):
         return None, type_of(datatype)
     if datatype is not None:
@@ -453,7 +453,7 @@ def _memory(buf: Any, datatype: Any, writable: bool) -> tuple[memoryview | None,
 
 
 def type_of(datatype: Any) -> Type:
-    """Return what a program means with a `Datatype`, or with the code of one."""
+    """Return the type of a `Datatype` or a type code."""
     if isinstance(datatype, Datatype):
         return datatype._impl
     try:
@@ -470,7 +470,7 @@ def _type_of_format(form: str) -> Type:
 
 
 def _displacement(displacement: int, core: Type, length: int) -> int:
-    """A displacement in bytes."""
+    """Convert a displacement to bytes."""
     if displacement < 0:
         raise ValueError(f"message: negative displacement {displacement}")
     if displacement == 0:
@@ -484,7 +484,7 @@ def _displacement(displacement: int, core: Type, length: int) -> int:
 
 
 def _infer(length: int, core: Type, blocks: int) -> int:
-    """How many elements a buffer of `length` bytes has, or each of its blocks."""
+    """Return the number of elements in a buffer of `length` bytes, or in each of its blocks."""
     if length <= 0:
         return 0
     extent = _extent(core, "infer count")
@@ -513,7 +513,7 @@ def _extent(core: Type, wanted: str) -> int:
 
 
 def usable(core: Type) -> None:
-    """Refuse a type that no call can take."""
+    """Reject a null or uncommitted datatype."""
     if core is NULL:
         fail(c.ERR_TYPE, "the datatype is null")
     if not core.committed:
@@ -521,13 +521,13 @@ def usable(core: Type) -> None:
 
 
 def _absolute(core: Type, count: int, blocks: int) -> UserBuffer:
-    """A message at absolute addresses: the memory that its elements span."""
+    """Return a message at absolute addresses, with the memory that its elements span."""
     low, high = core.span(count * blocks)
     return UserBuffer(_at_absolute(low, high), -low, count, core)
 
 
 def _at_absolute(low: int, high: int) -> memoryview:
-    """The memory between two absolute addresses; at the null pointer there is none."""
+    """Return the memory between two absolute addresses; reject the null pointer."""
     if low < high and low < _LOWEST_ADDRESS:
         fail(c.ERR_BUFFER, f"null buffer pointer: absolute addresses {low} to {high}")
     return at_address(low, high - low)

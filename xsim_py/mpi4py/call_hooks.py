@@ -1,10 +1,10 @@
-"""Hooks around the MPI calls of a program, for as long as a run lasts: what traces and failures by call site need.
+"""Hooks around the MPI calls of a program during a run, for traces and failures by call site.
 
-A call counts once: what it calls itself (``Waitall`` waits for each request, a reduction calls the program's own
-operation, which may call MPI) is inside it. Nor do the fibers of non-blocking collectives count, which stand for a
-progress thread: only what the program's own threads call is a call of the program.
+Only outermost calls count: calls made inside another (``Waitall`` waits for each request, a reduction calls the
+program's operation, which may call MPI) do not. Nor do the fibers of nonblocking collectives, which represent a
+progress thread: only calls from the program's own threads count.
 
-Nothing of this is there in a run that watches nothing: the calls are not wrapped.
+Runs without hooks have unwrapped calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ANY_CALL", "install_call_sites", "known_calls", "watch"]
 
 ANY_CALL = "call"
-"""What stands for a call of any name."""
+"""Matches a call of any name."""
 
 _FUNCTIONS = ("Init", "Init_thread", "Finalize")
 
@@ -39,14 +39,14 @@ Leave: TypeAlias = "Callable[[int, str, Fiber, BaseException | None], object]"
 
 
 def _owners() -> list[type]:
-    """The classes whose methods are MPI calls; what all handles have (their numbers) is none."""
+    """Return the classes whose methods are MPI calls; methods of all handles (their numbers) are not."""
     owners = set(measured_owners()) - {Handle}
     return sorted(owners, key=lambda cls: cls.__qualname__)
 
 
 @cache
 def known_calls() -> frozenset[str]:
-    """The names that a call can have, spelled as in mpi4py, and `ANY_CALL`."""
+    """Return the names of all calls, spelled as in mpi4py, and `ANY_CALL`."""
     methods = {
         name
         for owner in _owners()
@@ -57,7 +57,7 @@ def known_calls() -> frozenset[str]:
 
 
 class _Observer:
-    """A watcher of the calls of some names, which knows the fibers that are inside one."""
+    """An observer of calls with certain names, which tracks the fibers that are inside a call."""
 
     def __init__(self, names: Collection[str] | None, enter: Enter, leave: Leave) -> None:
         self.names = names
@@ -67,25 +67,25 @@ class _Observer:
         self.gone = False
 
     def go(self) -> None:
-        """The run is over; a function that an installed module has imported stays wrapped, and does nothing more."""
+        """End the observation: a function imported by an installed module stays wrapped, but does nothing more."""
         self.gone = True
 
 
 def watch(patches: Patches, *, names: Collection[str] | None = None, enter: Enter, leave: Leave) -> None:
-    """Have something called before and after each outermost MPI call, in the fiber that makes it.
+    """Call hooks before and after each outermost MPI call, in the calling fiber.
 
-    Install it before `process.ranks.meter`, so that the time of a program's own work has passed when a call begins.
+    Install it before `process.ranks.meter`, so that the program's own compute time has passed when a call begins.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what to put back.
+        Restores the wrapped functions.
     names : collection of str, optional
-        Only for calls of these names; others still count as what a call may be inside of.
+        The names of the calls to observe; other calls still count as enclosing calls.
     enter : callable
-        Takes the rank's number, the name of the call and the fiber.
+        Takes the rank number, the name of the call and the fiber.
     leave : callable
-        Takes the same, and the exception that the call raised, or None. It is not called where a rank dies in a call.
+        Takes the same, and the exception raised by the call, or None. It is not called if a rank dies in a call.
     """
     observer = _Observer(names, enter, leave)
     patches.at_end(observer.go)
@@ -127,7 +127,7 @@ def _watched(observer: _Observer, name: str, function: Callable[..., Any]) -> Ca
 
 
 class _Trigger:
-    """One call site, how many of its calls have begun, and how many whose names differ in the case of letters only."""
+    """One call site, with its count of begun calls, and the counts of calls whose names differ only in case."""
 
     __slots__ = ("begun", "others", "site")
 
@@ -137,43 +137,44 @@ class _Trigger:
         self.others = Counter[str]()
 
     def count(self, name: str) -> None:
-        """Count a call that begins: mpi4py has another one for buffers than for objects, as Recv and recv."""
+        """Count a begun call; buffer and object variants such as Recv and recv are counted separately."""
         if self.concerns(name):
             self.begun += 1
         elif name.lower() == self.site.name.lower():
             self.others[name] += 1
 
     def called_instead(self) -> str:
-        """Return what the rank has called where the site's call has not come, if that may be what was meant."""
+        """Return a hint for a site never reached: a call of the rank that the user may have meant."""
         if self.begun >= self.site.ordinal or not self.others:
             return ""
         (name, count), *_ = self.others.most_common(1)
         return f"rank {self.site.rank} called {name} {count:,} time{'s' * (count > 1)}; did you mean {name}?"
 
     def concerns(self, name: str) -> bool:
-        """Return whether a call of this name is one that the site counts."""
+        """Return True if the site counts calls of this name."""
         return self.site.name in (name, ANY_CALL)
 
 
 def install_call_sites(
     patches: Patches, sites: Iterable[CallSite], kill: Callable[[Fiber, str], object]
 ) -> Callable[[], dict[str, str]]:
-    """Have ranks killed at their calls.
+    """Kill ranks at their calls.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what to put back.
+        Restores the wrapped functions.
     sites : iterable of CallSite
-        Which rank, before, after or in which of its calls. Calls are counted from now on, for each site by itself.
+        The rank and call of each failure, and whether it comes before, in or after the call. Calls are counted from now
+        on, separately for each site.
     kill : callable
-        Takes the running fiber and the site's cause, and does not return. Who is to die some time into a call is not
-        killed by it, but by an event of that time.
+        Takes the running fiber and the site's cause, and does not return. For a failure at some time into a call an
+        event is scheduled instead.
 
     Returns
     -------
     callable
-        Says by sites, as they are written, what ranks of this process have called instead that may be what was meant.
+        Maps sites, as written, to hints about similar calls of this process's ranks.
     """
     triggers: dict[int, list[_Trigger]] = {}
     for site in sites:

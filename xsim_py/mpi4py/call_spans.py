@@ -1,7 +1,7 @@
-"""The calls of a traced run: each outermost MPI call of a program becomes a span of its rank.
+"""Spans of a traced run: each outermost MPI call of a program is one span of its rank.
 
-A rank has one line in the picture. Of the calls that several of its threads make at the same time, the one that began
-first is drawn, and none of the others.
+A rank has one line in the timeline. If several of its threads are in calls at the same time, only the one that began
+first is drawn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TELLING = frozenset({"Get_failed", "Is_revoked"})
 def install_spans(patches: Patches) -> None:
     """Record the calls of every rank in its shard's trace.
 
-    Questions that a rank answers by itself in no time (``Get_rank``) are left out: they would hide the others.
+    Local queries without duration, such as ``Get_rank``, are omitted: they would hide other calls.
     """
     watch(patches, enter=_enter, leave=_leave)
 
@@ -38,7 +38,7 @@ def _recorder(fiber: Fiber) -> Recorder:
 
 
 class _Drawn:
-    """The call of a rank that is being drawn: the thread that makes it, and when the last one ended."""
+    """The call of a rank being drawn: its thread, and the end of the previous one."""
 
     __slots__ = ("fiber", "until_ps")
 
@@ -51,7 +51,7 @@ def _enter(number: int, name: str, fiber: Fiber) -> None:
     drawn: _Drawn = fiber.rank.private("drawn call", _Drawn)
     if drawn.fiber is None:
         drawn.fiber = fiber
-        drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)  # each thread has a clock of its own
+        drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)  # each thread has a separate clock
         file, line = line_of(here())
         _recorder(fiber).begin(number, name, drawn.until_ps, f"{file}:{line}")
 
@@ -67,7 +67,7 @@ def _leave(number: int, name: str, fiber: Fiber, error: BaseException | None) ->
 
 
 def _described(error: BaseException | None) -> str:
-    """Return what a call raised, in a word."""
+    """Return the error class or type of an exception; empty without one."""
     if error is None:
         return ""
     said = ""

@@ -1,6 +1,6 @@
-"""The tables of codes that `mpi4py.MPI` shows: a program may change them, and then for its own process only.
+"""Tables of type codes in `mpi4py.MPI`, which a program may change for its own process only.
 
-All processes share one table as long as none has changed it, so nobody who only reads gets a table of his own.
+All processes share one table until one of them changes it, so a process that only reads has no copy.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["CodeTable", "derived", "forget_changes"]
 K = TypeVar("K")
 V = TypeVar("V")
 
-_changed = False  # whether any process of this run has changed a table: until then nobody need be asked
+_changed = False  # whether any process of this run has changed a table: until then the shared one is used
 _derived: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
 
 
 class CodeTable(UserDict[str, V]):
-    """A dictionary that each process changes for itself."""
+    """A dictionary whose changes are private to each process."""
 
     def __init__(self, name: str, usual: dict[str, V]) -> None:
         self._name = name
@@ -29,7 +29,7 @@ class CodeTable(UserDict[str, V]):
 
     @property
     def data(self) -> dict[str, V]:  # type: ignore[override]
-        """Hold what the current process has."""
+        """The contents for the current process."""
         return of_process(self._name, self._usual.copy) if _changed else self._usual
 
     def __setitem__(self, code: str, value: V) -> None:
@@ -57,13 +57,13 @@ class CodeTable(UserDict[str, V]):
 
 
 def derived(table: dict[K, V]) -> dict[K, V]:
-    """Let what was made from tables of codes be empty once a process has changed one, and return it."""
+    """Register a table derived from code tables, to be emptied when a process changes one; return it."""
     _derived.append((table, table.copy()))
     return table
 
 
 def forget_changes() -> None:
-    """A run begins, and none of its processes has changed a table."""
+    """Reset to unchanged tables at the beginning of a run."""
     global _changed
     if _changed:
         _changed = False

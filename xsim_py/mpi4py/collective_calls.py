@@ -1,7 +1,7 @@
-"""The collectives of `MPI.Comm` and `MPI.Intracomm`: mpi4py's names and signatures, and how a plan is run.
+"""The collectives of `MPI.Comm` and `MPI.Intracomm`: mpi4py's names and signatures, and how plans run.
 
-What the calls do is in `collective_plans` and, for those in lower case, in `object_plans`. A plan is run at once, in a
-fiber of its own, or whenever a persistent request is started (MPI 4.1, 6.13).
+The operations are in `collective_plans` and, for lower-case calls, in `object_plans`. A plan runs at once, in a
+separate fiber, or at each start of a persistent request (MPI 4.1, 6.13).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUM = INSTANCES["SUM"]
 
 
 def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
-    """Call a plan and do what it says, now."""
+    """Prepare a plan and run it now."""
     if comm.implicit.uniform == "coll":
         return uniformly(comm, partial(_run_once, comm, plan, name, *args), name)
     fiber: Any = current.fiber
@@ -60,7 +60,7 @@ def run(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) ->
 
 
 def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
-    """Keep for the deadlock report that this rank has not taken part in a call that others may have made."""
+    """Record for the deadlock report that this rank has not taken part in a call others may have made."""
     if not isinstance(error, errors.Exception):
         comm.fabric.order.refuse(comm, name, f"{type(error).__name__}: {error}")
     elif not error._is_about_failures:
@@ -68,7 +68,7 @@ def note_refusal(comm: Communicator, name: str, error: Exception) -> None:
 
 
 def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Any:
-    """Call a plan and do what it says, now; another function does the rest of what its communicator asks for."""
+    """Prepare a plan and run it now, without the communicator's own uniform error handling, which the caller does."""
     kept, comm.implicit = comm.implicit, comm.implicit._replace(uniform="agreed")
     try:
         return run(comm, plan, name, *args)
@@ -77,10 +77,10 @@ def _run_once(comm: Communicator, plan: Callable[..., Plan], name: str, *args: A
 
 
 def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Request:
-    """Call a plan and begin what it says."""
+    """Prepare a plan and start it."""
     operation = refused(comm, None, collective=name)
     if operation is not None:
-        channel(comm, note(name), admitted=True)  # it counts as a call all the same
+        channel(comm, note(name), admitted=True)  # it counts as a call nevertheless
         return Request._make(Task(operation, comm=comm))
     try:
         planned = handled(comm, plan, comm, name, *args)
@@ -93,7 +93,7 @@ def start(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) 
 
 
 def handled(comm: Communicator, function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function whose MPI errors go to the communicator's error handler; None where that has dealt with one."""
+    """Call a function whose MPI errors go to the communicator's error handler; return None if that handled one."""
     try:
         return function(*args)
     except errors.Exception as error:
@@ -103,11 +103,11 @@ def handled(comm: Communicator, function: Callable[..., Any], *args: Any) -> Any
 
 
 def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any) -> Prequest:
-    """Initialise a collective that can be started again and again; wrong arguments are refused now.
+    """Initialise a persistent collective; wrong arguments are rejected now.
 
-    It takes its number on the communicator now, and each start uses that number again: so processes may start what they
-    have initialised in any order. The arguments are read again at each start, for then the buffers hold what is to be
-    sent.
+    It takes its number on the communicator now, and each start uses that number again: so processes may start the
+    collectives they have initialised in any order. The arguments are read again at each start, when the buffers hold
+    the data to send.
     """
     first = _numbers(comm)
     views = KnownViews()
@@ -134,7 +134,7 @@ def persist(comm: Communicator, plan: Callable[..., Plan], name: str, *args: Any
 
 
 def _numbers(comm: Communicator) -> tuple[int, int]:
-    """How many collectives this rank has begun: on the communicator, and within its group where it is one of two."""
+    """Return how many collectives this rank has begun on the communicator and within its group."""
     return comm.collectives, 0 if comm.local is None else comm.local.collectives
 
 
@@ -145,7 +145,7 @@ def _set_numbers(comm: Communicator, numbers: tuple[int, int]) -> None:
 
 
 class Collectives(CommHandle):
-    """The part of `Comm` that all its members call together."""
+    """The collective methods of `Comm`."""
 
     __slots__ = ()
 
@@ -169,13 +169,13 @@ class Scans(CommHandle):
 
 
 class NeighborCollectives(CommHandle):
-    """The collectives of a `Topocomm` whose ranks exchange something with their neighbours only."""
+    """The collectives of a `Topocomm` in which ranks exchange data with their neighbours only."""
 
     __slots__ = ()
 
 
 def _all_forms(owner: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[Method]:
-    """Make a row (name, plan with its first arguments, parameters) three methods: ``X``, ``Ix`` and ``X_init``."""
+    """Yield the methods ``X``, ``Ix`` and ``X_init`` for each row (name, plan with first arguments, parameters)."""
     for name, plan, parameters in rows:
         for form, how, more, returns in (
             (name, "run", "", "None"),

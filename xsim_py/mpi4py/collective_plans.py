@@ -1,13 +1,13 @@
 """The collective operations behind the upper-case calls.
 
-An operation is written once, for its blocking and its non-blocking form: a function that reads the program's arguments,
-packs what goes out, takes the next number on the communicator, and returns its *plan*: how many bytes this rank
-contributes, a function that runs the algorithm and stores what has arrived, and the channel, which knows the algorithm.
-`collective_calls` runs it at once, or in a fiber of its own.
+An operation is written once for its blocking and nonblocking forms: a function that reads the program's arguments,
+packs outgoing data, takes the next number on the communicator, and returns its *plan*: the number of bytes that this
+rank contributes, a function that runs the algorithm and stores received data, and the channel, which knows the
+algorithm. `collective_calls` runs it at once or in a separate fiber.
 
-Which arguments count at which rank, and what is refused with a Python exception, follows mpi4py's ``msgbuffer.pxi``. A
-rank whose send and receive buffers do not fit each other gets ERR_TRUNCATE or ERR_COUNT; ranks that do not fit each
-other are found by their notes (see `xsim_py.mpi.calls`).
+Which arguments are significant on which rank, and what is rejected with a Python exception, follows mpi4py's
+``msgbuffer.pxi``. A rank whose send and receive buffers do not match gets ERR_TRUNCATE or ERR_COUNT; mismatches between
+ranks are found by their notes (see `xsim_py.mpi.calls`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ Blocks: TypeAlias = UserBuffer | BlockBuffer
 _COUNT = struct.Struct("<q")
 
 
-# ---------------------------------------------------------------------------------- what the operations have in common
+# ------------------------------------------------------------------------------ what the operations have in common
 
 
 def role_of(comm: Communicator, root: int) -> inter.Role:
@@ -101,7 +101,7 @@ def role_of(comm: Communicator, root: int) -> inter.Role:
 
 
 def root_of(comm: Communicator, root: int) -> int | None:
-    """The root as all who exchange messages with it name it, or as the program does where a layer has translated it."""
+    """Return the root as named by all ranks that exchange messages with it, or as the program does behind a layer."""
     if comm.guise is not None:
         return comm.guise.root
     return comm.me if root == c.ROOT else root
@@ -117,10 +117,10 @@ def algorithm_for(
     role: inter.Role | None = None,
     target: Blocks | None = None,
 ) -> Algorithm:
-    """Return what runs an operation: within a group what `pick` says, between two the one algorithm.
+    """Return the algorithm of an operation: within a group by `pick`, between two groups the only one.
 
-    `target` is where the result goes, and so what may be put in the place of what the dead have not contributed. The
-    channel is told what runs in the end, with elements of `unit_bytes`.
+    `target` is the result buffer, which supplies what may replace contributions of failed ranks. The channel records
+    which algorithm finally runs, with elements of `unit_bytes`.
     """
     comm = ch.comm
     if comm.local is not None:
@@ -136,7 +136,7 @@ def algorithm_for(
 
 
 def fold_of(op: Op, datatype: Type) -> Fold:
-    """An operation on the elements of a message."""
+    """Return an operation on the elements of a message."""
     if not isinstance(op, Op):
         raise TypeError(f"Argument 'op' has incorrect type (expected mpi4py.MPI.Op, got {type(op).__name__})")
     operation = op._impl
@@ -148,22 +148,22 @@ def op_name(op: Op) -> str:
 
 
 def _in_place(comm: Communicator, buf: Any) -> bool:
-    """Return whether `IN_PLACE` is meant; it is for intracommunicators only."""
+    """Return True if a buffer is `IN_PLACE`, which is only valid on intracommunicators."""
     return comm.local is None and is_in_place(buf)
 
 
 def _sender(buf: Any) -> UserBuffer:
-    """A send buffer in any form, when not only its bytes matter."""
+    """Parse a send buffer in any form, if more than its bytes matters."""
     if type(buf) is np.ndarray and buf.flags.carray:
-        return receiver(buf)  # hot path: the same description, found sooner
+        return receiver(buf)  # hot path: the same description, found faster
     return message(buf, writable=False)
 
 
 def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
-    """Refuse to send from the very place that is received into, as MPICH does; that is what `IN_PLACE` is for.
+    """Reject sending from the receive buffer itself, like MPICH; `IN_PLACE` serves that purpose.
 
-    Only two arrays over the same memory are looked at, and any one object given twice. `offset_bytes` is where this
-    rank's own block is in the larger buffer, which is `recvbuf`.
+    Only two arrays over the same memory, or the same object passed twice, are detected. `offset_bytes` is the offset of
+    this rank's own block in the larger buffer, `recvbuf`.
     """
     if sendbuf is recvbuf:
         same = offset_bytes == 0
@@ -177,10 +177,10 @@ def _check_apart(sendbuf: Any, recvbuf: Any, *, offset_bytes: int = 0) -> None:
 
 
 def operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, UserBuffer]:
-    """Return what a rank puts into a reduction, and where the result goes."""
+    """Return a rank's contribution to a reduction, and its result buffer."""
     target = receiver(recvbuf)
     if type(sendbuf) is np.ndarray and type(target) is FlatBuffer and sendbuf.dtype is recvbuf.dtype:
-        data = packed(sendbuf)  # hot path: two arrays of one type; what is below finds the same in twice the time
+        data = packed(sendbuf)  # hot path: two arrays of one type; the code below finds the same in twice the time
         if len(data) == target.nbytes:
             if data and (sendbuf is recvbuf or sendbuf.base is not None or recvbuf.base is not None):
                 _check_apart(sendbuf, recvbuf)
@@ -195,7 +195,7 @@ def operands(comm: Communicator, sendbuf: Any, recvbuf: Any) -> tuple[bytes, Use
 
 
 def check_fit(size_bytes: int, block_bytes: int) -> None:
-    """A rank sends to itself too: what it sends has to be what it expects."""
+    """Check that a rank's own block has equal send and receive sizes."""
     if size_bytes != block_bytes:
         code = c.ERR_TRUNCATE if size_bytes > block_bytes else c.ERR_COUNT
         errors.fail(code, f"this rank sends itself {size_bytes} bytes, and its receive buffer takes {block_bytes}")
@@ -208,21 +208,21 @@ def _sizes(target: Blocks, blocks: int) -> Sequence[int]:
 
 
 PARSERS: dict[str, Callable[..., Any]] = {"": message, "v": vector_message, "w": w_message}
-"""How the buffer argument with a block for each rank is read, in the three forms of an operation."""
+"""The parser of the buffer with a block for each rank, for the three forms of an operation."""
 
 
 # ------------------------------------------------------------------------------------------------------- the operations
 
 
 def barrier(comm: Communicator, name: str) -> Plan:
-    """Nobody goes on before all have come."""
+    """Plan a barrier."""
     ch = channel(comm, note(name))
     algorithm = algorithm_for(ch, "barrier")
     return 0, lambda: perform(ch, forms.BARRIER, algorithm), ch
 
 
 def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
-    """Send to everybody what the root has."""
+    """Plan a broadcast."""
     root = integer(root)
     role = role_of(comm, root)
     data = target = None
@@ -245,7 +245,7 @@ def bcast(comm: Communicator, name: str, buf: Any, root: int) -> Plan:
 
 
 def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
-    """The root gets a block of everybody; `form` is ``"v"`` where these differ in size."""
+    """Plan a gather of blocks to the root; `form` is ``"v"`` if they differ in size."""
     root = integer(root)
     role = role_of(comm, root)
     data = target = None
@@ -273,7 +273,7 @@ def gather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any,
 
 
 def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any, root: int) -> Plan:
-    """Everybody gets a block of the root's; `form` is ``"v"`` where these differ in size."""
+    """Plan a scatter of the root's blocks; `form` is ``"v"`` if they differ in size."""
     root = integer(root)
     role = role_of(comm, root)
     parts = target = None
@@ -303,7 +303,7 @@ def scatter(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any
 
 
 def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
-    """Everybody gets a block of everybody; `form` is ``"v"`` where these differ in size."""
+    """Plan an allgather of all ranks' blocks; `form` is ``"v"`` if they differ in size."""
     blocks = len(comm.remote)
     target = PARSERS[form](recvbuf, writable=True, blocks=blocks)
     data = target.pack_part(comm.me) if _in_place(comm, sendbuf) else packed(sendbuf)
@@ -320,7 +320,7 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
 
 
 def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
-    """Everybody sends a block to everybody; `form` is ``"v"`` or ``"w"`` where these differ in size, or in type too."""
+    """Plan an all-to-all exchange; `form` is ``"v"`` if blocks differ in size, ``"w"`` if also in type."""
     blocks = len(comm.remote)
     target = PARSERS[form](recvbuf, writable=True, blocks=blocks)
     source = target
@@ -345,7 +345,7 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
 
 
 def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, root: int) -> Plan:
-    """The root gets the combination of what everybody has."""
+    """Plan a reduction to the root."""
     root = integer(root)
     role = role_of(comm, root)
     if role == "idle":
@@ -376,7 +376,7 @@ def reduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op, ro
 
 
 def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
-    """Everybody gets the combination of what everybody has."""
+    """Plan a reduction to all ranks."""
     data, target = operands(comm, sendbuf, recvbuf)
     fold = fold_of(op, target.datatype)
     size_bytes = len(data)
@@ -387,7 +387,7 @@ def allreduce(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op)
 
 
 def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
-    """Everybody gets the combination of what the ranks up to it have: ``"scan"`` with its own, ``"exscan"`` without."""
+    """Plan a prefix reduction: ``"scan"`` including the rank's own contribution, ``"exscan"`` excluding it."""
     data, target = operands(comm, sendbuf, recvbuf)
     fold = fold_of(op, target.datatype)
     ch = channel(comm, note(name, None, len(data), op_name(op)))
@@ -402,7 +402,7 @@ def scan(comm: Communicator, name: str, operation: str, sendbuf: Any, recvbuf: A
 
 
 def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, op: Op) -> Plan:
-    """Everybody gets its block of the combination of what everybody has; all blocks are of one size."""
+    """Plan a reduction whose result is scattered in blocks of equal size."""
     blocks = len(comm.ranks)
     if _in_place(comm, sendbuf):
         source = target = message(recvbuf, writable=True, blocks=blocks)
@@ -416,7 +416,7 @@ def reduce_scatter_block(comm: Communicator, name: str, sendbuf: Any, recvbuf: A
 
 
 def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any, op: Op) -> Plan:
-    """Everybody gets its block of the combination of what everybody has; blocks are of any size."""
+    """Plan a reduction whose result is scattered in blocks of any size."""
     target = receiver(recvbuf)
     in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
     source = target if in_place else _sender(sendbuf)
@@ -428,18 +428,18 @@ def reduce_scatter(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, re
 
 
 def counts_of(comm: Communicator, name: str, sendbuf: Any, recvbuf: Any, recvcounts: Any) -> Any:
-    """The counts of a reduce-scatter; where the program gives none, what everybody expects to receive."""
+    """Return the counts of a reduce-scatter; if the program gives none, those that all ranks expect to receive."""
     in_place = _in_place(comm, sendbuf) or (comm.local is None and sendbuf is recvbuf)
     if recvcounts is not None or comm.local is not None or in_place:
         return recvcounts
     table = gather_everywhere(channel(comm, note(name), check=False), _COUNT.pack(receiver(recvbuf).count))
-    if None in table:  # nobody knows how large the blocks of the dead are
+    if None in table:  # the block sizes of failed ranks are unknown
         raise absent(comm, comm.missing)
     return [_COUNT.unpack(entry)[0] for entry in table]
 
 
 def _check_counts(comm: Communicator, counts: list[int], source: UserBuffer | None, target: UserBuffer) -> None:
-    """The counts of a reduce-scatter against its buffers; `source` is None in place."""
+    """Check the counts of a reduce-scatter against its buffers; `source` is None for in-place calls."""
     if len(counts) != len(comm.ranks):
         raise ValueError(f"expecting {len(comm.ranks)} items, got {len(counts)}")
     if any(count < 0 for count in counts):

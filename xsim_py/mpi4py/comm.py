@@ -1,4 +1,4 @@
-"""`MPI.Comm`, `MPI.Intracomm` and `MPI.Intercomm`: the classes, put together from their parts."""
+"""`MPI.Comm`, `MPI.Intracomm` and `MPI.Intercomm`, assembled from their parts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Comm(Management, PointToPoint, Partitioned, Collectives, FaultTolerance):
     def fromhandle(cls, handle: int) -> Comm:
         found: Comm = super().fromhandle(handle)
         if type(found).__module__ != "mpi4py.MPI" or not found:
-            return found  # null, or of a class of the program's own
+            return found  # null, or of a class of the program
         kind = Topologies._class_of(found.Get_topology()) or found._plain()
         made: Comm = kind._make(found._impl)
         return made
@@ -142,7 +142,7 @@ class Intercomm(Comm):
         local = _from_group(local_group, stringtag)
         leaders = tuple(sorted((local_group._members.ranks[local_leader], remote_group._members.ranks[remote_leader])))
         peer, place = None, 0
-        if local.me == local_leader:  # the leaders meet where nothing that becomes of COMM_WORLD matters
+        if local.me == local_leader:  # the leaders meet on a context that is independent of COMM_WORLD's state
             cid = derive_cid(WORLD_CID, "groups", str(stringtag), leaders)
             peer = Communicator(shared_context(local.fabric, cid, leaders), local.box)
             place = 1 - peer.me
@@ -170,7 +170,7 @@ class Intercomm(Comm):
 
 
 def _from_group(group: Group, stringtag: str) -> Communicator:
-    """The communicator of a group, whose members alone take part; equal calls at once are told apart by `stringtag`."""
+    """Return the communicator of a group; `stringtag` separates concurrent calls with equal groups."""
     whole = COMM_WORLD._comm()
     ranks, tag = group._members.ranks, str(stringtag)
     if whole.fabric.settings.discovers:
@@ -186,7 +186,7 @@ def _from_group(group: Group, stringtag: str) -> Communicator:
 
 
 def _prepared(comm: C, info: Info, errhandler: Errhandler | None) -> C:
-    """Give a communicator that has no parent its hints and its error handler."""
+    """Set the hints and the error handler of a communicator without a parent."""
     if info:
         comm.Set_info(info)
     if errhandler is not None:

@@ -1,4 +1,4 @@
-"""The base of all parts of `MPI.Comm`: it knows which communicator of the running rank a handle names."""
+"""The base of all parts of `MPI.Comm`: the running rank's communicator of a handle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SELF", "WORLD", "CommHandle", "mailbox"]
 
 
 class _World:
-    """The mark of ``COMM_WORLD`` or ``COMM_SELF``, which names the rank's own, whichever rank asks."""
+    """A placeholder for ``COMM_WORLD`` or ``COMM_SELF``, resolved to the communicator of the calling rank."""
 
     __slots__ = ("name",)
 
@@ -32,24 +32,24 @@ SELF = _World("COMM_SELF")
 
 
 def mailbox() -> Mailbox:
-    """The running rank's MPI state."""
+    """Return the running rank's MPI state."""
     rank = current.rank()
     box: Mailbox = rank.mpi or rank.shard.fabric.open(rank)
     return box
 
 
 class CommHandle(Handle):
-    """A handle of a communicator. ``COMM_WORLD`` and ``COMM_SELF`` are one object each, whichever rank asks."""
+    """A handle of a communicator. ``COMM_WORLD`` and ``COMM_SELF`` are one object each for all ranks."""
 
     __slots__ = ()
 
     def _comm(self) -> Communicator:
-        """This rank's communicator; raises ERR_COMM for a null one, and for one that was freed by another name."""
+        """Return this rank's communicator; raise ERR_COMM for a null one, or one freed through another handle."""
         impl = self._impl
         if impl is WORLD:
             try:
                 box = current.fiber.rank.mpi  # type: ignore[union-attr]
-            except AttributeError:  # outside of a run: `_special` says what is wrong, and nothing of this
+            except AttributeError:  # outside a run: `_special` reports the error
                 box = None
             if box is not None and (comm := box.world) is not None:
                 return comm  # type: ignore[no-any-return]
@@ -67,7 +67,7 @@ class CommHandle(Handle):
         return fail(c.ERR_COMM, "the communicator was freed")
 
     def _made(self, name: str, make: Callable[..., Any], *args: Any, members: Any = None) -> Any:
-        """Make a communicator, with the same outcome at all who take part where the program has asked for that."""
+        """Create a communicator, with the same outcome on all participants if the program has requested that."""
         comm = self._comm()
         if comm.implicit.uniform == "local":
             return make(comm, *args)

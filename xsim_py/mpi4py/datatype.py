@@ -37,7 +37,7 @@ __all__ = [
 
 
 def _index(value: Any) -> int:
-    """An integer argument; mpi4py takes a float, too, and cuts it off."""
+    """Return an integer argument; like mpi4py, truncate a float."""
     return int(value) if isinstance(value, float) else operator.index(value)
 
 
@@ -269,7 +269,7 @@ class Datatype(Attributed):
     def is_predefined(self) -> bool:
         return self._impl.is_predefined
 
-    # ------------------------------------------------------------------------------------ packing by hand
+    # --------------------------------------------------------------------------------- explicit packing
 
     def _committed(self) -> Type:
         core = self._live()
@@ -325,14 +325,14 @@ class Datatype(Attributed):
     def Set_name(self, name: str) -> None:
         core = self._live()
         text = plain_text(name)[: c.MAX_OBJECT_NAME - 1]
-        if _is_shared(core):  # the type, but not what one process calls it
+        if _is_shared(core):  # the type is shared, but its name is private to a process
             of_process("datatype names", dict[Type, str])[core] = text
         else:
             core.name = text
 
     name = property(Get_name, Set_name)
 
-    # ------------------------------------------------------------------------- handles and Python's codes
+    # ----------------------------------------------------------------------------- handles and Python's type codes
 
     def tocode(self) -> str:
         code = typecode(self)
@@ -358,7 +358,7 @@ class Datatype(Attributed):
 
 
 def _basic(core: Type) -> Type:
-    """The type that a duplicate, of a duplicate, is one of."""
+    """Return the type behind a chain of duplicates."""
     while core.recipe.combiner == c.COMBINER_DUP:
         core = core.recipe.types[0]
     return core
@@ -369,7 +369,7 @@ def _typechar(core: Type) -> str:
 
 
 def _typestr(core: Type) -> str:
-    """Numpy's kind and the size; characters are one long whatever their size."""
+    """Return numpy's kind and the size; characters always have size 1."""
     if not core.typechar:
         return ""
     assert core.dtype is not None
@@ -380,12 +380,12 @@ def _typestr(core: Type) -> str:
 
 
 def typecode(datatype: Datatype) -> str | None:
-    """Return what `Datatype.tocode` does, or None."""
+    """Return the result of `Datatype.tocode`, or None."""
     return _basic(datatype._impl).code or None
 
 
 def typealign(datatype: Datatype) -> int | None:
-    """The alignment in bytes of a predefined type or a duplicate of one, else None."""
+    """Return the alignment in bytes of a predefined type or a duplicate of one, else None."""
     core = _basic(datatype._impl)
     return core.alignment if core.is_predefined and core is not NULL else None
 
@@ -395,14 +395,14 @@ def _is_shared(core: Type) -> bool:
 
 
 def _attached(core: Type) -> attributes.Attributes | None:
-    """Return what is attached to a type; processes share predefined types, but not what they attach to them."""
+    """Return a type's attributes; processes share predefined types, but not their attributes."""
     if _is_shared(core):
         return of_process("datatype attributes", dict[Type, attributes.Attributes]).setdefault(core, {})
     return core.attributes
 
 
 def core_of(datatype: object) -> Type:
-    """The core's type of an argument that must be a Datatype."""
+    """Return the core type of an argument that must be a Datatype."""
     if not isinstance(datatype, Datatype):
         raise TypeError(f"Cannot convert {type(datatype).__name__} to mpi4py.MPI.Datatype")
     return datatype._impl
@@ -440,7 +440,7 @@ def _packed_part(source: memoryview, position: int, nbytes: int) -> bytes:
 
 
 def _instances() -> dict[str, Datatype]:
-    """One object for each type; aliases are the same object, as in mpi4py. Each null has an object of its own."""
+    """Return one object for each type; aliases share it, as in mpi4py. Each null type has a separate object."""
     found: dict[str, Datatype] = {}
     by_type: dict[Type, Datatype] = {}
     for name, core in PREDEFINED.items():
@@ -453,7 +453,7 @@ def _instances() -> dict[str, Datatype]:
 
 
 def _names() -> dict[Type, str]:
-    """The first name of each predefined type."""
+    """Return the first name of each predefined type."""
     return {core: name for name, core in reversed(PREDEFINED.items())}
 
 
@@ -461,19 +461,19 @@ INSTANCES: dict[str, Datatype] = _instances()
 """All `Datatype` constants of the module MPI, by name."""
 
 SHARED: set[Type] = set(PREDEFINED.values()) - {NULL}
-"""Types that stay, and that all processes share: the predefined ones, and what others are made of again and again."""
+"""Permanent types shared by all processes: predefined ones, and those from which others are frequently built."""
 
 _CONSTANTS: dict[Type, Datatype] = {core: INSTANCES[name] for core, name in _names().items()}
 _COMBINER_NAMES = {value: name[9:] for name, value in vars(c).items() if name.startswith("COMBINER_")}
 
 
 def _codes(table: str, items: str) -> CodeTable[Datatype]:
-    """A table of ``CODE=NAME`` items; the last of equal codes counts, and nulls do not."""
+    """Return a table of ``CODE=NAME`` items; the last of equal codes counts, and nulls are skipped."""
     pairs = (item.split("=") for item in items.split())
     return CodeTable(table, {code: INSTANCES[name] for code, name in pairs if INSTANCES[name]})
 
 
-# What type strings and buffer formats mean; of several types that fit, mpi4py takes the C type with a size in its name.
+# The meanings of type strings and buffer formats; of several matching types, mpi4py takes the sized C type.
 TYPE_DICT = _codes(
     "_typedict",
     "?=C_BOOL b=SIGNED_CHAR h=SHORT i=INT l=LONG q=LONG_LONG B=UNSIGNED_CHAR H=UNSIGNED_SHORT I=UNSIGNED "
@@ -503,14 +503,14 @@ TYPE_DICT_F = _codes(
 
 
 def _datatype_create(datatype: Datatype, combiner: str, params: dict[str, Any], free: bool = False) -> Datatype:
-    """Build and commit a datatype from what `Datatype.decode` returned."""
+    """Build and commit a datatype from the result of `Datatype.decode`."""
     new: Datatype = getattr(datatype, f"Create_{combiner.lower()}")(**params)
     return new.Commit()
 
 
 def _datatype_decode(datatype: Datatype, mark: bool = False) -> tuple[Datatype, str, dict[str, Any]]:
-    """`Datatype.decode`."""
+    """Return the result of `Datatype.decode`."""
     return datatype.decode()
 
 
-_datatype_create.__module__ = _datatype_decode.__module__ = "mpi4py.MPI"  # where `pickle` looks for them
+_datatype_create.__module__ = _datatype_decode.__module__ = "mpi4py.MPI"  # `pickle` looks for them there

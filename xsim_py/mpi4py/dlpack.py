@@ -1,7 +1,7 @@
-"""Memory that an object offers in another way than Python's buffer protocol: DLPack, or the CUDA array interface.
+"""Memory offered through DLPack or the CUDA array interface instead of Python's buffer protocol.
 
-The capsule of a DLPack object is read where it is and kept as long as the view, as mpi4py does: it is never consumed,
-so its owner keeps the right to free it. A virtual rank has no GPU: memory that the processor cannot read is refused.
+The capsule of a DLPack object is read in place and kept as long as the view, as in mpi4py: it is never consumed, so its
+owner keeps the right to free it. A virtual rank has no GPU: memory that the processor cannot read is rejected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NATIVE = "<" if sys.byteorder == "little" else ">"
 
 # DLTensor: data, device (kind, number), ndim, element (code, bits, lanes), shape, strides, offset in bytes.
 _TENSOR = struct.Struct("@PIiiBBHPPQ")
-# What stands before it in a capsule of DLPack 1: major and minor version, context, deleter, flags.
+# The header before it in a capsule of DLPack 1: major and minor version, context, deleter, flags.
 _VERSION = struct.Struct("@IIPPQ")
 
 _RawTensor: Any = ctypes.c_ubyte * _TENSOR.size
@@ -50,26 +50,26 @@ _pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def at_address(address: int, size: int) -> memoryview:
-    """The bytes of this process at an address; nothing checks that they exist."""
+    """Return the bytes of this process at an address, without checking that they exist."""
     return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
 
 
 def is_foreign(obj: Any) -> bool:
-    """Return whether an object offers its memory through DLPack or the CUDA array interface."""
+    """Return True if an object offers its memory through DLPack or the CUDA array interface."""
     return hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__")
 
 
 def foreign(obj: Any) -> memoryview | None:
-    """The memory that an object offers through DLPack or the CUDA array interface, in one line; None: it has neither.
+    """Return the memory that an object offers through DLPack or the CUDA array interface, flattened; None if neither.
 
     Raises
     ------
     BufferError
-        If what it describes cannot be used as a message.
+        The memory cannot be used as a message.
     TypeError, ValueError, KeyError
-        If it does not describe it as it should.
+        The description of the memory is invalid.
     NotImplementedError
-        If the memory is a GPU's.
+        The memory belongs to a GPU.
     """
     if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
         return _dlpack(obj)
@@ -90,7 +90,7 @@ def _dlpack(obj: Any) -> memoryview:
         try:
             capsule = exporter(**stream, max_version=(1, 0), copy=False)
             name = b"dltensor_versioned"
-        except TypeError:  # an object from before DLPack 1
+        except TypeError:  # an object older than DLPack 1
             capsule = exporter(**stream)
     try:
         pointer = _pointer_of(capsule, name)
@@ -116,7 +116,7 @@ def _dlpack(obj: Any) -> memoryview:
 
 
 def _is_of_old(exporter: Any) -> bool:
-    """Return whether a method is a Python function without the arguments of DLPack 1: no need to try it."""
+    """Return True if a method is a Python function that lacks the arguments of DLPack 1."""
     if type(exporter) is not MethodType or type(exporter.__func__) is not FunctionType:
         return False
     code = exporter.__func__.__code__
@@ -124,7 +124,7 @@ def _is_of_old(exporter: Any) -> bool:
 
 
 def _dimensions(ndim: int, shape_at: int, strides_at: int) -> tuple[Sequence[int], Sequence[int] | None]:
-    """The shape and the strides, in elements, of a tensor; the strides are None where they are the usual ones."""
+    """Return the shape and strides of a tensor, in elements; the strides are None if contiguous."""
     if ndim < 0:
         raise BufferError("dlpack: number of dimensions is negative")
     if ndim > 0 and not shape_at:
@@ -147,7 +147,7 @@ def _integers_at(address: int, count: int) -> tuple[int, ...]:
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    """Return whether an array has no gaps, in the order of C or in that of Fortran."""
+    """Return True if an array has no gaps, in C or Fortran order."""
     if len(shape) == 1:
         return shape[0] <= 1 or strides[0] == itemsize
     for places in (range(len(shape)), range(len(shape) - 1, -1, -1)):
@@ -162,10 +162,10 @@ def _is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) 
 
 @lru_cache
 def _tensor_dtype(code: int, bits: int, lanes: int) -> np.dtype[Any]:
-    """The type of the elements; bytes where there is no name for it."""
+    """Return the type of the elements; bytes if numpy has none for it."""
     if lanes == 1:
         return _dtype_of(_CODES.get(code, ""), bits)
-    if lanes == 2 and code == _FLOAT:  # a complex number, from before DLPack had them
+    if lanes == 2 and code == _FLOAT:  # a complex number, before DLPack supported them
         return _dtype_of("FDG", 2 * bits)
     return np.dtype("B")
 
@@ -214,9 +214,9 @@ def _check_type(value: Any, wanted: type[object]) -> None:
 
 
 def _check_readable(address: int, size_bytes: int, what: str) -> None:
-    """Refuse memory that is a GPU's and not the processor's; the operating system knows, when it is to copy from it.
+    """Reject memory that the processor cannot read, such as a GPU's, by asking the operating system to copy from it.
 
-    Asked once for each page: what has been the processor's does not become a GPU's, whose addresses are others.
+    Each page is checked once: host memory never becomes GPU memory, which has different addresses.
     """
     if not size_bytes:
         return
@@ -241,12 +241,12 @@ def _check_readable(address: int, size_bytes: int, what: str) -> None:
 _PAGE = mmap.PAGESIZE
 _MOST_PAGES = 1 << 14
 _readable: set[int] = set()
-"""Pages that have been asked for."""
+"""Pages known to be readable."""
 
 
 @lru_cache(maxsize=1)
 def _sink() -> int | None:
-    """A file that only takes bytes, of which nobody looks at; None where the system has none without a name."""
+    """Return an anonymous file that only takes bytes; None if the system does not support it."""
     try:
         return os.memfd_create("xsim")
     except (AttributeError, OSError):
@@ -254,21 +254,21 @@ def _sink() -> int | None:
 
 
 _byte: Any = ctypes.c_ubyte
-_copy = os.pwrite  # the real one: a run has its own
+_copy = os.pwrite  # the real one: a run has its own version
 
 
-_base_of = np.ndarray.__getattribute__  # `buffer` hides what it inherits
+_base_of = np.ndarray.__getattribute__  # `buffer` hides inherited attributes
 
 
 def is_device_memory(owner: Any) -> bool:
-    """Return whether a buffer shows memory that belongs to a device, so that only messages should touch it."""
+    """Return True if a buffer shows device memory, which only messages should access."""
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.obj if isinstance(owner, memoryview) else _base_of(owner, "base")
     return isinstance(owner, ctypes.Array) and getattr(owner, "device", 0) not in _CPU_DEVICES
 
 
 def _view(address: int, size_bytes: int, dtype: np.dtype[Any], readonly: bool, owner: Any, device: int) -> memoryview:
-    """Make a view of memory as an array that keeps its owner, and knows on which kind of device it is."""
+    """Return a view of memory as an array that keeps its owner and device kind."""
     memory = (_byte * size_bytes).from_address(address)
     memory.owner, memory.device = owner, device
     view = np.ndarray(size_bytes // dtype.itemsize, dtype, memory) if size_bytes else np.empty(0, dtype)

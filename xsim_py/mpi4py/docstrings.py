@@ -1,7 +1,7 @@
 """Docstrings of the public names: one sentence each, from the phrases in ``docstrings.txt``.
 
-They are set from outside, because one function serves several names, and a name has one description in all classes.
-As in mpi4py, the first line of a docstring is the call with its arguments, or the type of a property.
+They are set from outside, because one function serves several names, and a name has one description in all classes. As
+in mpi4py, the first line of a docstring is the call with its arguments, or the type of a property.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Phrases = dict[str, dict[str, str]]
 
 
 def _phrases() -> Phrases:
-    """The phrases of the file, by section and name."""
+    """Return the phrases of the file, by section and name."""
     found: Phrases = {}
     section: dict[str, str] = {}
     for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
@@ -30,7 +30,7 @@ def _phrases() -> Phrases:
 
 
 def _phrase(sections: list[dict[str, str]], name: str) -> str | None:
-    """Return what a name does: by the first section that has it, or made from what a similar name does."""
+    """Return the description of a name: from the first section that has it, or derived from a similar name."""
     for section in sections:
         if name in section:
             return section[name]
@@ -47,7 +47,7 @@ def _phrase(sections: list[dict[str, str]], name: str) -> str | None:
 
 
 def document(namespace: dict[str, Any]) -> None:
-    """Give docstrings to the functions, and to the public methods and properties of the classes, in the module MPI."""
+    """Set the docstrings of functions, and of public methods and properties of classes, in the module MPI."""
     table = _phrases()
     done: set[int] = set()
     for name in table:
@@ -64,7 +64,7 @@ def document(namespace: dict[str, Any]) -> None:
 
 
 def _members(cls: type) -> Iterator[tuple[str, Any]]:
-    """The public attributes of a class, inherited ones too."""
+    """Yield the public attributes of a class, including inherited ones."""
     for base in cls.__mro__:
         for name, value in vars(base).items():
             if not name.startswith("_"):
@@ -86,5 +86,5 @@ def _describe(value: Any, name: str, text: str | None) -> None:
 
 
 def _kind(value: property) -> str:
-    """The type of a property, as it is written where that is defined."""
+    """Return the annotated type of a property."""
     return str(value.fget.__annotations__["return"])

@@ -25,7 +25,7 @@ class Errhandler(Handle):
 
     @classmethod
     def _create(cls, kind: str, function: Callable[[Any, int], object]) -> Self:
-        """Make the handler of a user's function: the body of every ``Create_errhandler``."""
+        """Create the handler of a user's function: the body of every ``Create_errhandler``."""
         if not callable(function):
             raise TypeError(f"an error handler is a function, not {type(function).__name__}")
         handler = handlers.ErrorHandler(f"{kind} error handler", function, kind)

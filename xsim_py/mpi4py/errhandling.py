@@ -1,6 +1,6 @@
-"""How errors reach the handlers of communicators, windows, files and sessions (MPI 4.1, chapter 9.3).
+"""Delivery of errors to the handlers of communicators, windows, files and sessions (MPI 4.1, chapter 9.3).
 
-A window or a file has the handler of the communicator that stands for it.
+A window or file has the handler of its internal communicator.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["BoundHandler", "Erring", "Face", "Reporting", "first_handler"]
 
 
 class Reporting:
-    """Lets an error handler see an error; where that is the user's own, the call goes on after it.
+    """Passes an error to an error handler; after a user's handler the call continues.
 
     Hot path: each call of a window has one, hence not by `contextlib`.
 
     Parameters
     ----------
     whose : object
-        Has ``report(error)``, which is true where the handler has dealt with the error.
+        Has ``report(error)``, which returns True if the handler has handled the error.
     """
 
     __slots__ = ("whose",)
@@ -38,21 +38,21 @@ class Reporting:
         self.whose = whose
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Do nothing on entry."""
 
     def __exit__(self, kind: object, error: BaseException | None, where: object) -> bool:
         return isinstance(error, errors.Exception) and self.whose.report(error)
 
 
 class Face:
-    """Makes the object that a user's error handler gets: the window or the file that a communicator stands for.
+    """Creates the argument of a user's error handler: the window or file of an internal communicator.
 
     Parameters
     ----------
     cls : type
-        Of the object.
+        The class of the object.
     impl : object
-        What it is a handle for.
+        The object of the handle.
     """
 
     __slots__ = ("cls", "impl")
@@ -66,14 +66,14 @@ class Face:
 
 
 class BoundHandler:
-    """An error handler as a communicator calls it.
+    """An error handler as called by a communicator.
 
     Parameters
     ----------
     handler : ErrorHandler
-        What it does.
+        The action.
     face : type
-        The class of the object that a user's function gets.
+        The class of the object passed to a user's function.
     """
 
     __slots__ = ("face", "handler")
@@ -83,7 +83,7 @@ class BoundHandler:
         self.face = face
 
     def __call__(self, comm: Any, error: errors.Exception) -> bool:
-        """Act on an error; True where the user's function has dealt with it."""
+        """Act on an error; return True if the user's function has handled it."""
         function = self.handler.function
         if function is None:
             rank = comm.box.rank.number
@@ -97,14 +97,14 @@ class BoundHandler:
 
 
 def first_handler(face: Any, own_of_mpi: BoundHandler | None) -> BoundHandler | None:
-    """The error handler of a new object as ``mpi4py.rc.errors`` has it; None for ERRORS_RETURN, which is the usual one.
+    """Return the initial error handler of an object by ``mpi4py.rc.errors``; None for ERRORS_RETURN, the default.
 
     Parameters
     ----------
     face : object
         See `BoundHandler`.
     own_of_mpi : BoundHandler or None
-        What MPI gives such an object, and mpi4py leaves with ``"default"``.
+        MPI's own initial handler for such an object, which mpi4py keeps with ``"default"``.
     """
     word = taken().errors
     if word == "default":
@@ -121,11 +121,11 @@ class Erring(Handle):
     _kind: ClassVar[str]
 
     def _erring(self) -> Any:
-        """The communicator or the session that keeps the handler, and calls it."""
+        """Return the communicator or session that keeps and calls the handler."""
         raise NotImplementedError
 
     def _face(self) -> Any:
-        """Makes the object that a user's error handler gets; see `BoundHandler`."""
+        """Return the factory of the object passed to a user's error handler; see `BoundHandler`."""
         return type(self)
 
     @classmethod

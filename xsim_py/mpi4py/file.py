@@ -1,4 +1,4 @@
-"""`MPI.File`: files that ranks read and write, each for itself or all together."""
+"""`MPI.File`: files that ranks access independently or collectively."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _BYTE = INSTANCES["BYTE"]
 
 
 class _OfNull:
-    """FILE_NULL, as something with an error handler, which sees what goes wrong while no file is open.
+    """FILE_NULL as an owner of the error handler for errors while no file is open.
 
-    Each process has its own.
+    Each process has a separate one.
     """
 
     __slots__ = ("errhandler",)
@@ -55,7 +55,7 @@ class _OfNull:
 
     @classmethod
     def mine(cls) -> _OfNull:
-        """The running process's."""
+        """Return the running process's instance."""
         return of_process("the error handler of FILE_NULL", cls)
 
     @property
@@ -63,17 +63,17 @@ class _OfNull:
         return mailbox()
 
     def label(self) -> str:
-        """Its name, for messages."""
+        """Return the name for messages."""
         return "MPI_FILE_NULL"
 
     def fail(self, code: int, why: str) -> NoReturn:
-        """Raise an error that the handler has seen."""
+        """Raise an error after passing it to the handler."""
         error = errors.error(code, why)
         self.report(error)
         raise error
 
     def report(self, error: errors.Exception) -> bool:
-        """Let the handler see an error; True where it has dealt with it."""
+        """Pass an error to the handler; return True if it has handled it."""
         if error._reported or self.errhandler is None:
             return False
         error._reported = True
@@ -81,7 +81,7 @@ class _OfNull:
 
 
 class _Transfer(Task):
-    """A request's task whose status says how many bytes were moved."""
+    """A request's task whose status gives the number of bytes transferred."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ class File(Erring):
         return file
 
     def _manage(self, function: Callable[..., R], *args: Any) -> R | None:
-        """Call a function of the file; None where the error handler has dealt with an error."""
+        """Call a function of the file; return None if the error handler has handled an error."""
         file = self._file()
         with Reporting(file.comm):
             return function(file, *args)
@@ -125,7 +125,7 @@ class File(Erring):
         if self:
             self.Close()
 
-    # ------------------------------------------------------------------------------------------ files as a whole
+    # -------------------------------------------------------------------------------------- opening and managing files
 
     @classmethod
     def Open(
@@ -293,7 +293,7 @@ class File(Erring):
 
 
 def _transfers() -> Iterator[Method]:
-    """Make the calls that read and write, from where they do and who has to call them."""
+    """Yield the read and write methods, for each file pointer, collective or not, and form."""
     for suffix, where, is_collective, forms in (
         ("_at", "AT", False, ("{}", "I{}")),
         ("_at_all", "AT", True, ("{}", "I{}", "split")),
@@ -332,7 +332,7 @@ def Register_datarep(
     write_fn: Callable[..., None],
     extent_fn: Callable[[Datatype], int],
 ) -> None:
-    """Register a data representation of the program's own."""
+    """Register a user-defined data representation."""
     with Reporting(_OfNull.mine()):
         representation.register(datarep, read_fn, write_fn, extent_fn)
 
@@ -345,7 +345,7 @@ def _core(datatype: Datatype, name: str) -> Type:
 
 
 def _shown(datatype: Type) -> Datatype:
-    """A type as MPI_File_get_view gives it: the program frees it."""
+    """Return a type as returned by MPI_File_get_view: the program frees it."""
     return Datatype._make(datatype if datatype.is_predefined else duplicate(datatype))
 
 

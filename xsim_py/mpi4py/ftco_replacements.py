@@ -1,4 +1,4 @@
-"""Replacements for the dead in collectives by FTCO, as the program says (`xsim_py.ftco`), or else the machine."""
+"""Replacements for contributions of failed ranks in FTCO collectives: by the program or by `xsim_py.ftco` settings."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["BufferFill", "ObjectFill", "lost_block"]
 
 
 class BufferFill:
-    """For the upper-case calls.
+    """Replacements in upper-case calls.
 
     Parameters
     ----------
     comm : Communicator
-        Whose members are dead.
+        The communicator with failed members.
     target : UserBuffer, BlockBuffer or None
-        Where the result goes.
+        The result buffer.
     call : str
-        The call, as the program knows it.
+        The name of the call in the program.
     """
 
     __slots__ = ("call", "comm", "target")
@@ -41,7 +41,7 @@ class BufferFill:
         self.call = call
 
     def block(self, rank: int, size_bytes: int | None) -> bytes | None:
-        """Return a block (`operations.Fill`); where the program gives none, what ``mpi.ftco.missing`` says."""
+        """Return a block (`operations.Fill`); if the program supplies none, that of ``mpi.ftco.missing``."""
         target = self.target
         assert target is not None
         given = _replaced(self.comm, rank)
@@ -86,7 +86,7 @@ class BufferFill:
 def lost_block(
     comm: Communicator, call: str, target: UserBuffer | BlockBuffer, i: int, missing: str, option: str
 ) -> bytes:
-    """Return what a call puts where block `i` of a buffer is lost, as `missing`, the value of an option, says."""
+    """Return the content for a lost block `i` of a buffer, by `missing`, the value of an option."""
     if missing == "none":
         keep(comm, call, i, option)
         return target.pack_part(i)
@@ -98,7 +98,7 @@ def lost_block(
 
 
 class ObjectFill:
-    """For the lower-case calls: pickles."""
+    """Replacements in lower-case calls, as pickles."""
 
     __slots__ = ("comm",)
 
@@ -106,7 +106,7 @@ class ObjectFill:
         self.comm = comm
 
     def block(self, rank: int, size_bytes: int | None) -> bytes:
-        """Return a block (`operations.Fill`); without anything better it is the pickle of None."""
+        """Return a block (`operations.Fill`); by default the pickle of None."""
         return self.operand(rank, 0) or dump(None)
 
     def operand(self, rank: int, size_bytes: int) -> bytes | None:
@@ -120,7 +120,7 @@ class ObjectFill:
 
 
 def _replaced(comm: Communicator, rank: int) -> tuple[Any] | None:
-    """Return what the program wants in the place of a rank, in a tuple; None: nothing."""
+    """Return the program's replacement for a rank, in a tuple; None if there is none."""
     if comm.replacement is None:
         return None
     wanted = comm.replacement[0]

@@ -1,4 +1,4 @@
-"""The functions of `mpi4py.MPI`: time, start and end, error codes, memory, and what belongs to no object."""
+"""The functions of `mpi4py.MPI`: time, initialisation, error codes, memory, and others without an object."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ _FORTRAN_SIZES: dict[str, tuple[int | str, ...]] = {
 
 
 def _size_of(name: str) -> int:
-    """The size of a predefined datatype in bytes; 0 where this machine has none of that name."""
+    """Return the size of a predefined datatype in bytes; 0 if this machine lacks it."""
     datatype = INSTANCES[name.upper()]
     return datatype.Get_size() if datatype else 0
 
@@ -212,8 +212,8 @@ def Get_processor_name() -> str:
 
 
 def Pcontrol(level: int) -> None:
-    # MPI leaves levels above 2 to the tool that watches the program, and a real MPI does nothing: here they declare
-    # so many nanoseconds of computing.
+    # MPI leaves levels above 2 to profiling tools, and a real MPI ignores them: here they declare this number of
+    # nanoseconds of compute time.
     if operator.index(level) > 2:
         declare(level * 1000)
 
@@ -307,7 +307,7 @@ def Iflush_buffer() -> Request:
 
 
 def _set_abort_status(status: int) -> None:
-    """Do nothing: an exception that ends a rank ends the job here in any case."""
+    """Do nothing: an exception that ends a rank always ends the job here."""
 
 
 def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:

@@ -55,7 +55,7 @@ class Group(Handle):
     def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
         members = self._members
         places = range(len(members)) if ranks is None else int_list(ranks)
-        if group is None:  # mpi4py means COMM_WORLD's group, whose ranks are those of the whole run
+        if group is None:  # mpi4py means COMM_WORLD's group, whose ranks are world ranks
             group = Group._of(groups.Members(range(max(members.ranks, default=-1) + 1)))
         return groups.translate(members, places, group._members)
 
@@ -104,17 +104,17 @@ class Group(Handle):
 
 
 def pset_name_of(name: str) -> str:
-    """The name of a process set, as MPI takes it."""
+    """Return the validated name of a process set."""
     return _text(name, c.MAX_PSET_NAME_LEN, c.ERR_ARG)
 
 
 def _hashable(ranks: Sequence[int]) -> Sequence[int]:
-    """The ranks as something that the operations can remember; a range stays as small as it is."""
+    """Return the ranks as a hashable sequence; a range stays a range."""
     return ranks if isinstance(ranks, range) else tuple(int_list(ranks))
 
 
 def _triplets(ranks: Sequence[tuple[int, int, int]]) -> Any:
-    """Take integers as `integer` does: mpi4py assigns them to a C array."""
+    """Return the triplets with integers converted like `integer`: mpi4py assigns them to a C array."""
     return tuple((integer(first), integer(last), integer(stride)) for first, last, stride in ranks)
 
 

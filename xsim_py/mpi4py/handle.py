@@ -1,7 +1,7 @@
 """The base of all classes of MPI handles: null, equality, copies, numbers, pickling.
 
-An instance is only a name for an object of the floor below (`_impl`), as in a real MPI: several instances may name the
-same object, and freeing one of them turns that one to null.
+An instance is only a name for an object of the layer below (`_impl`), as in a real MPI: several instances may name the
+same object, and freeing one of them sets that one to null.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _blank = object.__new__
 
 
 class Null:
-    """The object that a null handle names; each class of handles has its own."""
+    """The object of a null handle; each class of handles has a separate one."""
 
     __slots__ = ("name",)
 
@@ -33,9 +33,9 @@ class Null:
 
 
 class Handle:
-    """Base of the handle classes.
+    """The base of the handle classes.
 
-    A class of handles sets `_null` (its `Null`) and `_error` (the class of error that a call on null raises); its
+    A class of handles sets `_null` (its `Null`) and `_error` (the error class raised by calls on a null handle); its
     subclasses inherit both.
     """
 
@@ -45,12 +45,12 @@ class Handle:
     _error: ClassVar[int]
     _constants: ClassVar[dict[str, Handle]] = {}
 
-    _is_ours: ClassVar[bool]  # whether it is one of our own, whose `__new__` does nothing else
+    _is_ours: ClassVar[bool]  # whether it is one of our classes, whose `__new__` does nothing else
 
     _impl: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Name our own classes as a real MPI does, in tracebacks and for pickle."""
+        """Give our classes the names of a real MPI, for tracebacks and pickle."""
         super().__init_subclass__(**kwargs)
         cls._is_ours = cls.__module__.startswith("xsim_py.")
         if cls._is_ours:
@@ -58,7 +58,7 @@ class Handle:
 
     @classmethod
     def _copy(cls, other: Handle | None) -> Self:
-        """Another name for what `other` names; the body of every ``__new__``."""
+        """Return another handle of the object of `other`; the body of every ``__new__``."""
         self = object.__new__(cls)
         if other is None:
             self._impl = cls._null
@@ -71,21 +71,21 @@ class Handle:
 
     @classmethod
     def _make(cls, impl: Any) -> Self:
-        """Name an object; `cls` may be the user's subclass, whose ``__new__`` is called as mpi4py does."""
+        """Return a handle of an object; if `cls` is the user's subclass, call its ``__new__`` like mpi4py."""
         self = _blank(cls) if cls._is_ours else cls.__new__(cls)
         self._impl = impl
         return self
 
     @classmethod
     def _constant(cls, name: str, impl: Any, number: int) -> Self:
-        """Make the predefined handle `name`, with its number in the standard's ABI."""
+        """Create the predefined handle `name`, with its number in the standard's ABI."""
         self = cls._make(impl)
         handles.predefine(number, impl)
         Handle._constants[name] = self
         return self
 
     def _live(self) -> Any:
-        """The object, which must not be null."""
+        """Return the object, which must not be null."""
         if self._impl is self._null:
             self._refuse()
         return self._impl
@@ -97,7 +97,7 @@ class Handle:
         return _names(len(self._constants)).get(id(self))
 
     def _forget(self) -> None:
-        """Turn to null; the predefined handles stay what they are."""
+        """Set the handle to null unless it is predefined."""
         if self._name() is None:
             self._impl = self._null
 
@@ -155,22 +155,22 @@ class Handle:
 
 @lru_cache(maxsize=1)
 def _names(count: int) -> dict[int, str]:
-    """The names of the constants, which stay for ever, by their addresses; `count` is how many there are by now."""
+    """Return the names of the constants, which are permanent, by address; `count` is their current number."""
     return {id(constant): name for name, constant in reversed(Handle._constants.items())}
 
 
 def _family(cls: type[Handle]) -> type[Handle]:
-    """The class that set `_null`."""
+    """Return the class that set `_null`."""
     return next(base for base in reversed(cls.__mro__) if "_null" in vars(base))
 
 
 class UserFunctions:
-    """The Python functions that one process has given to MPI as one kind of callback: so many, as in mpi4py.
+    """The Python functions that one process has registered as one kind of callback, limited as in mpi4py.
 
     Parameters
     ----------
     kind : str
-        Of which kind they are, for the error.
+        The kind of callback, for the error message.
     """
 
     __slots__ = ("held", "kind")
@@ -187,21 +187,21 @@ class UserFunctions:
         return of_process(f"user-defined {kind}s", lambda: cls(kind))
 
     def hold(self, item: Any) -> Any:
-        """Take one more; RuntimeError where there are too many."""
+        """Register a function; raise RuntimeError if there are too many."""
         if len(self.held) >= self.LIMIT:
             raise RuntimeError(f"cannot create too many user-defined {self.kind}s")
         self.held.add(item)
         return item
 
     def drop(self, item: Any) -> None:
-        """One has been freed."""
+        """Unregister a freed function."""
         self.held.discard(item)
 
 
 def int_list(values: Sequence[int]) -> list[int]:
-    """The integers of a sequence (it needs a length and an index, as for mpi4py: a set will not do)."""
+    """Return the integers of a sequence, which needs a length and an index as in mpi4py: a set is rejected."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
-        listed: list[int] = values.tolist()  # counts are most often like this
+        listed: list[int] = values.tolist()  # the usual type of counts
         return listed
     if not isinstance(values, (list, tuple, range)):
         values = [values[place] for place in range(len(values))]

@@ -15,7 +15,7 @@ __all__ = ["INFO_ENV", "INFO_NULL", "Info", "items_of"]
 
 
 class _ReadOnly(dict[str, str]):
-    """The object that INFO_ENV names; as in MPICH there is nothing in it."""
+    """The object of INFO_ENV, empty as in MPICH."""
 
 
 class Info(Handle):
@@ -97,7 +97,7 @@ class Info(Handle):
             fail(c.ERR_ARG, f"key number {n} of {len(keys)}")
         return keys[n]
 
-    # The mapping interface, which takes null for an empty mapping that cannot be changed.
+    # The mapping interface, which treats null as an empty immutable mapping.
 
     def __len__(self) -> int:
         return self.Get_nkeys() if self else 0
@@ -169,12 +169,12 @@ class Info(Handle):
 
 
 def items_of(info: Info) -> dict[str, str]:
-    """Return the keys and values of hints that may be null."""
+    """Return the keys and values of hints, which may be null."""
     return dict(info.items()) if info else {}
 
 
 def _text(text: str, limit_bytes: int, code: int) -> str:
-    """Check a key or a value, as if it went into a C string of `limit_bytes` with its final zero."""
+    """Check a key or value as if stored in a C string of `limit_bytes`, including the final zero."""
     text = plain_text(text)
     if "\0" in text:
         raise ValueError("embedded null byte")

@@ -1,7 +1,7 @@
-"""Answers to other libraries of a process: the sizes and addresses of handles, and capsules for C programs.
+"""Interoperability with other libraries of a process: sizes and addresses of handles, and capsules for C.
 
-A handle here is a name for an object of the floor below, and in memory it is its number. What reads that memory finds
-the number; what writes there changes nothing.
+A handle here is a name for an object of the layer below; in memory it is a number. Code that reads that memory finds
+the number; writing there has no effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["_addressof", "_handleof", "_sizeof", "capsules"]
 
 
 def _is_a(arg: Any, cls: type[object]) -> bool:
-    """Return whether something is an instance of a class, or one of its subclasses."""
+    """Return True if an object is an instance of a class, or one of its subclasses."""
     return isinstance(arg, cls) or (isinstance(arg, type) and issubclass(arg, cls))
 
 
@@ -52,10 +52,10 @@ def _refusal(arg: object) -> TypeError:
 
 
 def _cell(number: int) -> ctypes.c_uint64:
-    """Where the number of a handle is in memory; one place for all handles that are equal."""
+    """Return the memory cell with the number of a handle; equal handles share it."""
     cells: dict[int, ctypes.c_uint64] = of_process("cells of handles", dict)
     cell = cells.setdefault(number, ctypes.c_uint64())
-    cell.value = number  # whatever has been written there meanwhile
+    cell.value = number  # overwrite whatever has been written there
     return cell
 
 
@@ -66,14 +66,14 @@ _KEPT: list[Any] = []
 
 
 def _capsule(function: Callable[[Any], Any], result: Any, argument: Any, signature: str) -> Any:
-    """A capsule of a C function that calls a Python function."""
+    """Return a capsule of a C function that calls a Python function."""
     called, name = ctypes.PYFUNCTYPE(result, argument)(function), signature.encode()
-    _KEPT.extend((called, name))  # the capsule has but their addresses
+    _KEPT.extend((called, name))  # the capsule stores only their addresses
     return _new_capsule(ctypes.cast(called, ctypes.c_void_p), name, None)
 
 
 def capsules(classes: dict[str, Any]) -> dict[str, Any]:
-    """The functions by which C programs turn handles to Python objects and back, as Cython exports them.
+    """Return the functions by which C programs convert handles to Python objects and back, as Cython exports them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The part of `MPI.Comm` that makes, compares, describes and ends communicators."""
+"""The methods of `MPI.Comm` that create, compare, describe and free communicators."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ M = TypeVar("M", bound="Management")
 
 
 def _begin(options: Options) -> None:
-    """Give the current process's COMM_WORLD and COMM_SELF what ``mpi4py.rc.errors`` asks for."""
+    """Set the error handlers of the current process's COMM_WORLD and COMM_SELF by ``mpi4py.rc.errors``."""
     if options.errors == "exception":
         return
     handler = handlers.ABORT if options.errors == "abort" else handlers.ARE_FATAL
@@ -49,7 +49,7 @@ when_taken(_begin)
 
 
 class Management(Erring, Attributed, CommHandle):
-    """The part of `Comm` that is no communication."""
+    """The methods of `Comm` that do not communicate."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class Management(Erring, Attributed, CommHandle):
 
     @classmethod
     def _welcome(cls, made: Communicator, parent: Communicator | None = None) -> Self:
-        """The face of a new communicator, with the error handler that ``mpi4py.rc.errors`` asks for."""
+        """Return the handle of a new communicator, with the error handler of ``mpi4py.rc.errors``."""
         if taken().errors != "exception":
             made.errhandler = first_handler(cls, parent.errhandler if parent else BoundHandler(handlers.ARE_FATAL, cls))
         return cls._make(made)
@@ -66,7 +66,7 @@ class Management(Erring, Attributed, CommHandle):
         return self._impl is WORLD or self._impl is SELF
 
     def _new(self, made: Communicator | None, cls: type[M]) -> M:
-        """The face of a communicator made from this one; null for None."""
+        """Return the handle of a communicator derived from this one; null for None."""
         return cls() if made is None else cls._welcome(made, self._comm())
 
     def _plain(self) -> type[Any]:
@@ -78,7 +78,7 @@ class Management(Erring, Attributed, CommHandle):
         elif self:
             self.Free()
 
-    # ------------------------------------------------------------------------------------------- what it is
+    # ------------------------------------------------------------------------------------------- properties
 
     def Get_group(self) -> Group:
         return Group._of(Members(self._comm().ranks))
@@ -139,7 +139,7 @@ class Management(Erring, Attributed, CommHandle):
 
     name = attribute(Get_name, Set_name)
 
-    # -------------------------------------------------------------------------------------- making new ones
+    # -------------------------------------------------------------------------------------- new communicators
 
     def Clone(self) -> Self:
         return self.Dup()
@@ -194,7 +194,7 @@ class Management(Erring, Attributed, CommHandle):
             wanted = items_of(info).get("mpi_hw_resource_type") if info else None
             color = node if wanted in ("mpi_shared_memory", "node") else c.UNDEFINED
         elif split_type == c.COMM_TYPE_HW_UNGUIDED:
-            # The levels of this machine are the whole and the node; the next one below the whole is the node.
+            # The levels of this machine are the whole machine and the node; below the whole machine comes the node.
             nodes = comm.fabric.settings.machine.node_of
             same = all(nodes[rank] == node for rank in comm.ranks)
             color = c.UNDEFINED if same else node
@@ -227,7 +227,7 @@ class Management(Erring, Attributed, CommHandle):
 
     @staticmethod
     def _hint(comm: Communicator, hints: dict[str, str] | None) -> None:
-        """Take hints, of which some are known."""
+        """Set hints, some of which have an effect."""
         wanted = (hints or {}).get(INFO_KEY)
         if wanted is not None and wanted not in WORDS:
             errors.fail(c.ERR_INFO_VALUE, f"{INFO_KEY}={wanted} is neither {' nor '.join(WORDS)}")

@@ -1,8 +1,8 @@
-"""The class `buffer`, which is raw memory, and the constants that stand for special addresses.
+"""The class `buffer`, i.e. raw memory, and the constants for special addresses.
 
 A class written in Python cannot export a buffer before CPython 3.12, yet user programs wrap these objects with
 `numpy.frombuffer` and `memoryview` (every user-defined reduction does). So `buffer` inherits the buffer protocol from
-`numpy.ndarray`, and shows none of the other names it inherits.
+`numpy.ndarray` and hides the other inherited names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SHOWN = frozenset(
 
 
 class _OnlyOwnNames(type):
-    """Hides from `dir` and `getattr` what a class inherits from `numpy.ndarray`."""
+    """A metaclass that hides names inherited from `numpy.ndarray` from `dir` and `getattr`."""
 
     def __dir__(cls) -> list[str]:
         return sorted(name for name in super().__dir__() if name.startswith("__") or name in _SHOWN)
@@ -64,7 +64,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __new__(cls, buf: Any = _NOTHING, /) -> buffer:
-        """Wrap anything that exports a contiguous buffer; without an argument, no memory at all."""
+        """Wrap an object that exports a contiguous buffer; without an argument, return an empty buffer."""
         if buf is _NOTHING:
             return np.ndarray.__new__(cls, 0, _BYTE)
         view = flat_view(buf, writable=False)
@@ -94,7 +94,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         size = operator.index(nbytes)
         if size < 0:
             raise ValueError("expecting non-negative size")
-        return buffer(bytearray(size))  # cleared or not: what is in fresh memory must not differ between runs
+        return buffer(bytearray(size))  # cleared or not: fresh memory must not differ between runs
 
     @staticmethod
     def frombuffer(obj: Any, readonly: bool = False) -> buffer:
@@ -125,7 +125,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
 
     @property
     def _base(self) -> Any:
-        """The owner of the memory; None where there is none."""
+        """Return the owner of the memory; None if there is no memory."""
         return np.ndarray.__getattribute__(self, "base")
 
     @property
@@ -149,7 +149,7 @@ class buffer(np.ndarray, metaclass=_OnlyOwnNames):
         base = self._base
         if base is None or isinstance(base, buffer):
             return buffer(memoryview(self).toreadonly())
-        whole = flat_view(base, writable=False)  # so that the copy is of the same object, too
+        whole = flat_view(base, writable=False)  # so that the copy refers to the same object
         start = self.address - int(np.asarray(whole).__array_interface__["data"][0])
         return buffer(whole[start : start + len(self)].toreadonly())
 
@@ -201,14 +201,14 @@ memory = buffer
 
 
 def exported(obj: Any) -> memoryview:
-    """The memory that an object exports: buffer protocol first, then the others, as mpi4py does.
+    """Return the memory that an object exports: by the buffer protocol or else another, as in mpi4py.
 
     Raises
     ------
     TypeError, BufferError, ValueError
-        Whatever the object says, if it exports nothing.
+        Raised by the object if it exports nothing.
     NotImplementedError
-        For the memory of a GPU: a virtual rank has none.
+        The memory belongs to a GPU, which a virtual rank does not have.
     """
     if isinstance(obj, _Address):
         return memoryview(bytearray())
@@ -222,9 +222,9 @@ def exported(obj: Any) -> memoryview:
 
 
 class KnownViews:
-    """Memory that is not Python's, of objects that have shown it before: to ask them again takes long.
+    """Cached views of memory that other libraries export: asking them again is slow.
 
-    As a real MPI, which remembers where the buffers of a persistent operation are, and nothing else of them.
+    A real MPI, likewise, remembers only the addresses of the buffers of a persistent operation.
     """
 
     __slots__ = ("_views",)
@@ -233,14 +233,14 @@ class KnownViews:
         self._views: dict[int, tuple[Any, memoryview | None]] = {}
 
     def view(self, obj: Any) -> memoryview | None:
-        """Return what `foreign` says of an object, which stays as long as this does."""
+        """Return the view that `foreign` returns for an object, which is kept alive by the cache."""
         found = self._views.get(id(obj))
         if found is None:
             found = self._views[id(obj)] = (obj, foreign(obj))
         return found[1]
 
     def __enter__(self) -> None:
-        """Have `exported` look here, in a call that does not wait."""
+        """Make `exported` use this cache, in a call that does not wait."""
         global _known
         _known = self
 
@@ -253,33 +253,33 @@ _known: KnownViews | None = None
 
 
 def flat_view(obj: Any, *, writable: bool) -> memoryview:
-    """The contiguous memory that an object exports, as one line of bytes in memory order.
+    """Return the contiguous memory that an object exports, as a flat view of bytes in memory order.
 
     Raises
     ------
     TypeError, ValueError
-        If the object exports no memory.
+        The object exports no memory.
     BufferError
-        If its memory is not contiguous, or is read-only though `writable`.
+        The memory is not contiguous, or is read-only although `writable`.
     """
     try:
         view = exported(obj)
     except BufferError:
         if type(obj) is not np.ndarray or obj.dtype.kind not in "Mm":
             raise
-        view = obj.view("i8").data  # numpy has no format for dates, but it has their bytes
+        view = obj.view("i8").data  # numpy exports no format for dates, but their bytes are available
     return flattened(obj, view, writable=writable)
 
 
 def flattened(obj: Any, view: memoryview, *, writable: bool) -> memoryview:
-    """Return what `flat_view` does, of an object whose memory, as it exports it, is known."""
+    """Return the result of `flat_view` for an object whose exported view is known."""
     if view.c_contiguous and view.nbytes and not (writable and view.readonly):
         return view.cast("B")
     return _uncommon_view(obj, view, writable)
 
 
 def _uncommon_view(obj: Any, view: memoryview, writable: bool) -> memoryview:
-    """Return the view of what is empty or in Fortran's order, or must be refused."""
+    """Return a view of empty or Fortran-ordered memory; reject any other."""
     source = "dlpack: buffer" if is_foreign(obj) and type(obj) is not buffer else "memoryview: underlying buffer"
     if writable and view.readonly:
         plain = isinstance(obj, (bytes, buffer))
@@ -362,10 +362,10 @@ BUFFER_AUTOMATIC = BufferAutomaticType()
 
 
 def is_bottom(obj: Any) -> bool:
-    """Return whether a buffer argument means absolute addresses."""
+    """Return True if a buffer argument means absolute addresses."""
     return obj is None or obj is BOTTOM
 
 
 def is_in_place(obj: Any) -> bool:
-    """Return whether a buffer argument means that the other one serves for both."""
+    """Return True if a buffer argument means that the other buffer serves for both."""
     return obj is None or obj is IN_PLACE

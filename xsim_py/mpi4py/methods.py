@@ -1,8 +1,8 @@
-"""Public methods that differ in little, made from one pattern and a line for each.
+"""Public methods that differ only slightly, compiled from a pattern and a line for each.
 
-mpi4py has most calls in several forms: blocking, non-blocking and persistent, with blocks of one size or of many. They
-are compiled from text, as the methods of a `dataclasses.dataclass` are: so each has a signature of its own, which
-programs may ask for, a name of its own, which the deadlock report shows, and takes no time for ``*args``.
+mpi4py has most calls in several forms: blocking, nonblocking and persistent, with equal or varying blocks. They are
+compiled from text, like the methods of a `dataclasses.dataclass`: so each has its own signature, which programs may
+inspect, its own name, which the deadlock report shows, and no overhead for ``*args``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _ANNOTATIONS = {
     "root": "int = 0",
     "status": "Status | None = None",
 }
-"""Types and defaults of parameters, which are the same wherever a parameter has this name; others may be anything."""
+"""Types and defaults of parameters, equal for all parameters of this name; others accept any value."""
 
 
 class Method(NamedTuple):
-    """A method to be made: its name, the names of its parameters between spaces, what it returns, and its statement."""
+    """A method to compile: its name, space-separated parameters, return type, and statement."""
 
     name: str
     parameters: str
@@ -34,25 +34,25 @@ class Method(NamedTuple):
 
 
 def add_methods(cls: type, namespace: dict[str, Any], methods: Iterable[Method]) -> None:
-    """Give a class some methods.
+    """Add compiled methods to a class.
 
     Parameters
     ----------
     cls : type
         The class.
     namespace : dict
-        The globals of the methods: all that their statements and the defaults of their parameters name, and the
-        ``__name__`` and the ``__file__`` of the module.
+        The globals of the methods: all names in their statements and parameter defaults, and the ``__name__`` and
+        ``__file__`` of the module.
     methods : iterable of Method
-        What to make.
+        The methods to compile.
     """
     source = [f"class {cls.__name__}:"]
     for name, parameters, returns, statement in methods:
         declared = ", ".join(["self", *(f"{each}: {_ANNOTATIONS.get(each, 'Any')}" for each in parameters.split())])
         source.append(f"    def {name}({declared}) -> {returns}: {statement}")
     made: dict[str, Any] = {}
-    # The file has a name of its own, or tracebacks would show lines of the module that have nothing to do with it; it
-    # is in the folder of the module, by which the deadlock report knows calls of the program.
+    # The file has a separate name, or tracebacks would show unrelated lines of the module; it is in the module's
+    # directory, by which the deadlock report recognises calls of the program.
     exec(compile("\n".join(source), f"{namespace['__file__']} (made)", "exec"), namespace, made)
     for name, value in vars(made[cls.__name__]).items():
         if isinstance(value, FunctionType):
@@ -60,7 +60,7 @@ def add_methods(cls: type, namespace: dict[str, Any], methods: Iterable[Method])
 
 
 def attribute(get: Callable[[Any], Any], set_: Callable[[Any, Any], None] | None = None) -> property:
-    """Make a property of a ``Get_`` method, and of a ``Set_`` method if there is one; a subclass may have its own."""
+    """Return a property for a ``Get_`` method, and a ``Set_`` method if given; subclasses may override both."""
     reading, writing = get.__name__, "" if set_ is None else set_.__name__
 
     def read(self: Any) -> Any:

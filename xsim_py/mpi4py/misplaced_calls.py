@@ -1,10 +1,10 @@
-"""Calls before MPI_Init and after MPI_Finalize: nearly every one ends the job, as in MPICH.
+"""Calls before MPI_Init and after MPI_Finalize: nearly all of them end the job, as in MPICH.
 
-What is allowed there is said in MPI 4.1, 11.4.1: who asks for versions, for errors, for info objects or whether MPI has
-begun or ended may do so at any time. So it is with all that a session gives, which here means with everything in a
-process that has had one. (That Wtime and some other functions of the module work, too, is as in Open MPI.)
+MPI 4.1, 11.4.1, defines the exceptions: queries of versions, errors, info objects and of the state of MPI are allowed
+at any time, as is everything obtained from a session, which here means everything in a process that has had one. (As in
+Open MPI, Wtime and some other functions of the module work, too.)
 
-Nobody pays for this in a run in which no process comes to be outside: until one does, nothing is looked at.
+Runs in which no process leaves this interval pay nothing: calls are checked only from then on.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _NAMED: tuple[tuple[type[Handle], str], ...] = (
     (Request, "_task"),
     (Win, "_live"),
 )
-"""Calls come to the object that a handle names by way of these."""
+"""The methods through which calls access the object of a handle."""
 
 
 def look_for_misplaced_calls() -> None:
-    """Have the calls of processes refused from now on that are outside."""
+    """Reject calls outside MPI_Init and MPI_Finalize from now on."""
     if current.host is None and not hasattr(CommHandle._comm, "__wrapped__"):
         for cls, name in _NAMED:
             Patches.latest.set(cls, name, _looking(getattr(cls, name)))
@@ -62,7 +62,7 @@ def _looking(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def refuse(when: str) -> None:
-    """End the job, because of a call that is made outside."""
+    """End the job because of a misplaced call."""
     abort_job(1, f"MPI is used {when}")
 
 

@@ -23,7 +23,7 @@ Neighbors = list[int | None]
 
 
 def _edges(comm: Communicator) -> tuple[Neighbors, Neighbors, list[int] | None]:
-    """From whom and to whom this rank's edges go, and in which order to send; None is the border of a grid."""
+    """Return this rank's sources and destinations, and the order of sends; None marks the border of a grid."""
     if comm.topology.kind == c.CART:
         return _edges_of_grid(comm.topology, comm.me)
     sources, dests = comm.topology.neighbors(comm.me)
@@ -32,7 +32,7 @@ def _edges(comm: Communicator) -> tuple[Neighbors, Neighbors, list[int] | None]:
 
 @lru_cache(maxsize=1024)
 def _edges_of_grid(grid: Cartesian, rank: int) -> tuple[Neighbors, Neighbors, list[int]]:
-    """Return what `_edges` does, in a grid; nobody changes these lists."""
+    """Return the edges of a rank in a grid, as shared lists that must not be modified."""
     sources, dests = grid.neighbors(rank)
     return _real(sources), _real(dests), neighbor.grid_order(len(dests))
 
@@ -42,14 +42,14 @@ def _real(ranks: Sequence[int]) -> Neighbors:
 
 
 def _channel(comm: Communicator, name: str, *, check: bool = True) -> CollectiveChannel:
-    """The channel of a call whose messages all go to neighbours directly."""
+    """Return the channel of a call whose messages go directly to neighbours."""
     ch = channel(comm, note(name), check=check)
     ch.algorithm = "linear"
     return ch
 
 
 def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
-    """Everybody gets a block of each of its neighbours."""
+    """Plan an allgather from all neighbours."""
     sources, dests, _ = _edges(comm)
     data = packed(sendbuf)
     target = PARSERS[form](recvbuf, writable=True, blocks=len(sources))
@@ -58,7 +58,7 @@ def allgather(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: A
 
 
 def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: Any) -> Plan:
-    """Everybody sends a block to each of its neighbours."""
+    """Plan an exchange of one block with each neighbour."""
     sources, dests, order = _edges(comm)
     parts = PARSERS[form](sendbuf, writable=False, blocks=len(dests)).pack_parts(len(dests))
     target = PARSERS[form](recvbuf, writable=True, blocks=len(sources))
@@ -71,17 +71,17 @@ def alltoall(comm: Communicator, name: str, form: str, sendbuf: Any, recvbuf: An
 
 
 def allgather_objects(comm: Communicator, name: str, obj: Any) -> Plan:
-    """Everybody sends a pickle to all its neighbours."""
+    """Plan sending one pickle to all neighbours."""
     return _exchange_pickles(comm, name, lambda count: [dump(obj)] * count)
 
 
 def alltoall_objects(comm: Communicator, name: str, objects: Sequence[Any]) -> Plan:
-    """Everybody sends a pickle to each of its neighbours."""
+    """Plan sending a separate pickle to each neighbour."""
     return _exchange_pickles(comm, name, lambda count: dump_all(objects, count))
 
 
 def _exchange_pickles(comm: Communicator, name: str, parts: Callable[[int], list[bytes]]) -> Plan:
-    """Everybody sends a pickle to each of its neighbours, its size first."""
+    """Plan an exchange of pickles with all neighbours, preceded by their sizes."""
     sources, dests, order = _edges(comm)
     data = parts(len(dests))
     ch = _channel(comm, name, check=False)

@@ -1,12 +1,12 @@
-"""The duplicate of a communicator that carries mpi4py's own messages: those of reductions of objects, and of `pkl5`.
+"""The duplicate of a communicator for mpi4py's own messages: object reductions and `pkl5`.
 
-The first call that needs it makes it, with the messages of MPI_Comm_dup, and it lasts as long as the communicator
-(mpi4py's ``pympicommctx.h``). On an intercommunicator it comes with an intracommunicator of the local group, by
+The first call that needs it creates it, with the messages of MPI_Comm_dup, and it lasts as long as the communicator
+(mpi4py's ``pympicommctx.h``). On an intercommunicator it includes an intracommunicator of the local group, by
 MPI_Intercomm_merge and MPI_Comm_create.
 
-So a revocation of the communicator does not reach such a call, and after an attempt to make it that has failed each
-further call raises ERR_COMM: seen with Open MPI 5.0 and mpi4py 4.1. A layer that replaces communicators (`resilience`)
-sees to such a call as a whole, on the communicators that it has made, and counts the duplicate as a call before it.
+So a revocation of the communicator does not affect such a call, and after a failed attempt to create the duplicate each
+further call raises ERR_COMM: observed with Open MPI 5.0 and mpi4py 4.1. A layer that replaces communicators
+(`resilience`) handles such a call as a whole, on its own communicators, and counts the duplication as a preceding call.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["ObjectContext", "context_of", "duplicate_of", "open_channel"]
 
 
 class ObjectContext:
-    """The duplicate of one communicator, as one process keeps it.
+    """The duplicate of one communicator, as kept by one process.
 
     Attributes
     ----------
     comm : Communicator or None
-        The duplicate; None: it could not be made.
+        The duplicate; None if it could not be created.
     low_group : bool
-        Of an intercommunicator, whether this rank is in the group that comes first.
+        For an intercommunicator, whether this rank is in the group that comes first.
     uses : int
-        How many calls have used it: the tag of the next one.
+        The number of calls that have used it: the tag of the next one.
     """
 
     __slots__ = ("comm", "low_group", "uses")
@@ -44,13 +44,13 @@ class ObjectContext:
         self.uses = 0
 
     def next_tag(self) -> int:
-        """Count a use; the same on every member, for uses are collective."""
+        """Return the next tag, equal on all members because uses are collective."""
         self.uses += 1
         return self.uses - 1
 
 
 def context_of(comm: Communicator, name: str) -> ObjectContext:
-    """Return the context of a communicator; the first call makes it, together with all members.
+    """Return the context of a communicator; the first call creates it together with all members.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def context_of(comm: Communicator, name: str) -> ObjectContext:
     Raises
     ------
     Exception
-        What has ended the making of it, and ERR_COMM after that.
+        The error that prevented its creation; ERR_COMM in later calls.
     """
     context: ObjectContext | None = comm.object_context
     if context is None:
@@ -75,7 +75,7 @@ def context_of(comm: Communicator, name: str) -> ObjectContext:
 
 
 def duplicate_of(comm: Communicator, name: str) -> Communicator:
-    """Return the duplicate of a communicator for a call that uses it once, as `context_of` does."""
+    """Return the duplicate of a communicator for a call that uses it once; see `context_of`."""
     if comm.guise is not None:
         return comm
     context = context_of(comm, name)
@@ -87,9 +87,10 @@ def duplicate_of(comm: Communicator, name: str) -> Communicator:
 def open_channel(
     comm: Communicator, before: int, duplicate: Communicator, name: str, root: int | None = None
 ) -> CollectiveChannel:
-    """Return the channel of a call on the duplicate of `comm`: it has the same number on both.
+    """Return the channel of a call on the duplicate of `comm`, with the same number on both.
 
-    `before` is how many calls `comm` has had before this one: it has its number if it has made the duplicate.
+    `before` is the number of calls on `comm` before this one; if it has changed, creating the duplicate has taken the
+    number.
     """
     alone = comm.guise is None and comm.implicit.uniform != "agreed"
     said = lone_note(name, root) if alone else note(name, root)

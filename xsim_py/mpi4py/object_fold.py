@@ -1,8 +1,8 @@
-"""Reductions of objects that are computed for all ranks at once: the predefined operations on objects of some kinds.
+"""Object reductions computed for all ranks at once: predefined operations on certain kinds of objects.
 
-Whoever combines two objects of one kind runs no code of the program, and gets no error and no warning: neither may come
-at a rank's own time from what is computed for all when the last one has come. Whatever else a program combines goes
-message by message: other objects have methods of their own, and of numbers some sums are too large.
+Combining two objects of one kind must run no program code and raise no error or warning: at a rank's own time, neither
+can come from a result computed for all ranks when the last one enters. Everything else is simulated individually: other
+objects have their own methods, and some sums of numbers overflow.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["PredefinedFold", "fold_of_objects", "is_plain", "pickles_as_usual"]
 _PYTHON = (type(None), bool, int, float, complex, str, bytes)
 _NUMPY = tuple(np.dtype(code).type for code in "?bhilqBHILQefdFD")
 _IMMUTABLE = frozenset((*_PYTHON, *_NUMPY))
-"""Of which nobody can change one, or tell one from an equal one."""
+"""Immutable types whose equal objects are indistinguishable."""
 
 _REGISTRABLE = frozenset((*_NUMPY, np.ndarray))
-"""Which Python's pickler asks `copyreg` about, as it does about complex numbers."""
+"""Types for which Python's pickler consults `copyreg`, as it does for complex numbers."""
 
 _CONTAINERS = frozenset((list, tuple))
 _MOST_LEVELS = 4
 _MOST_ITEMS = 1 << 16
 _MOST_BITS_OF_INDEX = 62
-_MOST_BITS = 512  # of an integer, so that it is a float, too, and so are sums of many
+_MOST_BITS = 512  # of an integer that converts to float, as do sums of many
 
 _LOGICAL = frozenset(("LAND", "LOR", "LXOR"))
 _BITS = frozenset(("BAND", "BOR", "BXOR"))
@@ -53,11 +53,11 @@ _OF_PYTHON: dict[type, dict[str, frozenset[str]]] = {
     tuple: {"tuple": frozenset(("SUM",))},
 }
 _KINDS = {(of, name): kind for of, kinds in _OF_PYTHON.items() for kind, names in kinds.items() for name in names}
-"""What objects of a type are for an operation. Those that are the same can be combined."""
+"""The kind of an object type for an operation. Objects of equal kinds can be combined."""
 
 
 def pickles_as_usual() -> bool:
-    """Return whether nobody has told Python to pickle numbers and arrays otherwise: no code of a program runs then."""
+    """Return True if pickling of numbers and arrays is not customised: then it runs no program code."""
     registered = copyreg.dispatch_table
     return (
         is_usual() and _REGISTRABLE.isdisjoint(registered) and registered.get(complex) is copyreg.pickle_complex  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ class PredefinedFold:
         self._function = op._impl.python
 
     def kind(self, obj: Any, ranks: int) -> Any:
-        """Return what has to be the same at all of so many ranks; None where it goes message by message."""
+        """Return the kind that must be equal on all `ranks`; None to simulate the messages individually."""
         of, name = type(obj), self.name
         found = _KINDS.get((of, name))
         if found is not None:
@@ -88,9 +88,9 @@ class PredefinedFold:
         return self._of_numpy(obj, ranks) if of is np.ndarray or of in _NUMPY else None
 
     def _of_numpy(self, obj: Any, ranks: int) -> Any:
-        """Return `kind` of what numpy combines, which may warn where a number becomes too large, or is none."""
+        """Return the `kind` of a numpy object, whose combination may warn of an overflow or NaN."""
         form, array, name = obj.dtype.kind, obj.ndim > 0, self.name
-        if form not in "biufc" or not obj.size:  # the strides of nothing are others when it is unpickled
+        if form not in "biufc" or not obj.size:  # strides of empty arrays change when unpickled
             return None
         if name == "SUM":
             fits = (array and form in "biu") or _sums_fit(obj, ranks)
@@ -107,7 +107,7 @@ class PredefinedFold:
     packed = staticmethod(dump)
 
     def up(self, pickles: Sequence[bytes]) -> list[bytes]:
-        """Reduce to rank 0; the twin of `object_plans._reduce_to`, for all ranks at once."""
+        """Reduce to rank 0; the counterpart of `object_plans._reduce_to`, for all ranks at once."""
         function = self._function
         objects = [loads(data) for data in pickles]
         sent = []
@@ -118,7 +118,7 @@ class PredefinedFold:
         return [*sent, dumps(objects[0], HIGHEST_PROTOCOL)]
 
     def across(self, pickles: Sequence[bytes], exclusive: bool) -> tuple[list[list[bytes]], list[bytes]]:
-        """Scan; the twin of `object_plans._scan`, with one pickle for all that have the same."""
+        """Scan; the counterpart of `object_plans._scan`, with one pickle for all ranks with the same object."""
         function = self._function
         totals = [loads(data) for data in pickles]
         taken: list[Any] = [None] * len(pickles) if exclusive else list(totals)
@@ -136,7 +136,7 @@ class PredefinedFold:
 
 
 def _sums_fit(obj: Any, ranks: int) -> bool:
-    """Return whether no sum of so many of these is too large for its type."""
+    """Return True if no sum of `ranks` such values overflows its type."""
     form, parts = obj.dtype, (obj.real, obj.imag) if obj.dtype.kind == "c" else (obj,)
     if form.kind == "b":
         return True
@@ -145,7 +145,7 @@ def _sums_fit(obj: Any, ranks: int) -> bool:
 
 
 def _is_number(obj: Any) -> bool:
-    """Return whether an object can be compared with all others of which that is said."""
+    """Return True if an object can be compared with all others for which this returns True."""
     kind = type(obj)
     if kind is int:
         return obj.bit_length() <= _MOST_BITS_OF_INDEX  # type: ignore[no-any-return]
@@ -153,7 +153,7 @@ def _is_number(obj: Any) -> bool:
 
 
 def is_plain(obj: Any, containers: frozenset[type] = _CONTAINERS) -> bool:
-    """Return whether an object is one that nobody can change, or such ones in a few levels of `containers`."""
+    """Return True if an object is immutable, or consists of such objects in a few levels of `containers`."""
     if type(obj) in _IMMUTABLE:
         return True
     if type(obj) not in containers:
@@ -162,7 +162,7 @@ def is_plain(obj: Any, containers: frozenset[type] = _CONTAINERS) -> bool:
     for _ in range(_MOST_LEVELS):
         inner: list[Any] = []
         for each in level:
-            items += len(each)  # an object may be in many places, and a container in itself
+            items += len(each)  # an object may occur repeatedly, and a container in itself
             kinds = set(map(type, each)) - _IMMUTABLE
             if kinds - containers or items > _MOST_ITEMS:
                 return False
@@ -183,13 +183,13 @@ _PYTHONS: dict[Any, str] = {
     max: "MAX",
     min: "MIN",
 }
-"""Functions of Python that do what an operation does."""
+"""Python functions equivalent to a predefined operation."""
 
 _FOLDS = {name: PredefinedFold(op) for name, op in INSTANCES.items() if name != "OP_NULL"}
 
 
 def fold_of_objects(op: Any) -> PredefinedFold | None:
-    """How to compute an operation for all ranks; None where the program's own code would run."""
+    """Return how to compute an operation for all ranks; None if program code would run."""
     if not pickles_as_usual():
         return None
     if type(op) is Op:

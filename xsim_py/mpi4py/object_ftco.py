@@ -1,8 +1,8 @@
-"""The lower-case collectives where FTCO serves them.
+"""The lower-case collectives under FTCO.
 
-A pickle's size need not be known beforehand here, so there is one operation where `objects` has two. Numbers and arrays
-that a predefined operation combines are folded on the way; anything else travels side by side, for to combine it the
-program's own code may have to run, and is folded in rank order where it arrives.
+Pickle sizes need not be known in advance here, so there is one operation where `object_plans` has two. Numbers and
+arrays that a predefined operation combines are folded in transit; other contributions travel separately, because
+combining them may run program code, and are folded in rank order on arrival.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ def _channel(comm: Communicator, note: Note) -> CollectiveChannel:
 
 
 def bcast(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
-    """Send to everybody what the root has."""
+    """Plan a broadcast."""
     data = dump(obj) if role_of(comm, root) == "root" else None
     ch = _channel(comm, note(name, root_of(comm, root)))
     return 0 if data is None else len(data), lambda: load(ftco.bcast(ch, data, root, 0, fill=ObjectFill(comm))), ch
 
 
 def scatter(comm: Communicator, name: str, parts: list[bytes] | None, root: int) -> Plan:
-    """Everybody gets one of the root's objects, which are pickled already."""
+    """Plan a scatter of the root's objects, already pickled."""
     ch = _channel(comm, note(name, root_of(comm, root)))
     size_bytes = 0 if parts is None else sum(map(len, parts))
     return size_bytes, lambda: load(ftco.scatter(ch, parts, root, fill=ObjectFill(comm))), ch
 
 
 def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
-    """The root gets a list of what everybody has."""
+    """Plan a gather into a list on the root."""
     role_of(comm, root)
     data = dump(obj)
     ch = _channel(comm, note(name, root_of(comm, root)))
@@ -62,21 +62,21 @@ def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
 
 
 def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
-    """Everybody gets a list of what everybody has."""
+    """Plan a gather into a list on all ranks."""
     data = dump(obj)
     ch = _channel(comm, note(name))
     return len(data), lambda: [load(part) for part in ftco.allgather(ch, data, None, fill=ObjectFill(comm))], ch
 
 
 def reduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any], root: int) -> Plan:
-    """The root gets the combination of what everybody has."""
+    """Plan a reduction to the root."""
     role_of(comm, root)
     ch = _channel(comm, note(name, root_of(comm, root)))
     return 0, lambda: _combined(ch, REDUCE, root, obj, op), ch
 
 
 def allreduce(comm: Communicator, name: str, obj: Any, op: Callable[[Any, Any], Any]) -> Plan:
-    """Everybody gets the combination of what everybody has."""
+    """Plan a reduction to all ranks."""
     ch = _channel(comm, note(name))
     return 0, lambda: _combined(ch, ALLREDUCE, 0, obj, op), ch
 
@@ -100,7 +100,7 @@ def _combined(ch: Any, operation: str, root: int, obj: Any, op: Callable[[Any, A
 
 
 def _is_plain(obj: Any) -> bool:
-    """Return whether no code of the program has to run to unpickle and combine it."""
+    """Return True if unpickling and combining an object runs no program code."""
     if type(obj) is np.ndarray or isinstance(obj, np.generic):
         return not obj.dtype.hasobject
     return type(obj) in _PLAIN

@@ -1,10 +1,10 @@
 """The lower-case collectives of `MPI.Comm` and `MPI.Intracomm`, which move pickled objects.
 
-The messages are those of mpi4py (``msgpickle.pxi``): first the sizes, then the pickles. Reductions have an algorithm of
-their own, so operands meet in the same order, and run on a duplicate of the communicator (`object_context`) by
-point-to-point messages, each of which fails only with its own peer. Everybody gets copies, also the root that sends to
+The messages are those of mpi4py (``msgpickle.pxi``): first the sizes, then the pickles. Reductions use mpi4py's
+algorithm, so operands are combined in the same order, and run on a duplicate of the communicator (`object_context`) by
+point-to-point messages, each of which fails only with its peer. All ranks get copies, including a root that sends to
 itself.
-Pickles may differ between runs with different hash seeds (sets), so they do not go into the digest.
+Pickles may differ between runs with different hash seeds (sets), so the digest excludes them.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ _TUPLES = frozenset((tuple,))
 
 
 def packed_size(data: bytes) -> bytes:
-    """The message that goes before a pickle."""
+    """Return the size message that precedes a pickle."""
     return _COUNT.pack(len(data))
 
 
 def sizes_of(messages: Sequence[bytes]) -> list[int]:
-    """Return the sizes that such messages say."""
+    """Return the sizes in such messages."""
     return [_COUNT.unpack(message)[0] for message in messages]
 
 
 def dump_all(objects: Any, count: int) -> list[bytes]:
-    """The pickles of a sequence of `count` objects, or of as many None."""
+    """Return the pickles of a sequence of `count` objects, or of `count` times None."""
     items = [None] * count if objects is None else list(objects)
     if len(items) != count:
         raise ValueError(f"expecting {count} items, got {len(items)}")
@@ -71,7 +71,7 @@ def dump_all(objects: Any, count: int) -> list[bytes]:
 
 
 def bcast(comm: Communicator, name: str, obj: Any, root: int, packed: bool = False) -> Plan:
-    """Send to everybody what the root has; with `packed` that is a pickle, and stays one."""
+    """Plan a broadcast; with `packed` the object is a pickle and stays one."""
     root = integer(root)
     if served(comm, "bcast"):
         return ftco.bcast(comm, name, obj, root)
@@ -90,7 +90,7 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int, packed: bool = Fal
 
 
 def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
-    """The root gets a list of what everybody has."""
+    """Plan a gather into a list on the root."""
     root = integer(root)
     if served(comm, "gather"):
         return ftco.gather(comm, name, obj, root)
@@ -109,7 +109,7 @@ def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
 
 
 def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
-    """Everybody gets one of the root's objects."""
+    """Plan a scatter of the root's objects."""
     root = integer(root)
     role = role_of(comm, root)
     parts = dump_all(objects, len(comm.remote)) if role == "root" else None
@@ -127,7 +127,7 @@ def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
 
 
 def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
-    """Everybody gets a list of what everybody has."""
+    """Plan a gather into a list on all ranks."""
     if served(comm, "allgather"):
         return ftco.allgather(comm, name, obj)
     data = dump(obj)
@@ -136,7 +136,7 @@ def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
 
 
 def _gather_everywhere(ch: CollectiveChannel, data: bytes) -> Sequence[bytes]:
-    """First the sizes, then the pickles."""
+    """Gather the sizes, then the pickles, on all ranks."""
     comm = ch.comm
     blocks = len(comm.remote)
     algorithm = algorithm_for(ch, "allgather", _COUNT.size)
@@ -147,7 +147,7 @@ def _gather_everywhere(ch: CollectiveChannel, data: bytes) -> Sequence[bytes]:
 
 
 def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., Any], given: Any) -> Any:
-    """Exchange pickles; who has done that for all ranks at once says how."""
+    """Exchange pickles; a batched collective supplies its algorithm."""
     taken = perform(ch, form, algorithm, given)
     if ch.algorithm is None:
         ch.algorithm = ch.meeting.bound.algorithm
@@ -155,7 +155,7 @@ def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., An
 
 
 def _load_all(parts: Sequence[bytes]) -> list[Any]:
-    """Return what messages carry. Where several ranks have the same ones, numbers and words need one look only."""
+    """Load the objects of messages; immutable objects that several ranks receive are loaded once."""
     if type(parts) is not SharedBlocks:
         return load_each(parts)
     if parts.found:
@@ -167,15 +167,15 @@ def _load_all(parts: Sequence[bytes]) -> list[Any]:
 
 
 def alltoall(comm: Communicator, name: str, objects: Any) -> Plan:
-    """Everybody gets a list with an object of everybody."""
+    """Plan an exchange of one object between each pair of ranks."""
     pickles = dump_all(objects, len(comm.remote))
-    parts = VariedBlocks(b"".join(pickles), list(map(len, pickles)))  # most often nobody looks at them one by one
+    parts = VariedBlocks(b"".join(pickles), list(map(len, pickles)))  # most often they are not needed one by one
     ch = channel(comm, note(name), check=False)
     return len(parts.whole), lambda: _load_all(_packed(ch, forms.PACKED_PARTS, _exchange, parts)), ch
 
 
 def _exchange(ch: CollectiveChannel, parts: list[bytes]) -> Sequence[bytes]:
-    """First the sizes, then the pickles."""
+    """Exchange the sizes, then the pickles."""
     algorithm_for(ch, "alltoall", _COUNT.size)(ch, [packed_size(part) for part in parts])
     taken: Sequence[bytes] = algorithm_for(ch, "alltoallv")(ch, parts)
     return taken
@@ -202,9 +202,9 @@ def _swap(ch: CollectiveChannel, peer: int, obj: Any) -> Any:
 
 
 def _reduce_to(ch: CollectiveChannel, obj: Any, op: Operator, root: int) -> Any:
-    """To rank 0, whatever the root, then from there to the root.
+    """Reduce to rank 0, and send the result from there to the root.
 
-    As in mpi4py a rank that has sent takes part in the further rounds: only what reaches rank 0 matters to the result.
+    As in mpi4py a rank that has sent takes part in further rounds: only data that reaches rank 0 affects the result.
     """
     rank, size = ch.rank, ch.size
     result = load(dump(obj))
@@ -237,12 +237,12 @@ def _reduction(comm: Communicator, name: str) -> CollectiveChannel:
 
 
 def _folded(items: list[Any] | None, op: Operator) -> Any:
-    """Return the combination of some items, with ``mpi4py.rc.fast_reduce`` off; None where there are none."""
+    """Combine some items, if ``mpi4py.rc.fast_reduce`` is off; return None without items."""
     return None if items is None else functools.reduce(op, items)
 
 
 def _scanned(items: list[Any] | None, op: Operator, exclusive: bool) -> list[Any] | None:
-    """Return what a scan gives each rank, of what each has; None where there are none."""
+    """Return the scan results of all ranks for their items; None without items."""
     if items is None:
         return None
     results = [*accumulate(items, op)]
@@ -250,7 +250,7 @@ def _scanned(items: list[Any] | None, op: Operator, exclusive: bool) -> list[Any
 
 
 def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> Plan:
-    """The root gets the combination of what everybody has."""
+    """Plan a reduction to the root."""
     root = integer(root)
     if served(comm, "reduce"):
         return ftco.reduce(comm, name, obj, op, root)
@@ -279,7 +279,7 @@ def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> 
 
 
 def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
-    """Everybody gets the combination of what everybody has, of an intercommunicator what the other group has."""
+    """Plan a reduction to all ranks; on an intercommunicator each group gets the other's result."""
     if served(comm, "allreduce"):
         return ftco.allreduce(comm, name, obj, op)
     if not taken().fast_reduce:
@@ -307,12 +307,12 @@ def _reduce_and_broadcast(ch: CollectiveChannel, obj: Any, op: Operator) -> byte
 
 
 def _load_one(data: bytes | SharedBlocks) -> Any:
-    """Return what a message carries, which other ranks may have, too."""
+    """Load the object of a message, which other ranks may receive, too."""
     return load(data) if isinstance(data, bytes) else _load_all(data)[0]
 
 
 def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator) -> Plan:
-    """Everybody gets the combination of what the ranks up to it have, without its own if `exclusive`."""
+    """Plan a prefix reduction, without the rank's own contribution if `exclusive`."""
     if not taken().fast_reduce:
         size_bytes, gathered, ch = gather(comm, name, obj, 0)
         return size_bytes, lambda: scatter(comm, name, _scanned(gathered(), op, exclusive), 0)[1](), ch
@@ -327,13 +327,13 @@ def scan(comm: Communicator, name: str, exclusive: bool, obj: Any, op: Operator)
             return taken
         result = load(taken[0])
         is_combined = ch.rank & (ch.rank - 1) if exclusive else ch.rank
-        return result.copy("K") if is_combined and type(result) is np.ndarray else result  # it has memory of its own
+        return result.copy("K") if is_combined and type(result) is np.ndarray else result  # it has separate memory
 
     return 0, body, ch
 
 
 def _scan(ch: CollectiveChannel, obj: Any, op: Operator, exclusive: bool = False) -> Any:
-    total = load(dump(obj))  # of the ranks that have met so far
+    total = load(dump(obj))  # of the ranks combined so far
     result = None if exclusive else total
     empty = exclusive
     mask = 1

@@ -68,7 +68,7 @@ class Op(Handle):
 
     @classmethod
     def Create(cls, function: Callable[[Any, Any, Datatype], None], commute: bool = False) -> Self:
-        function.__call__  # type: ignore[operator] # noqa: B018  # what is not callable is refused by this
+        function.__call__  # type: ignore[operator] # noqa: B018  # rejects an object that is not callable
         operation = ReductionOp(python=_OnObjects(function), function=_OnMemory(function), commutative=bool(commute))
         return cls._make(UserFunctions.of("reduction operation").hold(operation))
 
@@ -96,7 +96,7 @@ class Op(Handle):
 
 
 class _OnObjects:
-    """The user's function as the lower-case calls use it; they have no datatype."""
+    """The user's function for lower-case calls, which have no datatype."""
 
     __slots__ = ("function",)
 
@@ -108,7 +108,7 @@ class _OnObjects:
 
 
 class _OnMemory:
-    """The user's function as the upper-case calls use it."""
+    """The user's function for upper-case calls."""
 
     __slots__ = ("function",)
 

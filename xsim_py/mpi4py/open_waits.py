@@ -1,4 +1,4 @@
-"""Waits for any or some of several requests choose among those that are complete, as the schedule of the run says."""
+"""Waits for any or some requests whose choice among completed ones follows the run's schedule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["OpenWait"]
 
 
 class OpenWait:
-    """A wait for any or some of several requests, in a run with a schedule; `active` is what that wants of them."""
+    """A wait for any or some requests in a run with a schedule; `active` is the indices of the active ones."""
 
     def __init__(self, chooser: Chooser, kind: str, requests: Sequence[Any], active: list[int]) -> None:
         forced = chooser.next_forced()
@@ -23,5 +23,5 @@ class OpenWait:
         self._operations = [(index, requests[index]._task().operation) for index in active]
 
     def settle(self, taken: int) -> None:
-        """Note what was chosen."""
+        """Record the choice."""
         self._chooser.waited(self._chooser.begin(self._kind, count=self._count), taken, self._operations)

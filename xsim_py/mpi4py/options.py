@@ -1,7 +1,7 @@
-"""``mpi4py.rc``, and what MPI was imported with.
+"""``mpi4py.rc``, and the options with which MPI was imported.
 
-mpi4py reads its options once, when a process imports `MPI`: variables ``MPI4PY_RC_...`` of the environment first, then
-``mpi4py.rc``. Here all ranks share the module, and only few set an option: as long as nobody has, no rank has a table.
+mpi4py reads its options once, when a process imports `MPI`: environment variables ``MPI4PY_RC_...`` first, then
+``mpi4py.rc``. Here all ranks share the module, and only few set an option: until one does, no rank has a table.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ _DEFAULTS: dict[str, Option] = {
 }
 
 
-_changed = False  # whether any process has set one: most do not, and each that looks would get a table of its own
+# whether any process has set an option: most do not, and a table for each that reads one would be wasteful
+_changed = False
 
 
 def _options() -> dict[str, Option]:
-    """Return what the current process has set."""
+    """Return the options set by the current process."""
     return of_process("rc", dict[str, Option])
 
 
@@ -77,7 +78,7 @@ rc = Rc()
 
 
 class Options(NamedTuple):
-    """The options that a process imported MPI with; see `mpi4py.Rc` for what each option means."""
+    """The options with which a process has imported MPI; see `mpi4py.Rc` for their meanings."""
 
     initialize: bool = True
     threads: bool = True
@@ -93,7 +94,7 @@ class Options(NamedTuple):
 
 _USUAL = Options()
 _heeding: list[Callable[[Options], object]] = []
-_outside = False  # whether variables of the environment say something before any rank runs
+_outside = False  # whether environment variables set options before any rank runs
 
 _LEVELS = {
     "single": c.THREAD_SINGLE,
@@ -104,18 +105,18 @@ _LEVELS = {
 
 
 def heed_environment() -> None:
-    """Find out for the run that begins whether the environment says something about mpi4py's options."""
+    """Check at the start of a run whether the environment sets mpi4py options."""
     global _outside
     _outside = any(name.startswith(("MPI4PY_RC_", "MPI4PY_PICKLE_")) for name in os.environ)
 
 
 def taken() -> Options:
-    """Return the options that the current process has imported MPI with."""
+    """Return the options with which the current process has imported MPI."""
     return of_process("options", _take) if _changed or _outside or changed_variables else _USUAL
 
 
 def when_taken(heed: Callable[[Options], object]) -> None:
-    """Have a function called with the options of each process that does not take the usual ones, when it does."""
+    """Register a function to be called with the options of each process that imports MPI with unusual ones."""
     _heeding.append(heed)
 
 
@@ -125,7 +126,7 @@ def seen() -> None:
 
 
 class _Spec(ModuleSpec):
-    """Where a module comes from. Python asks it at each import whether the module is still being imported."""
+    """The specification of a module, which Python asks at each import whether initialisation is in progress."""
 
     @property
     def _initializing(self) -> bool:
@@ -134,11 +135,11 @@ class _Spec(ModuleSpec):
 
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
-        """Python says so while it imports the module for the first time."""
+        """Ignore the value, which Python sets during the first import."""
 
 
 def watched(spec: ModuleSpec | None) -> ModuleSpec:
-    """The specification of `MPI`, which tells of each import. ``from mpi4py import MPI`` asks the package only."""
+    """Return the specification of `MPI` that notices imports; ``from mpi4py import MPI`` uses only the package."""
     assert spec is not None
     own_spec = _Spec(spec.name, spec.loader, origin=spec.origin)
     own_spec.has_location = spec.has_location
@@ -147,7 +148,7 @@ def watched(spec: ModuleSpec | None) -> ModuleSpec:
 
 
 def _take() -> Options:
-    """Read the options, and do what has to be done at once."""
+    """Read the options and apply their immediate effects."""
     given = {name: _given(name, default) for name, default in _DEFAULTS.items()}
     read: dict[str, Any] = {}
     for name, value in given.items():
@@ -168,7 +169,7 @@ def _take() -> Options:
 
 
 def _given(name: str, default: Option) -> Option:
-    """Return what the environment says about an option, or else what the program has set."""
+    """Return the value of an option from the environment, or else as set by the program."""
     said = os.environ.get(f"MPI4PY_RC_{name.upper()}")
     if said is None:
         found: Option = getattr(rc, name)
@@ -189,7 +190,7 @@ _WORDS = {
 
 
 def _flag(value: Any) -> bool | None:
-    """Return what mpi4py takes for yes and no; None for anything else."""
+    """Return a boolean option as mpi4py reads it; None if invalid."""
     if value in (True, "yes"):
         return True
     return False if value in (False, "no") else None
@@ -197,8 +198,8 @@ def _flag(value: Any) -> bool | None:
 
 _MEANINGS: dict[str, Callable[[Any], Any]] = {
     "thread_level": lambda value: _LEVELS.get(value) if isinstance(value, str) else None,
-    "finalize": lambda value: value is None or _flag(value),  # a program that forgets it is forgiven, as by MPICH
+    "finalize": lambda value: value is None or _flag(value),  # like MPICH, forgive a program that forgets it
     "irecv_bufsz": lambda value: value if type(value) is int and value >= 0 else None,
     "errors": lambda value: value if value in ("default", "exception", "abort", "fatal") else None,
 }
-"""How those options are read that are not simply on or off; None: not at all."""
+"""Readers of options that are not simply on or off; they return None for invalid values."""

@@ -1,7 +1,7 @@
 """Point-to-point communication: the upper-case, lower-case and persistent calls of `MPI.Comm`, and `MPI.Message`.
 
-Upper-case calls move memory, lower-case calls move pickled objects. Either way the bytes are copied when the call is
-made and again when the message is taken, so two ranks never share an object.
+Upper-case calls move memory, lower-case calls move pickled objects. In both, the bytes are copied when the call is made
+and again when the message is received, so two ranks never share an object.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = ["PointToPoint"]
 
 ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
 _ONE_DIGIT = 2**30 - 1
-"""Up to here Python compares integers in a tenth of the time."""
+"""Python compares integers up to this ten times as fast."""
 
 
 class PointToPoint(CommHandle):
-    """The part of `Comm` that sends and receives."""
+    """The point-to-point methods of `Comm`."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ class PointToPoint(CommHandle):
         send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, "Comm.Sendrecv", True, 2)
         message = receive(comm, source, recvtag, comm.cid, "Comm.Sendrecv")
         if send is not None:
-            comm.box.used = None  # for the message is looked at after this wait
+            comm.box.used = None  # the message is used after this wait
             wait(send)
         data = message.data
         message.data = b""
@@ -324,7 +324,7 @@ class PointToPoint(CommHandle):
         return Prequest._prepare(task, lambda: _begin_receive(comm, source, tag, "Comm.Recv_init") if real else None)
 
 
-# --------------------------------------------------------------------------------- what the methods have in common
+# ---------------------------------------------------------------------------------------- shared by the methods
 
 
 def _bytes_of(buf: Any, dest: int) -> bytes:
@@ -336,7 +336,7 @@ def _target_of(buf: Any, source: int) -> Target:
 
 
 def _unpack(comm: Communicator, target: Target, data: bytes, message: Envelope) -> None:
-    """Store what has arrived; an error goes to the communicator's handler."""
+    """Store received data; an error goes to the communicator's handler."""
     try:
         target.unpack(data)
     except errors.Exception as error:
@@ -350,9 +350,9 @@ def _dumps(obj: Any, dest: int) -> bytes:
 
 
 def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) -> bool:
-    """Check a destination and a tag; False for PROC_NULL, where nothing is to be done.
+    """Check a destination and a tag; return False for PROC_NULL, which needs no message.
 
-    A call that waits is refused on a revoked communicator even so; one that only begins something is not.
+    On a revoked communicator, a call that waits is rejected nevertheless; one that only begins an operation is not.
     """
     if not 0 <= tag <= TAG_LIMIT:
         comm.reject(c.ERR_TAG, f"tag {tag} is not in 0..{TAG_LIMIT}")
@@ -421,12 +421,12 @@ def _exchange(
     check: bool,
     about: int | Place,
 ) -> Envelope:
-    """Send and receive at once, both to ranks that exist or the former to PROC_NULL."""
+    """Send and receive concurrently; the source exists, the destination may be PROC_NULL."""
     send = None
     if dest != PROC_NULL:
         send = start_send(comm, dest, sendtag, data, comm.cid, STANDARD_MODE, name, check, about)
     message = receive(comm, source, recvtag, comm.cid, name)
-    comm.box.used = None  # the message is looked at later
+    comm.box.used = None  # the message is used later
     if send is not None:
         wait(send)
     return message

@@ -20,7 +20,7 @@ __all__ = ["Partitioned"]
 
 
 class Partitioned(CommHandle):
-    """The part of `Comm` that sends and receives in partitions."""
+    """The methods of `Comm` that send and receive in partitions."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Where a process is between MPI_Init and MPI_Finalize."""
+"""The phase of a process with respect to MPI_Init and MPI_Finalize."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["of_process_now"]
 
 
 class _Phase:
-    """Where this process is between MPI_Init and MPI_Finalize.
+    """The phase of a process with respect to MPI_Init and MPI_Finalize.
 
     Importing MPI initialises it, unless ``mpi4py.rc.initialize`` is false.
 
     Attributes
     ----------
     main : Fiber or None
-        The thread that has called MPI_Init, where that is not the program's own.
+        The thread that has called MPI_Init, if not the program's main thread.
     has_session : bool
-        Whether it has ever had one.
+        Whether the process has ever had a session.
     """
 
     __slots__ = ("finalized", "has_session", "initialized", "main", "thread_level")
@@ -36,5 +36,5 @@ class _Phase:
 
 
 def of_process_now() -> _Phase:
-    """Return where the running process is."""
+    """Return the phase of the running process."""
     return of_process("phase", _Phase)

@@ -1,7 +1,7 @@
-"""The class `Pickle`, which turns objects into messages for the lower-case calls.
+"""The class `Pickle`, which converts objects to messages for the lower-case calls.
 
-`MPI.pickle` is one object for all ranks, but a program may give it other functions, and what one process does must not
-be seen by the others: its settings are kept by the process.
+`MPI.pickle` is one object for all ranks, but a program may set other functions, which must not affect other processes:
+its settings are kept per process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Settings:
 
 
 def _or_usual(protocol: int | None, settings: _Settings) -> int | None:
-    """The protocol to use where a program gives perhaps none."""
+    """Return a protocol, or the default if the program gives none."""
     return taken().pickle_protocol if protocol is None and settings.dumps is _dumps else protocol
 
 
@@ -129,13 +129,13 @@ class Pickle:
         self._change().threshold = taken().pickle_threshold if threshold is None else threshold
 
 
-_changed = False  # whether any process has changed `pickle`: until then nobody need be asked
-pickle: Pickle = None  # type: ignore[assignment]  # so that the first one knows that it is not yet this
+_changed = False  # whether any process has changed `pickle`: until then the shared settings are used
+pickle: Pickle = None  # type: ignore[assignment]  # so that the first instance knows that it is not yet this
 pickle = Pickle()
 
 
 def _begin(options: Options) -> None:
-    """Let the current process's `pickle` begin with what its environment says."""
+    """Initialise the current process's `pickle` from its environment."""
     global _changed
     if (options.pickle_protocol, options.pickle_threshold) != (HIGHEST_PROTOCOL, Options().pickle_threshold):
         _changed = True
@@ -146,40 +146,40 @@ when_taken(_begin)
 
 
 def forget_changes() -> None:
-    """A run begins, and none of its processes has changed `pickle`."""
+    """Reset to an unchanged `pickle` at the beginning of a run."""
     global _changed
     _changed = False
 
 
 def is_usual() -> bool:
-    """Return whether no process of this run has changed `pickle`."""
+    """Return True if no process of this run has changed `pickle`."""
     return not _changed
 
 
 def dump(obj: Any) -> bytes:
-    """The message that carries an object."""
+    """Return the message that contains an object."""
     return pickle.dumps(obj) if _changed else _dumps(obj, HIGHEST_PROTOCOL)
 
 
 def dump_each(objects: Sequence[Any]) -> list[bytes]:
-    """The messages that carry some objects."""
+    """Return the messages that contain some objects."""
     return [pickle.dumps(obj) for obj in objects] if _changed else [_dumps(obj, HIGHEST_PROTOCOL) for obj in objects]
 
 
 def load(data: bytes) -> Any:
-    """The object that a message carries; an empty message carries None."""
+    """Return the object in a message; None for an empty message."""
     if not data:
         return None
     return pickle.loads(buffer(data)) if _changed else _loads(data)
 
 
 def load_each(messages: Sequence[bytes]) -> list[Any]:
-    """The objects that some messages carry."""
+    """Return the objects in some messages."""
     return [load(data) for data in messages] if _changed or b"" in messages else list(map(_loads, messages))
 
 
 def loader(buf: Any, default_bytes: int | None) -> Callable[[Any], Any]:
-    """Return what unpickles a message: mpi4py receives it into `buf`, a buffer or a size, and truncates longer ones."""
+    """Return a function that unpickles messages up to the size of `buf` (a buffer or a number), as in mpi4py."""
     room = default_bytes if buf is None else buf if isinstance(buf, int) else len(flat_view(buf, writable=True))
     return load if room is None else partial(_load_within, room)
 

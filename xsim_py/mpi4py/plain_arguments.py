@@ -1,12 +1,12 @@
-"""Arguments as programs give them, made plain.
+"""Conversion of programs' arguments to plain values.
 
-What is not a plain `int` becomes one at the face, or is refused as mpi4py does.
+Integers that are not plain `int` objects are converted in the interface, or rejected as in mpi4py.
 
 An argument that mpi4py declares as a C integer is converted by its ``__int__``: members of an `enum`, numpy's scalars
-and truth values will do, a float loses what is behind its point, and an object that has only ``__index__`` is refused.
-What the floors below keep, compare, and send to other shards is plain then, whatever class the program has made up.
+and truth values are accepted, a float is truncated, and an object with only ``__index__`` is rejected. So everything
+that the layers below keep, compare, and send to other shards is plain, independent of the program's classes.
 
-Sequences of integers are another matter: they go by ``__index__`` (see `handle.int_list`).
+Sequences of integers use ``__index__`` instead (see `handle.int_list`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["integer", "plain_text", "take_as_declared", "taking"]
 
 
 Comm: TypeAlias = Any
-"""The annotation of a parameter that takes a communicator, in files on which its class is built."""
+"""The annotation of communicator parameters, in files from which its class is built."""
 
 _TOO_LARGE = 2**63
-_HANDLES = ("Comm", "Errhandler", "Group", "Info", "Intercomm", "Intracomm")  # those of calls that need not be quick
+_HANDLES = ("Comm", "Errhandler", "Group", "Info", "Intercomm", "Intracomm")  # those of calls that need not be fast
 
 
 def integer(value: Any) -> int:
-    """The plain integer of an argument."""
+    """Return the plain integer of an argument."""
     if type(value) is int:
         return value
     convert = getattr(type(value), "__int__", None)
@@ -37,7 +37,7 @@ def integer(value: Any) -> int:
 
 
 def plain_text(text: str) -> str:
-    """The plain text of an argument: it may go to other shards, which do not know the program's classes."""
+    """Return the plain text of an argument: it may go to other shards, which lack the program's classes."""
     if isinstance(text, bytes):
         text = text.decode()
     if not isinstance(text, str):
@@ -46,16 +46,16 @@ def plain_text(text: str) -> str:
 
 
 def fitting(value: int) -> int:
-    """Return the same integer, unless C has none that is so large."""
+    """Return the same integer; raise OverflowError if it exceeds a C integer."""
     if -_TOO_LARGE <= value < _TOO_LARGE:
         return value
     raise OverflowError("value too large to convert to int")
 
 
 def take_as_declared(namespace: dict[str, Any], *, but: tuple[str, ...]) -> None:
-    """Have all functions and methods in a namespace take integers and handles as mpi4py does, by their annotations.
+    """Make functions and methods in a namespace convert integers and handles by their annotations, like mpi4py.
 
-    Functions of the files `but` convert integers themselves, since they have to be quick.
+    Functions of the modules `but` convert integers themselves, since they must be fast.
     """
     for name, value in list(namespace.items()):
         if inspect.isfunction(value):
@@ -80,9 +80,9 @@ def _of_class(owner: type, namespace: dict[str, Any], but: tuple[str, ...]) -> N
 def taking(
     function: Callable[..., Any], namespace: dict[str, Any] | None = None, *, integers: bool = True
 ) -> Callable[..., Any]:
-    """Return the same function, which refuses handles of wrong classes, with plain integers if they are asked for.
+    """Return a function that rejects handles of wrong classes and, if requested, converts integers.
 
-    A handle that is not as declared is a TypeError, as in mpi4py; the classes are those of a namespace.
+    A handle of an undeclared class is a TypeError, as in mpi4py; the classes are taken from a namespace.
     """
     code = inspect.unwrap(function).__code__
     convert = {}
@@ -119,7 +119,7 @@ def _c_integer(value: Any) -> int:
 
 
 def _of_kind(kind: type, name: str, or_none: bool, value: Any) -> Any:
-    """Return a handle, or raise mpi4py's TypeError if its class is not the declared one."""
+    """Return a handle; raise mpi4py's TypeError if its class is not the declared one."""
     if isinstance(value, kind) or (or_none and value is None):
         return value
     raise TypeError(f"Argument '{name}' has incorrect type (expected mpi4py.MPI.{kind.__name__}, got {_named(value)})")

@@ -1,4 +1,4 @@
-"""Looking at messages before they are received: the probes, and `MPI.Message`, which is one that a probe has taken."""
+"""Probes, which inspect messages before they are received, and `MPI.Message`, a message matched by a probe."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANY_SOURCE, ANY_TAG, PROC_NULL = c.ANY_SOURCE, c.ANY_TAG, c.PROC_NULL
 TAG_LIMIT = 2**31 - 1
 
 NOWHERE = receiver(bytearray())
-"""Where nothing from PROC_NULL goes. mpi4py does not look at a buffer whose peer is PROC_NULL, whatever it is."""
+"""The target of receives from PROC_NULL: mpi4py ignores the buffer argument if the peer is PROC_NULL."""
 
 
 def valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = True) -> bool:
@@ -51,7 +51,7 @@ def valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = Tru
 
 
 def _begin(comm: Communicator, source: int, tag: int, status: Status | None) -> Fiber | None:
-    """Return the rank that looks, when its time has come; None for PROC_NULL, of which `status` tells."""
+    """Return the probing rank, at its own time; for PROC_NULL set `status` and return None."""
     if not valid_source(comm, source, tag):
         if status is not None:
             status._set(PROC_NULL, ANY_TAG, 0)
@@ -77,7 +77,7 @@ def _taken(
 def probe(
     comm: Communicator, source: int, tag: int, status: Status | None, name: str, *, take: bool
 ) -> Envelope | None:
-    """Wait for a message that fits; None for PROC_NULL."""
+    """Wait for a matching message; return None for PROC_NULL."""
     source, tag = integer(source), integer(tag)
     fiber = _begin(comm, source, tag, status)
     if fiber is None:
@@ -109,9 +109,9 @@ def probe(
 
 
 def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, take: bool) -> Any:
-    """A message that is here and fits; False for PROC_NULL, None if there is none yet.
+    """Return a matching message that has arrived, None if there is none yet, or False for PROC_NULL.
 
-    What a dead process has sent can be found, as in Open MPI, also if its failure is known.
+    As in Open MPI, messages of a failed process can be found even if its failure is known.
     """
     source, tag = integer(source), integer(tag)
     fiber = _begin(comm, source, tag, status)
@@ -121,7 +121,7 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
         comm.fabric.guard.admit(comm, None)
     chooser = comm.box.chooser if source == ANY_SOURCE else None
     count = len(comm.remote)
-    if chooser is not None and not FREE <= chooser.next_forced() < count:  # no rank, to be asked for no more
+    if chooser is not None and not FREE <= chooser.next_forced() < count:  # not a rank: ask for none from now on
         chooser.begin("probe", comm.cid, tag, count)
     message = comm.box.look(comm.cid, source if chooser is None else chooser.next_forced(), tag)
     if message is None:
@@ -184,7 +184,7 @@ class Message(Handle):
         return cls.Iprobe(comm, source, tag, status)
 
     def _receive(self, finish: Callable[[Any], Any], name: str) -> Request:
-        """Begin to receive this very message; the handle becomes null."""
+        """Begin to receive this message; the handle becomes null."""
         envelope = self._live()
         if envelope is _NO_PROC:
             self._forget()

@@ -1,4 +1,4 @@
-"""The part of `MPI.Intracomm` that starts processes and meets other ones."""
+"""The methods of `MPI.Intracomm` that spawn processes and connect to others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class ProcessCreation(Management):
-    """Starting processes, and meeting them at a port."""
+    """Spawning processes, and connecting to others at a port."""
 
     __slots__ = ()
 
@@ -114,7 +114,7 @@ def _plain(text: Any) -> str:
 
 
 def _each(given: Sequence[Any], count: int) -> list[Any]:
-    """One for each command."""
+    """Return one item for each command."""
     listed = list(given)
     if len(listed) != count:
         raise ValueError(f"expecting {count} items, got {len(listed)}")

@@ -1,7 +1,7 @@
-"""`MPI.Request`, `MPI.Prequest` and `MPI.Grequest`: operations that a program waits for.
+"""`MPI.Request`, `MPI.Prequest` and `MPI.Grequest`: pending operations.
 
-A request names a `Task`: the operation on the floor below, and what to do with its outcome (unpack into a buffer,
-unpickle, hand out a result). The wait functions accept lists that mix all kinds.
+A request names a `Task`: the operation of the layer below, and the handling of its outcome (unpack into a buffer,
+unpickle, return a result). The wait functions accept lists of mixed kinds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["REQUEST_NULL", "Grequest", "Prequest", "Request", "Task"]
 
 
 class AnyOf:
-    """Why a fiber is parked that waits for one of several operations."""
+    """The reason why a fiber is parked: waiting for one of several operations."""
 
     __slots__ = ("operations",)
 
@@ -38,7 +38,7 @@ class AnyOf:
         self.operations = operations
 
     def describe(self) -> str:
-        """One line for the deadlock report."""
+        """Return one line for the deadlock report."""
         first = self.operations[0].describe()
         more = len(self.operations) - 1
         return f"one of {more + 1} requests; the first: {first}" if more else first
@@ -67,14 +67,14 @@ def _wait_for_one(tasks: Sequence[Task]) -> None:
 
 
 def _admit_wait(operations: Sequence[Operation]) -> None:
-    """Refuse to wait for what can not complete before a failure is acknowledged."""
+    """Reject a wait for operations that cannot complete before a failure is acknowledged."""
     fiber = current.running()
     for operation in operations:
         fiber.rank.mpi.fabric.guard.admit_wait(operation)
 
 
 def _not_yet(tasks: Sequence[Task]) -> None:
-    """Some of these are not complete: that is an error if they can not be before a failure is acknowledged."""
+    """Handle an unsuccessful test; raise an error if tasks cannot complete before a failure is acknowledged."""
     fiber = current.running()
     if fiber.rank.mpi is not None and fiber.rank.mpi.fabric.troubled:
         _admit_wait([task.operation for task in tasks if not task.is_done() and task.operation is not None])
@@ -82,12 +82,12 @@ def _not_yet(tasks: Sequence[Task]) -> None:
 
 
 def _poll(task: Task) -> None:
-    """A look that found nothing, for this task or more, costs time, so that a loop of looks cannot stop the clock."""
+    """Charge time for an unsuccessful test of one task or more, so that a polling loop cannot stop the clock."""
     looked_in_vain(current.running(), task, task.operation)
 
 
 def _found() -> None:
-    """A look has found something that is complete, and was not when it was begun."""
+    """Record that a test has found a completed operation which was incomplete when begun."""
     found(current.running().rank)
 
 
@@ -114,7 +114,7 @@ class Request(Handle):
         return _NULL_TASK if self._impl is self._null else self._impl
 
     def _completed(self, status: Status | None) -> Any:
-        """Collect the outcome; the request becomes null, or inactive where it is persistent."""
+        """Return the outcome; the request becomes null, or inactive if it is persistent."""
         task = self._task()
         if task is _NULL_TASK:
             empty(status)
@@ -386,7 +386,7 @@ def _active(requests: Sequence[Request]) -> list[int]:
 
 
 def _earliest(requests: Sequence[Request], active: list[int]) -> int:
-    """Return which complete request completed first; -1 if none is complete. MPI leaves that decision open."""
+    """Return the index of the request that completed first; -1 if none has. MPI leaves that choice open."""
     done = []
     for index in active:
         task = requests[index]._task()
@@ -396,7 +396,7 @@ def _earliest(requests: Sequence[Request], active: list[int]) -> int:
 
 
 def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> OpenWait | None:
-    """Return the choice of a wait, if there is one to make and the run has a schedule."""
+    """Return the choice of a wait, if there are several and the run has a schedule."""
     box = current.running().rank.mpi
     if box is None or box.chooser is None or len(active) < 2:
         return None
@@ -406,7 +406,7 @@ def _open_wait(kind: str, requests: Sequence[Request], active: list[int]) -> Ope
 
 
 def _peek(task: Task, status: Status | None) -> None:
-    """The status of a complete task, which stays active, although its data are there (MPI 4.1, 3.7.6)."""
+    """Set the status of a complete task, which stays active, although its data are delivered (MPI 4.1, 3.7.6)."""
     operation = task.operation
     task.look_at()
     if status is None:
@@ -427,7 +427,7 @@ R = TypeVar("R", bound=Request)
 
 
 def _narrow(cls: type[R], family: type[Request], request: Request | None) -> R:
-    """Another name for a request of the kind `family`; a null one may be of any kind."""
+    """Return another handle of a request of the kind `family`; a null one may be of any kind."""
     if isinstance(request, Request) and request and not isinstance(request, family):
         _refuse(request, family)
     return cls._copy(request)
@@ -451,7 +451,7 @@ class Prequest(Request):
 
     @classmethod
     def _prepare(cls, task: Task, start: Callable[[], Operation | None]) -> Prequest:
-        """The request of something that is begun by ``start()``, once or more often."""
+        """Return a request whose operation is begun by ``start()``, possibly repeatedly."""
         task.start = start
         task.active = False
         return cls._make(task)

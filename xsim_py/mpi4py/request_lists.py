@@ -1,4 +1,4 @@
-"""Calls that complete several requests together: their outcomes, their statuses, and the errors of some of them."""
+"""Calls that complete several requests together: their outcomes, statuses and errors."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def _operations(tasks: Iterable[Task]) -> list[Operation]:
 def interrupted(
     requests: Sequence[Request], tasks: Sequence[Task], statuses: list[Status] | None, cause: errors.Exception
 ) -> NoReturn:
-    """End a call for all of these requests, some of which can not complete before a failure is acknowledged.
+    """End a call for requests of which some cannot complete before a failure is acknowledged.
 
-    Those that are complete are completed; statuses tell of each (MPI 4.1, 3.7.5), as Open MPI fills them.
+    Complete requests are completed; the statuses describe each (MPI 4.1, 3.7.5), filled as by Open MPI.
     """
     done = [task.is_done() for task in tasks]
     wait_all(_operations(task for task, is_done in zip(tasks, done, strict=True) if is_done))
@@ -63,7 +63,7 @@ def interrupted(
 def complete_some(
     requests: Sequence[Request], active: list[int], statuses: list[Status] | None, open_wait: OpenWait | None
 ) -> tuple[list[int], list[Any]]:
-    """Complete those of the active requests that are done; return which, and their outcomes."""
+    """Complete the active requests that are done; return their indices and outcomes."""
     done = [index for index in active if requests[index]._task().is_done()]
     if done and open_wait is not None:
         open_wait.settle(sum(1 << index for index in done))
@@ -72,7 +72,7 @@ def complete_some(
 
 
 def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequence[Status] | None) -> list[Any]:
-    """The outcomes of completed requests; an error is raised after all have been collected (ERR_IN_STATUS)."""
+    """Return the outcomes of completed requests; raise errors after collecting all of them (ERR_IN_STATUS)."""
     results = []
     failures: dict[int, errors.Exception] = {}
     for place, index in enumerate(indices):
@@ -90,7 +90,7 @@ def _collect(requests: Sequence[Request], indices: Sequence[int], statuses: Sequ
 
 
 def room_for(statuses: Sequence[Status] | None, count: int) -> Sequence[Status] | None:
-    """The statuses, with room for all: a list is lengthened as mpi4py does, any other sequence stays as it is."""
+    """Return statuses for all requests: a list is extended in place as in mpi4py, other sequences are copied."""
     if statuses is None or len(statuses) >= count:
         return statuses
     more = [Status() for _ in range(count - len(statuses))]

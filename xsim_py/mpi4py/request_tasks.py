@@ -1,4 +1,4 @@
-"""Tasks: a request names an operation in progress, and what is to be done with its outcome."""
+"""Tasks: the operation of a request, and the handling of its outcome."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = ["GeneralizedOperation", "PartitionedTask", "Task", "empty"]
 
 
 class Task:
-    """The operation that a request names, and what is to be done with its outcome.
+    """The operation of a request, and the handling of its outcome.
 
     Attributes
     ----------
     operation : Operation or None
-        What is in progress; None where it was complete from the start, or is not active.
+        The pending operation; None if it was complete from the start, or is inactive.
     finish : callable or None
-        Takes the received data, or the result of a background call, and returns what ``wait`` returns.
+        Takes the received data, or the result of a background call, and returns the result of ``wait``.
     comm : Communicator or None
-        Whose error handler is asked.
+        The communicator whose error handler is used.
     start : callable or None
-        Of a persistent request: begins anew, and returns the operation.
+        For a persistent request: starts it again, and returns the operation.
     active : bool
         False for a persistent request that is not started.
     null_source : bool
-        Whether it stands for a receive from ``PROC_NULL``, which its status then says.
+        Whether it represents a receive from ``PROC_NULL``, as its status then shows.
     """
 
     __slots__ = ("active", "comm", "finish", "null_source", "operation", "start")
@@ -57,7 +57,7 @@ class Task:
         self.null_source = null_source
 
     def is_done(self) -> bool:
-        """Return whether it is complete now; an inactive one always is."""
+        """Return True if the task is complete; an inactive one always is."""
         return not self.active or self.operation is None or self.operation.done
 
     def outcome(self, status: Status | None) -> Any:
@@ -82,7 +82,7 @@ class Task:
         return None
 
     def look_at(self) -> None:
-        """After a look that found it complete: deliver the data, which its completion then does not do again."""
+        """After a successful status query: deliver the data, which completion then does not repeat."""
         operation, finish = self.operation, self.finish
         if not self.active or operation is None or operation.error is not None or finish is None:
             return
@@ -93,11 +93,11 @@ class Task:
         if isinstance(message, Message):
             data = message.data
         elif isinstance(operation, Receive):
-            return  # which was cancelled
+            return  # cancelled
         try:
             self.finish = _Delivered(self, finish, finish(data))
         except errors.Exception:
-            return  # the completion says so
+            return  # completion raises it
 
     def _received(self, operation: Receive, status: Status | None) -> Any:
         message = operation.message
@@ -113,7 +113,7 @@ class Task:
         return deliver(operation.comm, self.finish, message)
 
     def _failed(self, operation: Any, status: Status | None) -> None:
-        """An error that the operation met on its way goes to the error handler now, and to the program."""
+        """Raise an error that occurred in the operation, and pass it to the error handler."""
         error = operation.error
         empty(status)
         comm = self.comm if self.comm is not None else getattr(operation, "comm", None)
@@ -137,7 +137,7 @@ class Task:
 
 
 class _Delivered:
-    """Stands for what delivers the data of a task where that is done already, until the task is completed."""
+    """A stand-in for the delivery function of a task whose data have been delivered, until it is completed."""
 
     def __init__(self, task: Task, finish: Callable[[Any], Any], value: Any) -> None:
         self.task = task
@@ -145,19 +145,19 @@ class _Delivered:
         self.value = value
 
     def __call__(self, data: Any) -> Any:
-        self.task.finish = self.finish  # a persistent one is started again
+        self.task.finish = self.finish  # a persistent request is started again
         return self.value
 
 
 class PartitionedTask(Task):
-    """The task of a partitioned request, with what has been started, where there is a peer.
+    """The task of a partitioned request, with its started transfer if there is a peer.
 
     Attributes
     ----------
     partitions : int
-        How many there are on this side.
+        The number of partitions on this side.
     sends : bool or None
-        Whether they are sent, or received; None where there is no peer.
+        Whether they are sent rather than received; None if there is no peer.
     outgoing : Outgoing or None
         Takes the partitions that are ready.
     incoming : Incoming or None
@@ -175,17 +175,17 @@ class PartitionedTask(Task):
         self.sends: bool | None = None
 
     def is_done(self) -> bool:
-        """Return whether it is complete now, also where all has arrived and its completion is the very next event."""
+        """Return True if complete, including when all partitions have arrived and completion is the next event."""
         return super().is_done() or (self.incoming is not None and all(self.incoming.arrived))
 
     def refuse(self) -> None:
-        """Raise the error that has ended it, which its completion raises once more."""
+        """Raise the error that has ended the task; its completion raises it again."""
         if self.operation is not None and self.operation.error is not None:
             self._failed(self.operation, None)
 
 
 def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> Any:
-    """Hand a message to the user's buffer; an error (it was too long) goes to the communicator's handler."""
+    """Deliver a message to the user's buffer; an error (truncation) goes to the communicator's handler."""
     try:
         return finish(message.data)
     except errors.Exception as error:
@@ -196,7 +196,7 @@ def deliver(comm: Endpoint, finish: Callable[[Any], Any], message: Message) -> A
 
 
 def empty(status: Status | None) -> None:
-    """Fill a status as MPI does where there is nothing to say."""
+    """Fill a status as MPI does for an empty result."""
     if status is not None:
         status._set(c.ANY_SOURCE, c.ANY_TAG, 0)
         status.error = c.SUCCESS
@@ -217,11 +217,11 @@ class GeneralizedOperation(Operation):
         self.result: Any = None
 
     def describe(self) -> str:
-        """One line for the deadlock report."""
+        """Return one line for the deadlock report."""
         return "a generalized request, for this rank to call Grequest.Complete"
 
     def outcome(self, status: Status | None) -> Any:
-        """Ask the program for the status, and let it free what it has."""
+        """Let the program fill the status and free its resources; return the result."""
         if status is None:
             status = Status()
         empty(status)
@@ -237,17 +237,17 @@ class GeneralizedOperation(Operation):
             self._call(self.query_fn, status)
 
     def release(self) -> None:
-        """Let the program free what it has."""
+        """Let the program free its resources."""
         if self.free_fn is not None:
             self._call(self.free_fn)
 
     def cancel(self) -> None:
-        """Tell the program that the operation is not wanted any more."""
+        """Tell the program that the operation is cancelled."""
         if self.cancel_fn is not None:
             self._call(self.cancel_fn, self.done)
 
     def _call(self, function: Any, *first: Any) -> None:
-        """Call one of the program's functions: what it raises is printed, and becomes an MPI error, as in mpi4py."""
+        """Call one of the program's functions: its exception is printed and becomes an MPI error, as in mpi4py."""
         try:
             function(*first, *self.args, **self.kwargs)
         except errors.Exception as error:

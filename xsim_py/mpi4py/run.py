@@ -1,7 +1,7 @@
 """``python -m mpi4py.run [-rc key=value,...] file | -m module | -c code | - [argument ...]``, in a simulation.
 
-In a real MPI this ends the job when a program fails at one rank; here that happens in any case. The program runs in the
-``__main__`` that the rank has already, so that pickle and what else asks for ``__main__`` finds it there.
+In a real MPI this ends the job when a program fails on one rank; here that always happens. The program runs in the
+rank's existing ``__main__``, so that pickle and other users of ``__main__`` find it there.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _run_module(name: str) -> None:
 
 
 def _execute(code: CodeType, *, file: str | None = None, spec: ModuleSpec | None = None) -> None:
-    """Run code as ``__main__``, whose names are only the program's from now on."""
+    """Run code as ``__main__``, whose names are only those of the program from now on."""
     names = vars(sys.modules["__main__"])
     builtins = names["__builtins__"]
     names.clear()
@@ -83,7 +83,7 @@ def _usage(problem: str | None = None) -> NoReturn:
 
 
 def _set_options(text: str) -> None:
-    """Set ``mpi4py.rc`` from ``key=value,...``; what is no literal is a string."""
+    """Set ``mpi4py.rc`` from ``key=value,...``; a value that is not a literal is a string."""
     for entry in text.split(","):
         key, _, value = entry.partition("=")
         if not key or not value:
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Not the functions of this copy: its names are in the ``__main__`` that the program takes over.
+    # Not the functions of this copy, whose names are in the ``__main__`` that the program takes over.
     from xsim_py.mpi4py import run
 
     run.main()

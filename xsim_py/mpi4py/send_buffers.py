@@ -20,14 +20,14 @@ _KEY = "attached buffer"
 
 
 class _Attached:
-    """A buffer in use.
+    """An attached buffer.
 
     Attributes
     ----------
     buf : object
-        As the program gave it, to be given back; None for automatic buffering, which never runs out.
+        The buffer of the program, returned on detach; None for automatic buffering, which is unlimited.
     room_bytes : int
-        Its size.
+        The size of the buffer.
     """
 
     __slots__ = ("buf", "room_bytes")
@@ -38,7 +38,7 @@ class _Attached:
 
 
 def room_of(buf: Any) -> tuple[Any, int | None]:
-    """A buffer to attach, as it is given back later, and its size; None for automatic buffering."""
+    """Return a buffer to attach, as it is returned later, and its size; None for automatic buffering."""
     if buf is None or buf is BUFFER_AUTOMATIC:
         return BUFFER_AUTOMATIC, None
     if buf is BOTTOM:
@@ -50,16 +50,16 @@ def room_of(buf: Any) -> tuple[Any, int | None]:
 
 
 def attach(owner: Any, buf: Any, room_bytes: int | None) -> None:
-    """Give `owner` (a mailbox's table or a communicator) a buffer; None as room means without a limit."""
+    """Attach a buffer to `owner` (a mailbox's table or a communicator); None as size means unlimited."""
     if owner.buffer is not None:
         fail(c.ERR_BUFFER, "a buffer is attached already")
     owner.buffer = _Attached(buf, room_bytes)
 
 
 def detach(owner: Any, box: Mailbox) -> Any:
-    """Take the buffer back, after what is in it has left, or is known never to; of that the first error is raised.
+    """Detach the buffer after its messages have been sent or have failed; the first error is raised.
 
-    Nothing is in the buffer then, so it is not attached any more whatever has become of its messages.
+    The buffer is empty then, so it is detached whatever the outcome of its messages.
     """
     if owner.buffer is None:
         fail(c.ERR_BUFFER, "no buffer is attached")
@@ -72,7 +72,7 @@ def detach(owner: Any, box: Mailbox) -> Any:
 
 
 def flush(box: Mailbox) -> None:
-    """Wait until no buffered message of this rank is left; raises the error of the first that could not be sent."""
+    """Wait until all buffered messages of this rank are sent; raise the first error."""
     first = None
     for send in [send for send in box.sends.values() if send.buffered]:
         try:
@@ -84,12 +84,12 @@ def flush(box: Mailbox) -> None:
 
 
 def _in_buffer(box: Mailbox) -> list[int]:
-    """Sizes of the buffered messages that wait for their receiver; those that are eager have left at once."""
+    """Return the sizes of buffered messages waiting for their receiver; eager ones have left at once."""
     return [len(send.data) for send in box.sends.values() if send.buffered]
 
 
 class ProcessBuffer:
-    """Where a process keeps the buffer that is not a communicator's."""
+    """The owner of a process's buffer, as opposed to a communicator's."""
 
     __slots__ = ("buffer",)
 
@@ -98,7 +98,7 @@ class ProcessBuffer:
 
 
 def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
-    """Take room for a message in the buffer that serves `comm`; ERR_BUFFER where there is none, or not enough."""
+    """Reserve space for a message in the buffer that serves `comm`; ERR_BUFFER if none is attached or it is full."""
     if dest == c.PROC_NULL:
         return
     session = session_of(comm)
@@ -116,6 +116,6 @@ def charge_buffer(comm: Communicator, dest: int, size_bytes: int) -> None:
 
 
 def process_owner(box: Any) -> ProcessBuffer:
-    """The owner of the buffer that `MPI.Attach_buffer` attaches."""
+    """Return the owner of the buffer attached by `MPI.Attach_buffer`."""
     owner: ProcessBuffer = box.of_process(_KEY, ProcessBuffer)
     return owner

@@ -24,7 +24,7 @@ class Status:
     """Status object."""
 
     # A hot path: a receive may fill one for every message, so the fields are bare slots and `_set` writes them all.
-    # `help` and `inspect.getdoc` find what they are in the table of the slots.
+    # `help` and `inspect.getdoc` find their descriptions in the table of slots.
     __module__ = "mpi4py.MPI"
     __slots__ = {
         "__weakref__": None,
@@ -59,7 +59,7 @@ class Status:
         return self
 
     def _set(self, source: int, tag: int, nbytes: int) -> None:
-        """Describe a message of `nbytes`; the error field stays, as the standard wants for a single completion."""
+        """Describe a message of `nbytes`; keep the error field, as the standard requires for single completions."""
         self.source = source
         self.tag = tag
         self.count = nbytes
@@ -140,14 +140,14 @@ class Status:
         self.cancelled = bool(flag)
 
     def tomemory(self) -> memoryview:
-        """The fields in memory; what is written there is in the status."""
+        """Return the fields as memory; writing to it changes the status."""
         if not isinstance(self, _InMemory):
             self._memory = array("i", self.py2f())
             self.__class__ = _in_memory(type(self))  # type: ignore[arg-type]
         return memoryview(self._memory)
 
     def _address(self) -> int:
-        """Where the fields are in memory, as they are now."""
+        """Return the address of the fields in memory, with their current values."""
         fields = array("i", self.py2f())
         if hasattr(self, "_memory"):
             self._memory[:] = fields
@@ -157,11 +157,11 @@ class Status:
 
     @classmethod
     def _at(cls, address: int) -> Self:
-        """The status whose fields are at an address."""
+        """Return the status whose fields are at an address."""
         return cls.f2py(list((ctypes.c_int * _INTEGERS).from_address(address)))
 
     def py2f(self) -> list[int]:
-        """The fields as Fortran integers: source, tag, error, then the bytes' low and high half, and cancelled."""
+        """Return the fields as Fortran integers: source, tag, error, low and high half of the bytes, cancelled."""
         low, high = self.count & 0x7FFFFFFF, self.count >> 31
         fields = [self.source, self.tag, self.error, low, high, int(self.cancelled)]
         return fields + [0] * (_INTEGERS - len(fields))
@@ -176,7 +176,7 @@ class Status:
 
 
 class _InMemory:
-    """The class of a status that a program has seen as memory: its fields are there."""
+    """The base of a status that a program has seen as memory, which stores its fields."""
 
     __slots__ = ()
 
@@ -194,7 +194,7 @@ def _field(place: int) -> property:
 
 @lru_cache
 def _in_memory(cls: type[Any]) -> type[Any]:
-    """The class of such a status, which looks as its own class does."""
+    """Return the class of such a status, which looks like its original class."""
     fields = {"source": _field(0), "tag": _field(1), "error": _field(2)}
     reduce = {"__reduce__": lambda self: (copyreg.__newobj__, (cls,), self.__getstate__())}  # type: ignore[attr-defined]
     return type(cls.__name__, (cls, _InMemory), {"__slots__": (), "__module__": cls.__module__, **fields, **reduce})
@@ -207,7 +207,7 @@ def _live(datatype: Datatype) -> Type:
 
 
 def _leading_bytes(core: Type, elements: int) -> int:
-    """The packed size of the first basic elements of a datatype."""
+    """Return the packed size of the first basic elements of a datatype."""
     size_bytes = 0
     for dtype, n in core.runs() if elements else ():
         taken = min(n, elements)

@@ -1,4 +1,4 @@
-"""The methods of `MPI.Intracomm` that make communicators with a virtual topology, or ask where its ranks would be."""
+"""The methods of `MPI.Intracomm` for communicators with a virtual topology, and for placing ranks in one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ K = TypeVar("K")
 
 @lru_cache(maxsize=64)
 def _shared(topology: Any) -> Any:
-    """One object for all ranks that describe the same topology: a graph is as large as the communicator."""
+    """Return one object for all ranks with the same topology: a graph is as large as the communicator."""
     return topology
 
 
@@ -44,13 +44,14 @@ def _cartesian(dims: Sequence[int], periods: Sequence[bool] | bool | None) -> Ca
 def _graph(index: Sequence[int], edges: Sequence[int]) -> Graph:
     ends, ranks = int_list(index), int_list(edges)
     if ends and ends[0] == 0 and ends[-1] == len(ranks):
-        del ends[0]  # mpi4py takes the usual form of adjacency arrays too, which begins with a 0
-    graph: Graph = _shared(Graph(tuple(ends), tuple(ranks[: ends[-1]] if ends else ())))  # none behind the last end
+        del ends[0]  # mpi4py also accepts the usual form of adjacency arrays, which begins with a 0
+    # drop edges after the last end
+    graph: Graph = _shared(Graph(tuple(ends), tuple(ranks[: ends[-1]] if ends else ())))
     return graph
 
 
 class Topologies(CommHandle):
-    """The part of `Intracomm` that knows of topologies."""
+    """The methods of `Intracomm` for topologies."""
 
     __slots__ = ()
 
@@ -60,7 +61,7 @@ class Topologies(CommHandle):
 
     @staticmethod
     def _class_of(topology: int) -> type[Any] | None:
-        """The class for communicators with a topology of that kind; None where there is none."""
+        """Return the class of communicators with a kind of topology; None if there is none."""
         from .topocomm import Cartcomm, Distgraphcomm, Graphcomm
 
         return {c.CART: Cartcomm, c.GRAPH: Graphcomm, c.DIST_GRAPH: Distgraphcomm}.get(topology)

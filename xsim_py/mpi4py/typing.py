@@ -1,4 +1,4 @@
-"""Types of the arguments of MPI calls, as in mpi4py's own module of this name."""
+"""Types of the arguments of MPI calls, as in mpi4py's module of this name."""
 
 from __future__ import annotations
 

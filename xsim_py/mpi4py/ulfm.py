@@ -1,4 +1,4 @@
-"""The part of `MPI.Comm` that deals with failed processes: user-level failure mitigation (ULFM)."""
+"""The fault-tolerance methods of `MPI.Comm`: user-level failure mitigation (ULFM)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["FaultTolerance"]
 
 
 class FaultTolerance(CommHandle):
-    """The part of `Comm` for the time after a failure; all of it works on a revoked communicator."""
+    """The methods of `Comm` for use after a failure; all of them work on a revoked communicator."""
 
     __slots__ = ()
 
@@ -40,12 +40,12 @@ class FaultTolerance(CommHandle):
     def Is_revoked(self) -> bool:
         revoked = knowledge.is_revoked(self._comm())
         if not revoked:
-            clock.read_ps()  # it costs nothing either, unless a loop waits for it
+            clock.read_ps()  # it has no cost either, unless a loop waits for it
         return revoked
 
     def Get_failed(self) -> Group:
         comm = self._comm()
-        # A program that asks until there is another failure looks for one, as a probe looks for a message.
+        # A program that polls for another failure looks for one, as a probe looks for a message.
         look_past(comm, ("failed", len(comm.failed_members())), comm.holds)
         failed = tuple(comm.failed_members())
         if not failed:
@@ -102,7 +102,7 @@ def _request(call: Operation, finish: Callable[[], None]) -> Request:
 
 
 def as_c_int(value: Any) -> int:
-    """Return a number as a C int holds it; one that it cannot hold raises OverflowError, as in mpi4py."""
+    """Return a number as a C int; raise OverflowError if it does not fit, as in mpi4py."""
     number = operator.index(value)
     if not -(2**31) <= number < 2**31:
         raise OverflowError("value too large to convert to int")
@@ -110,7 +110,7 @@ def as_c_int(value: Any) -> int:
 
 
 def _one_int(flag: Any) -> np.ndarray[Any, Any]:
-    """Return the program's buffer of one C int; BufferError, TypeError or ValueError of what is none, as in mpi4py."""
+    """Return the program's buffer of one C int, or raise BufferError, TypeError or ValueError like mpi4py."""
     view = exported(flag)
     if view.readonly:
         raise BufferError("underlying buffer is not writable")

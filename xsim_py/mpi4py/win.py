@@ -75,7 +75,7 @@ class Win(Erring, Attributed):
         return window
 
     def _do(self, function: Callable[..., R], *args: Any) -> R | None:
-        """Call a function of the window; None where the error handler has dealt with an error."""
+        """Call a function of the window; return None if the error handler has handled an error."""
         window = self._window()
         try:
             return function(window, *args)
@@ -150,7 +150,7 @@ class Win(Erring, Attributed):
             make.free(window)
             self._impl = self._null
 
-    # ------------------------------------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------------------------------------ properties
 
     def Get_group(self) -> Group:
         return Group._of(Members(self._window().comm.ranks))
@@ -271,7 +271,7 @@ class Win(Erring, Attributed):
 
     def _fetch(self, origin: Any, result: Any, target_rank: int, target: Any, op: Op, call: str) -> Transfer | None:
         window = self._window()
-        source = _message(origin, target_rank, writable=True)  # mpi4py asks for that, though nothing writes to it
+        source = _message(origin, target_rank, writable=True)  # mpi4py requires that, though nothing writes to it
         where = place_in_target(source, target)
         into = _message(result, target_rank, writable=True)
         if target_rank == c.PROC_NULL:
@@ -330,7 +330,7 @@ class Win(Erring, Attributed):
         return Request._make(Task(operate.when_left(window, left_ps, call), comm=window.comm))
 
     def _request_arriving(self, transfer: Transfer | None, call: str) -> Request:
-        """Make the request of an operation that returns something; an error goes to the window's handler."""
+        """Return the request of an operation that fetches data; an error goes to the window's handler."""
         window = self._window()
         operation = None
         if transfer is not None:
@@ -410,7 +410,7 @@ def _size(comm: Intracomm, size: int) -> int:
 
 
 def _shown(memory: memoryview) -> buffer:
-    """Memory as a program sees it."""
+    """Return memory as the program sees it."""
     return buffer(memory) if len(memory) else buffer()
 
 
@@ -418,12 +418,12 @@ _NOTHING = memoryview(b"")
 
 
 def _message(spec: Any, rank: int, *, writable: bool) -> UserBuffer:
-    """A buffer argument; the dummy process has none to look at."""
+    """Return a parsed buffer argument; for PROC_NULL it is ignored."""
     return UserBuffer(_NOTHING, 0, 0, NULL) if rank == c.PROC_NULL else message(spec, writable=writable)
 
 
 def place_in_target(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
-    """Return what a program says of the target: type, displacement and count; mostly those of the origin."""
+    """Return the type, displacement and count of the target, by default those of the origin."""
     displacement, count, datatype = 0, origin.count, origin.datatype
     if target is None:
         return datatype, displacement, count
@@ -444,7 +444,7 @@ def place_in_target(origin: UserBuffer, target: Any) -> tuple[Type, int, int]:
 
 
 def _single(**messages: UserBuffer) -> None:
-    """All of these must be one element of one type."""
+    """Check that all of these are one element of the same type."""
     origin = messages["origin"]
     for name, found in messages.items():
         if found.count != 1:

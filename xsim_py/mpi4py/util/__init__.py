@@ -1,4 +1,4 @@
-"""``mpi4py.util``: mpi4py's own modules, plain Python over MPI that runs on ours as it is, and one that is ours."""
+"""``mpi4py.util``: mpi4py's own modules, which are plain Python on top of MPI, except for `dtlib`."""
 
 import sys
 from importlib.machinery import PathFinder

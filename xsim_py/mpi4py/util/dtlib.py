@@ -1,7 +1,7 @@
-"""``mpi4py.util.dtlib``: from numpy's types to MPI's, and back.
+"""``mpi4py.util.dtlib``: conversion between numpy's types and MPI's.
 
-mpi4py's own module goes through a handle for every member of every member, which costs ten times what this one takes:
-it works on the types that the handles name, and remembers what structs of elementary members become.
+mpi4py's own module uses handles for every nested member, which takes ten times as long: this one works on the types
+behind the handles, and caches structs of elementary members.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xsim_py.mpi4py.datatype import SHARED, Datatype, core_of
 
 __all__ = ["from_numpy_dtype", "to_numpy_dtype"]
 
-_np_dtype: Any = np.dtype  # None: types are only described, as where there is no numpy
+_np_dtype: Any = np.dtype  # None: describe types only, as without numpy
 
 
 def _described(spec: Any) -> Any:
@@ -26,12 +26,12 @@ def _described(spec: Any) -> Any:
 
 
 def from_numpy_dtype(dtype: Any) -> Datatype:
-    """Make the MPI datatype, not yet committed, that has the elements of a numpy type where they are.
+    """Return the uncommitted MPI datatype with the elements and layout of a numpy type.
 
     Raises
     ------
     ValueError
-        If the type holds Python objects, or is not of this machine's byte order.
+        The type holds Python objects, or has a foreign byte order.
     """
     if _np_dtype is None:
         raise RuntimeError("NumPy is not available")
@@ -44,7 +44,7 @@ def _core_of(dtype: np.dtype[Any]) -> Type:
 
 
 def _member(dtype: np.dtype[Any]) -> Type:
-    """The type of a member; of the elementary ones, one that all structs share."""
+    """Return the type of a member; elementary types are shared by all structs."""
     if dtype.hasobject:
         raise ValueError("NumPy datatype with object entries")
     if not dtype.isnative:
@@ -72,12 +72,12 @@ def _array(old: Type, shape: tuple[int, ...]) -> Type:
 
 Kind: TypeAlias = str | tuple[str, tuple[int, ...]]
 
-_VOID = "V"  # what structs and arrays are for numpy
-_MOST = 1024  # what to remember of each kind: programs convert the same types there and back
+_VOID = "V"  # the type character of structs and arrays in numpy
+_MOST = 1024  # the size of each cache: programs convert the same types repeatedly
 
 
 def _kind(dtype: np.dtype[Any]) -> Kind | None:
-    """Return what an elementary member is called, or an array of such; None for all others."""
+    """Return the name of an elementary member, or of an array of such; None for all others."""
     code = dtype.char
     if code != _VOID:
         return code
@@ -88,7 +88,7 @@ def _kind(dtype: np.dtype[Any]) -> Kind | None:
 
 @lru_cache(maxsize=_MOST)
 def _flat_struct(kinds: tuple[Kind, ...], places: tuple[int, ...]) -> Type:
-    """The struct whose members are elementary, or arrays of such."""
+    """Return the struct of members that are elementary, or arrays of such."""
     return _struct_of([_elementary(kind) if isinstance(kind, str) else _flat_array(*kind) for kind in kinds], places)
 
 
@@ -116,12 +116,12 @@ _elementary_types: dict[str, Type] = {}
 
 
 def to_numpy_dtype(datatype: Datatype) -> Any:
-    """Describe the elements of an MPI datatype as a numpy type; fields are called f0, f1, ...
+    """Return the numpy type for the elements of an MPI datatype; fields are named f0, f1, ...
 
     Raises
     ------
     ValueError
-        If numpy has no such type.
+        Numpy has no such type.
     """
     return _dtype_of(core_of(datatype))
 
@@ -195,7 +195,7 @@ def _struct(core: Type, whole: Type) -> Any:
         if len(_struct_dtypes) >= _MOST:
             _struct_dtypes.clear()
         found = _struct_dtypes[key] = _struct_fields(core, whole)
-    return found.newbyteorder("=")  # a copy: its owner may give the fields other names
+    return found.newbyteorder("=")  # a copy: its owner may rename the fields
 
 
 _struct_dtypes: dict[tuple[Any, ...], Any] = {}
@@ -217,7 +217,7 @@ def _fields(formats: list[Any], offsets: list[int], aligned: bool, itemsize: int
 
 
 def _subarray(base: Type, params: dict[str, Any]) -> Any:
-    """An array of which everything is taken; numpy has no type for a part of one."""
+    """Return the type of a whole array; numpy has no type for a part of one."""
     sizes = params["sizes"]
     if params["subsizes"] != sizes or any(params["starts"]):
         raise ValueError("cannot convert subarray MPI datatype to NumPy")
@@ -225,9 +225,9 @@ def _subarray(base: Type, params: dict[str, Any]) -> Any:
 
 
 def _is_aligned(core: Type, at: int = 0) -> bool:
-    """Return whether elements are where a C compiler would put them, if the type is `at` bytes from such a place.
+    """Return True if elements are aligned as by a C compiler, for a type `at` bytes after an aligned address.
 
-    What mpi4py looks at: displacements in bytes, of an indexed type that of the first block.
+    As in mpi4py, this checks displacements in bytes; for an indexed type, that of the first block.
     """
     if core.is_predefined or core in SHARED:
         return at % core.alignment == 0
