@@ -1,7 +1,7 @@
 """Check of user-defined operations that are declared commutative but are not.
 
 The first few times, the function is called again with its operands exchanged. The program must not notice, so this is
-only done if the code of the function changes nothing but its arguments.
+only done if the code of the function has no other effects.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _dtype_of(datatype: Any) -> Any:
 
 
 def _changes_nothing_else(function: Any) -> bool:
-    """Return True if a function changes nothing but its arguments, judging by the names it uses."""
+    """Return True if a function only changes its arguments, judging by the names it uses."""
     if type(function) is not FunctionType or function.__code__.co_flags & 0x20:  # a generator
         return False
     cells = [cell.cell_contents for cell in function.__closure__ or ()]

@@ -76,7 +76,7 @@ def _pending(calls: Iterable[MpiCall]) -> Iterable[MessageSide]:
 
 
 def _sides(call: MpiCall) -> list[MessageSide]:
-    """Return the messages a call waits for; for a completion call, those of all active requests."""
+    """Return the messages that a call waits for; for a completion call, those of all active requests."""
     if call.waits_for is not None:
         return call.waits_for.listed()
     if not call.name.lower().startswith(("wait", "test")):
