@@ -1,4 +1,4 @@
-"""`python -m xsim_py` is the `xsim` command, which begins here, too: an early Ctrl-C ends it without a traceback."""
+"""`python -m xsim_py` and the `xsim` command, which begin here so that an early Ctrl-C prints no traceback."""
 
 import signal
 from typing import NoReturn

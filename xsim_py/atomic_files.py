@@ -1,11 +1,11 @@
-"""Files that are there whole or not at all, and folders that do not outlive who uses them.
+"""Atomic writing of files, and temporary directories that are removed with their process.
 
-Half a file under the right name looks like a result, or a checkpoint, until somebody reads it. So a file is written in
-a hidden folder beside its place, brought to the disk, and put there when it is complete, which is one step for the file
-system: who looks finds the old file or the new one, whatever ends us in the middle (Ctrl-C, a full disk, a kill).
+A truncated file under the right name looks like a result, or a checkpoint, until it is read. So a file is written in a
+hidden directory next to its target, synced to disk, and renamed when complete, which is atomic: readers find the old
+file or the new one, whatever ends this process meanwhile (Ctrl-C, a full disk, a kill).
 
-A kill leaves the hidden folder. Its owner has a lock on it that ends with the process, so the next one who makes such a
-folder beside it knows that nobody needs it any more.
+A kill leaves the hidden directory behind. Its owner holds a lock on it that ends with the process, so the next process
+that creates such a directory next to it can detect and remove it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _in_use: set[str] = set()
 
 moved: dict[int, int] = {}
-"""Descriptors that a program may redirect at any time, and where what they stand for has been kept since before."""
+"""Descriptors that a program may redirect at any time, and duplicates made before that."""
 
 
 # ------------------------------------------------------------------------------------------------------------ files
@@ -42,7 +42,7 @@ moved: dict[int, int] = {}
 
 @contextmanager
 def atomic_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterator[IO[str]]:
-    """Open a text file to write into, which takes its place when that has come to its end; an open one is given back.
+    """Open a text file for writing that replaces `target` when complete; an open file is returned unchanged.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def atomic_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterato
         yield target
         return
     number = _descriptor(str(target)) if follow else None
-    if number is not None:  # as whoever printed there before us: opened by its name, it would be written over
+    if number is not None:  # like earlier output: opened by its name, it would be overwritten
         with open(os.dup(number), "w", encoding="utf-8", newline="") as file:
             yield file
         return
@@ -63,16 +63,16 @@ def atomic_file(target: str | Path | IO[str], *, follow: bool = True) -> Iterato
 
 @contextmanager
 def atomic_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
-    """Give the name of a file to write, with the same suffix, which takes its place when that has come to its end.
+    """Return the name of a file to write, with the same suffix, which replaces `target` when complete.
 
-    What is no regular file (a device, a pipe) is given as it is.
+    A target that is not a regular file (a device, a pipe) is returned unchanged.
 
     Parameters
     ----------
     target : path
-        Where the file belongs. One that is there is replaced; its permissions and its owner stay.
+        The file to write. An existing one is replaced, keeping its permissions and owner.
     follow : bool, optional
-        Whether a link at the end of `target` stands for the file it leads to; else the link is replaced.
+        Whether a link at the end of `target` is followed; otherwise the link is replaced.
 
     Raises
     ------
@@ -96,9 +96,9 @@ def atomic_path(target: str | Path, *, follow: bool = True) -> Iterator[Path]:
 
 
 def check_file(target: str | Path, *, follow: bool = True) -> None:
-    """Find out whether `atomic_file` could write this, and leave everything as it is.
+    """Check that `atomic_file` could write a file, without changing anything.
 
-    Permissions do not say it: a file system may be mounted for reading only, or take no files at all.
+    Permissions are not sufficient: a file system may be mounted read-only, or accept no files at all.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def check_file(target: str | Path, *, follow: bool = True) -> None:
 
 
 class Unfinished:
-    """Files that are being written beside their places; what has not been moved there goes when the context ends."""
+    """Files being written next to their targets; those not moved there are removed when the context ends."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -132,7 +132,7 @@ class Unfinished:
         self._stack.close()
 
     def name(self, target: str, *, folder: str | None = None) -> str:
-        """Return the name that what belongs at `target` may have until then, in another folder if one is given."""
+        """Return a temporary name for `target`, next to it or in the given directory."""
         folder = os.path.dirname(target) if folder is None else folder
         if folder not in self._folders:
             self._folders[folder] = self._stack.enter_context(scratch_folder(folder))
@@ -141,7 +141,7 @@ class Unfinished:
         return os.path.join(self._folders[folder], f"{self._count}{suffix}")
 
     def make(self, target: str) -> str:
-        """Make an empty file for `target` and return its name; it is like what is there, which must be writable."""
+        """Create an empty file for `target`, with the attributes of an existing target, and return its name."""
         path = self.name(target)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         if is_regular(target):
@@ -151,14 +151,14 @@ class Unfinished:
 
 
 def dress(path: str, like: str) -> None:
-    """Give a file the permissions and the owner of another one.
+    """Copy the permissions and the owner of another file.
 
     Raises
     ------
     OSError
-        They cannot be had.
+        When that is not possible.
     """
-    if os.stat(like).st_dev != os.stat(path).st_dev:  # a mount of its own, whose place nothing can take
+    if os.stat(like).st_dev != os.stat(path).st_dev:  # a mount point, which no file can replace
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), like)
     if _owner(like) != _owner(path):
         try:
@@ -171,13 +171,13 @@ def dress(path: str, like: str) -> None:
 
 
 def _owner(path: str) -> tuple[int, int]:
-    """Return the user and the group that a file belongs to."""
+    """Return the user and group IDs of a file."""
     found = os.stat(path)
     return found.st_uid, found.st_gid
 
 
 def sync(path: str, flags: int = os.O_RDONLY) -> None:
-    """Bring what a file or folder holds to the disk."""
+    """Sync the contents of a file or directory to disk."""
     number = os.open(path, flags)
     try:
         os.fsync(number)
@@ -189,7 +189,7 @@ def sync(path: str, flags: int = os.O_RDONLY) -> None:
 
 
 def meant(target: str, *, follow: bool) -> str:
-    """Return the real path of a file that is to be written: behind a link, or of the link itself."""
+    """Return the real path of a file to write: of a link's target, or of the link itself."""
     if follow:
         return os.path.realpath(target)
     folder, name = os.path.split(target)
@@ -197,18 +197,18 @@ def meant(target: str, *, follow: bool) -> str:
 
 
 def is_special(target: str, *, follow: bool) -> bool:
-    """Return whether a folder, a device or a pipe is there, whose place no file can take, or is meant to take."""
+    """Return True for a directory, device or pipe, which no file can or should replace."""
     if follow and _descriptor(target) is not None:
         return True
     try:
         kind = os.stat(target, follow_symlinks=follow).st_mode
-    except OSError:  # what is the matter is found when it is used
+    except OSError:  # the error is reported when it is used
         return False
     return stat.S_ISDIR(kind) or (follow and not stat.S_ISREG(kind))
 
 
 def is_regular(path: str) -> bool:
-    """Return whether a file is there, and no link, device or folder."""
+    """Return True for an existing regular file: no link, device or directory."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -216,7 +216,7 @@ def is_regular(path: str) -> bool:
 
 
 def _descriptor(path: str) -> int | None:
-    """Return the open file of ours that a name such as ``/dev/stdout`` stands for."""
+    """Return the open descriptor of this process that a name such as ``/dev/stdout`` refers to."""
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(os.path.abspath(path))
         folder = os.path.realpath(folder)
@@ -234,7 +234,7 @@ def _descriptor(path: str) -> int | None:
 
 @contextmanager
 def scratch_folder(parent: str) -> Iterator[str]:
-    """Have an empty folder in another one, until the context ends or this process does."""
+    """Create an empty directory below `parent`, until the context or this process ends."""
     remove_abandoned(parent)
     path, lock = _locked_folder(parent)
     _in_use.add(path)
@@ -247,17 +247,17 @@ def scratch_folder(parent: str) -> Iterator[str]:
 
 
 def shared_memory_folder() -> str:
-    """Return a folder whose files are in memory, if there is one."""
+    """Return a directory whose files are in memory, if there is one."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 
 
 def in_use() -> list[str]:
-    """Return the folders of `scratch_folder` that this process has now."""
+    """Return the directories of `scratch_folder` that this process currently has."""
     return list(_in_use)
 
 
 def remove_abandoned(parent: str) -> list[str]:
-    """Remove such folders whose processes have been killed; return those that are left."""
+    """Remove such directories of killed processes; return the remaining ones."""
     left = []
     with suppress(OSError), os.scandir(parent or ".") as entries:
         left = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
@@ -273,7 +273,7 @@ def remove_abandoned(parent: str) -> list[str]:
 
 
 def remove_left_by(pids: Collection[int], until_s: float) -> None:
-    """Remove the folders of processes that have ended; children of these may hold them for a moment.
+    """Remove the directories of ended processes; their children may hold them for a moment.
 
     Parameters
     ----------
@@ -289,11 +289,11 @@ def remove_left_by(pids: Collection[int], until_s: float) -> None:
 
 
 def _locked_folder(parent: str) -> tuple[str, int]:
-    """Make a folder that is locked as long as an open file is open, whose number is returned, too."""
+    """Create a directory that is locked while a descriptor is open, and return both."""
     while True:
         path = os.path.join(parent, f"{_PREFIX}{os.getpid()}-{token_hex(8)}")
         os.mkdir(path, 0o700)
-        with suppress(FileNotFoundError):  # somebody took it for abandoned, in the moment before it was locked
+        with suppress(FileNotFoundError):  # removed as abandoned by another process, just before it was locked
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             if _lock(lock) and os.path.isdir(path):
                 return path, lock
@@ -301,18 +301,18 @@ def _locked_folder(parent: str) -> tuple[str, int]:
 
 
 def _lock(number: int) -> bool:
-    """Lock an open folder; whether nobody else has it locked."""
+    """Lock an open directory; return False if another process has locked it."""
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # some file systems know no locks: there, nothing is taken for abandoned
+    except OSError:  # some file systems do not support locks: there, no directory counts as abandoned
         return True
     return True
 
 
 def _remove(path: str) -> None:
-    """Remove a folder with all that is in it, also where a program has forbidden that."""
+    """Remove a directory with all its contents, even if a program has removed permissions."""
     shutil.rmtree(path, ignore_errors=True)
     if os.path.isdir(path):
         with suppress(OSError):
@@ -326,7 +326,7 @@ def _remove(path: str) -> None:
 
 @contextmanager
 def tidy_when_terminated() -> Iterator[None]:
-    """Remove our folders also when a signal ends this process, unless the caller has plans of its own for that."""
+    """Remove our directories if a signal ends this process, unless the caller handles that signal itself."""
 
     def end(number: int, _: Any) -> None:
         for path in in_use():
@@ -347,11 +347,11 @@ def tidy_when_terminated() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let signals that would end this process wait for a moment."""
+    """Defer signals that would end this process."""
     came: list[int] = []
     here = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, *_SIGNALS) if here}
-    before = {number: handler for number, handler in handlers.items() if handler is not None}  # by C: not ours to set
+    before = {number: handler for number, handler in handlers.items() if handler is not None}  # by C code
     for number in before:
         signal.signal(number, lambda number, _: came.append(number))
     try:

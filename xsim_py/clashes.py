@@ -1,4 +1,4 @@
-"""Results go neither where the input comes from, nor to where other results go; that is found before anything runs."""
+"""Checks before a run that results do not overwrite input or other results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOWHERE = Location.in_option("")
 
 
 class OutputFile(NamedTuple):
-    """A file that is going to be written; `follow` as for `atomic_files.atomic_file`."""
+    """A file to be written; `follow` as for `atomic_files.atomic_file`."""
 
     said: str
     path: str | Path
@@ -35,14 +35,14 @@ class InputFile(NamedTuple):
 
 
 def refuse_clashes(outputs: Sequence[OutputFile], inputs: Callable[[], Iterable[InputFile]]) -> None:
-    """Refuse files that would be written although they are read, or twice; devices and pipes do not count.
+    """Reject files that would be written although they are read, or twice; devices and pipes are exempt.
 
-    `inputs` is not called where no output is a file that is there: it may take a while.
+    `inputs` is only called if some output file exists, because it may take a while.
 
     Raises
     ------
     ConfigError
-        With the first such file.
+        For the first such file.
     """
     taken: dict[object, str] = {}
     for number, name in ((1, "standard output"), (2, "standard error")):
@@ -59,14 +59,14 @@ def refuse_clashes(outputs: Sequence[OutputFile], inputs: Callable[[], Iterable[
 
 
 def _known_by(path: str | Path, *, follow: bool) -> set[object]:
-    """Return what tells a file from others: its path, and its inode, which may have more names."""
+    """Return the identity of a file: its path, and its inode, which may have other names."""
     if follow and is_special(str(path), follow=True):
         return set()
     return {meant(str(path), follow=follow), *_inode_of(path, follow=follow)}
 
 
 def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:
-    """Return the device and number of a regular file, if it is one."""
+    """Return the device and inode number of a regular file, if it is one."""
     try:
         found = os.fstat(file) if isinstance(file, int) else os.stat(file, follow_symlinks=follow)
     except OSError:
@@ -74,16 +74,16 @@ def _inode_of(file: int | str | Path, *, follow: bool = True) -> set[object]:
     return {(found.st_dev, found.st_ino)} if stat.S_ISREG(found.st_mode) else set()
 
 
-# ----------------------------------------------------------------------------------------------------- what is read
+# ----------------------------------------------------------------------------------------------------- inputs
 
 
 def _is_read_once(path: str) -> bool:
-    """Return whether it is a pipe or a device: what it holds is for the run."""
+    """Return True for a pipe or device, whose data can only be read once, by the run."""
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def program_files(program: Any, kind: str | None) -> Iterator[InputFile]:
-    """Yield the file of a program that has one, or those of several."""
+    """Yield the files of a program or of several."""
     if isinstance(program, list):
         yield from (InputFile("the program", file) for app in program if (file := app.load().file) is not None)
         return
@@ -94,7 +94,7 @@ def program_files(program: Any, kind: str | None) -> Iterator[InputFile]:
 
 
 def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[InputFile]:
-    """Yield the file of a machine that has one, and those that it names."""
+    """Yield the file of a machine, if any, and the files that it refers to."""
     if _is_read_once(machine):
         return
     if Path(machine).suffix in (".yaml", ".yml") or len(Path(machine).parts) > 1:
@@ -109,13 +109,13 @@ def machine_files(machine: str, overrides: Mapping[str, Any]) -> Iterator[InputF
 
 
 def computing_files(asked: str | None) -> Iterator[InputFile]:
-    """Yield the file that computing is charged from, of what ``--compute`` says."""
+    """Yield the file of computing times given to ``--compute``, if any."""
     if asked is not None and asked not in COMPUTE and not asked.startswith(RECORD):
         yield InputFile("what computing costs", asked)
 
 
 def failure_files(texts: Iterable[str]) -> Iterator[InputFile]:
-    """Yield the files that injected failures stand in."""
+    """Yield the files that contain injected failures."""
     for text in texts:
         if isinstance(what := parse_statement(text, _NOWHERE), FromTrace):
             yield InputFile("what fails", what.file)

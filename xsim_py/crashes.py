@@ -1,9 +1,9 @@
-"""A process finds out that the signal of a crash, such as SIGSEGV, was sent to it, and comes from no fault of its own.
+"""Detection of crash signals, such as SIGSEGV, that were sent by another process rather than caused by a fault.
 
-`faulthandler` writes the stack when such a signal comes, and then raises it again for the handler that was there
-before it. That is one of Python's, for one time: it makes a note, and returns to what was interrupted. There a fault
-happens again, and now the system ends the process by that signal: no line of Python has run in between. After a signal
-that somebody has sent, the process goes on to its next line, before which Python calls the handler.
+`faulthandler` writes the stack when such a signal arrives, then raises it again for the handler that was installed
+before. That is a one-shot handler of Python: it sets a flag and returns to the interrupted code. There a fault occurs
+again, and now the system ends the process with that signal, without any Python code in between. After a signal sent by
+another process, the process continues to its next line, before which Python calls the handler.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Final
 
 CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
-"""The signals by which processes crash, of which `faulthandler` writes the stack."""
+"""The signals of crashes, for which `faulthandler` writes the stack."""
 
 _ON_OTHER_STACK: Final = 0x08000000  # SA_ONSTACK of Linux
 _ONCE: Final = 0x80000000  # SA_RESETHAND
 
-# A rank has others of these.
+# Ranks have different ones.
 _kill, _getpid = os.kill, os.getpid
 
 
@@ -39,27 +39,27 @@ class _Action(ctypes.Structure):
 
 
 def notice_senders(struck: Callable[[], None]) -> None:
-    """Have `struck` called when somebody sends this process the signal of a crash, before it ends by that signal.
+    """Call `struck` when another process sends a crash signal, before this process ends with it.
 
-    Is to be called before `faulthandler` is enabled. Does nothing where the system is not Linux.
+    Call it before `faulthandler` is enabled. It has an effect on Linux only.
     """
     if sys.platform != "linux":
         return
     process = _getpid()
 
     def sent(number: int, _: object) -> None:
-        if _getpid() == process:  # else a child of the program has inherited this
+        if _getpid() == process:  # otherwise a child of the program has inherited this
             struck()
         _kill(_getpid(), number)
 
     for number in CRASHES:
         signal.signal(number, sent)
-        if not _only_once(number):  # else a fault would happen again and again
+        if not _only_once(number):  # otherwise a fault would repeat forever
             signal.signal(number, signal.SIG_DFL)
 
 
 def _only_once(number: int) -> bool:
-    """Have the system forget a handler when it is called first; whether it can be told to, as far as we know."""
+    """Make the system reset a handler on its first call; return False if that may not be supported."""
     set_action = ctypes.CDLL(None).sigaction
     action = _Action()
     known = set_action(number, None, ctypes.byref(action)) == 0 and action.flags & _ON_OTHER_STACK

@@ -1,4 +1,4 @@
-"""The deadlock report: which ranks wait where for what, which calls do not match, and what was never received."""
+"""The deadlock report: waiting ranks with locations and reasons, mismatched calls, and unreceived messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
 def deadlock_report(
     headline: str, waiting: list[WaitingRank], total: int, parts: Sequence[ShardResult], *, stalled: bool = False
 ) -> str:
-    """Return the report of a run in which ranks have not ended; `stalled` says that they never will."""
+    """Return the report of a run with unfinished ranks; `stalled`: they will never finish."""
     ended = total - len({entry.rank for entry in waiting})
     counted = f"{ended:,} of {total:,} ranks {'has' if ended == 1 else 'have'} ended"
     lines = [headline, f"{counted}; the others:" if waiting else counted]
@@ -38,7 +38,7 @@ def deadlock_report(
     for entry in waiting:  # one for each thread of a rank
         edges.setdefault(entry.rank, []).extend(entry.peers)
     cycle = _cycle(edges)
-    if cycle and stalled:  # otherwise what they wait for may be on its way
+    if cycle and stalled:  # otherwise the awaited messages may be in transit
         shown = [f"rank {rank}" for rank in cycle]
         if len(shown) > 2 * _MOST_LISTED:
             shown = [*shown[:_MOST_LISTED], f"... {len(shown) - _MOST_LISTED - 2:,} more ...", *shown[-2:]]
@@ -56,7 +56,7 @@ def _ranks(numbers: Iterable[int]) -> str:
 
 
 def _particulars(members: list[WaitingRank]) -> list[str]:
-    """Return what ranks that stand at one line wait for."""
+    """Return the reasons of ranks that wait at the same line."""
     groups: dict[str, list[WaitingRank]] = {}
     for entry in members:
         groups.setdefault(entry.reason, []).append(entry)
@@ -70,7 +70,7 @@ def _particulars(members: list[WaitingRank]) -> list[str]:
 
 
 def _mismatches(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stalled: bool) -> list[str]:
-    """Return where ranks have made different collective calls, how many each has made, and which were refused."""
+    """Return where ranks have made different collective calls, the number of calls per rank, and rejected calls."""
     places = _first_differences(parts)
     waits: dict[tuple[str, int], dict[str, list[int]]] = {}
     numbers: dict[str, set[int]] = {}
@@ -100,12 +100,12 @@ def _mismatches(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, sta
 
 
 def _counts(parts: Sequence[ShardResult], cid: int) -> dict[int, int]:
-    """Return how many collective calls each rank has made on a communicator, as far as that is known."""
+    """Return the number of collective calls per rank on a communicator, as far as known."""
     return {rank: count for part in parts for rank, count in part.counted.get(cid, {}).items()}
 
 
 def _first_differences(parts: Sequence[ShardResult]) -> dict[tuple[str, int], dict[str, list[int]]]:
-    """Return the first call of each communicator in which ranks differ: by what they called, and where, the ranks."""
+    """Return the first differing call of each communicator: the ranks, by call and location."""
     calls: dict[tuple[int, int], list[tuple[ShardResult, Begun]]] = {}
     for part in parts:
         for begun in part.begun:
@@ -121,7 +121,7 @@ def _first_differences(parts: Sequence[ShardResult]) -> dict[tuple[str, int], di
             if ranks is None:
                 others = {rank for other, each in those if other is part for rank in each.ranks or ()}
                 counted = part.counted.get(cid, {})
-                if not part.counted and cid == WORLD_CID:  # all of that shard have ended
+                if not part.counted and cid == WORLD_CID:  # all ranks of that shard have ended
                     counted = dict.fromkeys(range(part.first, part.first + len(part.ended_ps)), number)
                 ranks = [rank for rank, count in counted.items() if count >= number]
                 ranks = [rank for rank in ranks if rank not in others]
@@ -131,7 +131,7 @@ def _first_differences(parts: Sequence[ShardResult]) -> dict[tuple[str, int], di
 
 
 def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stalled: bool) -> list[str]:
-    """Return the ranks that have ended and are waited for, and those that ranks poll for which have all ended."""
+    """Return the finished ranks that others wait for, and those that are polled for although all have finished."""
     ended = {part.first + i: ps for part in parts for i, ps in enumerate(part.ended_ps) if ps is not None}
     failed = {rank for part in parts for _, rank, _ in part.failures}
     awaited = {peer for entry in waiting for peer in entry.peers if peer in ended} if stalled else set()
@@ -147,7 +147,7 @@ def _dead_ends(waiting: list[WaitingRank], parts: Sequence[ShardResult], *, stal
 
 
 def _cycle(edges: dict[int, list[int]]) -> list[int]:
-    """Return a cycle of the wait-for graph, the first that is found from the lowest rank, as a closed walk."""
+    """Return a cycle of the wait-for graph as a closed walk: the first one found from the lowest rank."""
     done: set[int] = set()
     for start in sorted(edges):
         path: dict[int, None] = {}  # in order
@@ -168,9 +168,9 @@ def _cycle(edges: dict[int, list[int]]) -> list[int]:
 
 
 def unread(parts: Sequence[ShardResult]) -> tuple[str, int]:
-    """Return what is known of the first collective whose messages nobody took, and how many different ones that were.
+    """Return a description of the first collective with unreceived messages, and the number of such collectives.
 
-    Small messages leave no rank waiting; the program goes on as if the collective had taken place.
+    Small messages leave no rank waiting; the program continues as if the collective had taken place.
     """
     messages = sorted(_flat(part.unread for part in parts))
     if not messages:
@@ -186,7 +186,7 @@ def unread(parts: Sequence[ShardResult]) -> tuple[str, int]:
 
 
 def unreceived(leftovers: list[Leftover], count: int) -> str:
-    """Return what is said of messages that were never received, of which there are `count`."""
+    """Return the warning about messages that were never received; `count` is their total number."""
     listed = leftovers[:_MOST_LISTED]
     places = {m.place for m in listed}
     together = f"; all {places.pop()}" if len(places) == 1 < len(listed) and "" not in places else ""

@@ -3,9 +3,9 @@
 ::
 
     Exception
-    └── XsimError            anything the simulator says to its user
-        ├── ConfigError      the input is wrong: exit status 2, nothing was run
-        └── InternalError    the simulator is wrong: please report it
+    └── XsimError            any error reported to the user
+        ├── ConfigError      invalid input: exit status 2, nothing was run
+        └── InternalError    a bug in the simulator: please report it
 
 An error of the simulated program is not one of these: it is `MPI.Exception` (or whatever the program raises), it
 belongs to the virtual rank that raised it, and it ends up in the `Result`.
@@ -18,30 +18,30 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 NOT_WRITTEN: Final = 74
-"""The exit status of a run whose output, or whose program's files, found no place."""
+"""The exit status of a run whose output or files could not be written."""
 
 FOUND: Final = 5
-"""The exit status of a checked run that has found mistakes."""
+"""The exit status of a checked run with MPI usage errors."""
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""The errors of a place that we write to (full, broken, or closed by a program), for which the input can do nothing."""
+"""Errors of output (full or broken disk, descriptor closed by a program) that are not caused by the input."""
 
 _MOST_CHARACTERS: Final = 1_000
-_HEAD, _TAIL = 600, 300  # what is wrong stands in front, and what to write instead at the end
+_HEAD, _TAIL = 600, 300  # the error comes first, and the advice last
 _MOST_LINES: Final = 100
 _LONGEST_WORD: Final = 100
 _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}  # all but \t, \n
 
 
 def visible(text: str) -> str:
-    """Return a text whose control characters, which a terminal would obey, are written as escapes."""
+    """Return a text with control characters, which a terminal would interpret, as escapes."""
     return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 def shortened(text: str) -> str:
-    """Return a message that a person can read: long lines lose their middle, many lines the last ones."""
+    """Return a message of readable length: long lines lose their middle, many lines the last ones."""
     lines = visible(text).split("\n")
-    if len(lines) > _MOST_LINES + 1:  # and one that says so, also when a message is shortened twice
+    if len(lines) > _MOST_LINES + 1:  # plus one for the count, also when a message is shortened twice
         lines[_MOST_LINES:] = [f"... and {len(lines) - _MOST_LINES:,} more"]
     return "\n".join(map(_shortened_line, lines))
 
@@ -53,39 +53,39 @@ def _shortened_line(line: str) -> str:
 
 
 def close_match(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that somebody may have meant; None where none is near, or the word is too long for one."""
-    from difflib import get_close_matches  # not above: it takes long to import, and few words are wrong
+    """Return the known word closest to a misspelt one; None if none is close, or the word is too long."""
+    from difflib import get_close_matches  # not above: its import takes long, and errors are rare
 
     close = get_close_matches(word, list(known), n=1) if len(word) <= _LONGEST_WORD else []
     return close[0] if close else None
 
 
 def advice(word: str, known: Iterable[str]) -> str:
-    """Return ``did you mean latency?``, or the known words where none is near."""
+    """Return ``did you mean latency?``, or the known words if none is close."""
     words = list(known)
     close = close_match(word, words)
     return f"did you mean {close}?" if close else f"known: {', '.join(words)}"
 
 
 def unwritten(error: OSError) -> str:
-    """Return the sentence that says what could not be written, and why."""
+    """Return the sentence that names the unwritable file and the reason."""
     return f"cannot write {error.filename or 'the output'}: {error.strerror}"
 
 
 class XsimError(Exception):
-    """Anything that the simulator has to say to its user."""
+    """Any error that the simulator reports to its user."""
 
 
 class ConfigError(XsimError):
-    """The input (a YAML file, an option, a program's path) cannot be used.
+    """The input (a YAML file, an option, a program's path) is invalid.
 
-    The message holds one problem a line, each with its place (``file:line:column: path: what; what now``), and is
+    The message has one problem per line, each with its location (``file:line:column: path: what; what to do``), and is
     `shortened`.
 
     Attributes
     ----------
     problems : tuple
-        Everything that is wrong: texts, and objects with fields (`OptionProblem`, `config.entries.Problem`).
+        All problems: texts, and objects with fields (`OptionProblem`, `config.entries.Problem`).
     """
 
     def __init__(self, *problems: object) -> None:
@@ -94,7 +94,7 @@ class ConfigError(XsimError):
 
 
 class OptionProblem(NamedTuple):
-    """One thing that is wrong with an option, by its name on the command line or in a study."""
+    """A problem of an option, with its name on the command line or in a study."""
 
     option: str
     message: str
@@ -104,7 +104,7 @@ class OptionProblem(NamedTuple):
 
 
 class InternalError(XsimError):
-    """The simulator broke one of its own rules; this is a bug in xsim_py, not in the program."""
+    """The simulator has violated one of its invariants; this is a bug in xsim_py, not in the program."""
 
     def __init__(self, message: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Findings: mistakes in the use of MPI that a checked run has seen, and the names of their classes."""
+"""Findings: MPI usage errors detected in a checked run, and the names of their classes."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ CATEGORIES: Final = (
     EPOCH_LIFECYCLE,
     INPUT_HAZARD,
 )
-"""The classes of the MPI Bugs Initiative (Laurent, Saillard, Quinson, Correctness 2021) that a finding can be of."""
+"""The classes of findings, from the MPI Bugs Initiative (Laurent, Saillard, Quinson, Correctness 2021)."""
 
 
 RACES: Final = "races"
-"""Asks for the races of messages that change nothing, too."""
+"""Requests message races without effect, too."""
 
 
 class Checks(NamedTuple):
-    """The classes of mistakes that a checked run reports.
+    """The classes of MPI usage errors that a checked run reports.
 
     Attributes
     ----------
     classes : frozenset of str
-        The classes of `CATEGORIES` that are reported.
+        The reported classes of `CATEGORIES`.
     races : bool
-        Whether races of messages that change nothing are listed, too.
+        Whether message races without effect are listed, too.
     """
 
     classes: frozenset[str] = frozenset(CATEGORIES)
@@ -57,12 +57,12 @@ class Checks(NamedTuple):
 
 
 def chosen(text: str) -> Checks:
-    """Return what ``ResourceLeak,MessageRace`` (only these), ``-ResourceLeak`` (all others) or ``races`` asks for.
+    """Parse ``ResourceLeak,MessageRace`` (only these), ``-ResourceLeak`` (all others) or ``races``.
 
     Raises
     ------
     ValueError
-        There is no such class.
+        An unknown class.
     """
     words = [word.strip() for word in text.split(",")]
     names = {word.removeprefix("-") for word in words if word != RACES}
@@ -75,24 +75,24 @@ def chosen(text: str) -> Checks:
 
 
 class Finding(NamedTuple):
-    """One mistake, at one line of the program.
+    """One MPI usage error, at one line of the program.
 
     Attributes
     ----------
     category : str
         One of `CATEGORIES`.
     file, line : str, int
-        Where; the file is named from the folder in which the program was started.
+        The location; file names are relative to the program's start directory.
     text : str
-        One sentence that says what is wrong.
+        One sentence that describes the error.
     ranks : tuple of int
-        The ranks that did it, in the whole run.
+        The ranks that made it, as world ranks.
     details : tuple of str
-        More lines: the other call, what was expected.
+        Further lines: the other call, the expected value.
     is_mistake : bool
-        False of a race that changes nothing, which is listed where that is asked for.
+        False for a race without effect, which is listed on request.
     doing : str
-        What the ranks were doing there, where the program says so: the test of a session of pytest.
+        The ranks' activity, if the program reports one: the name of the pytest test.
     """
 
     category: str
@@ -105,16 +105,16 @@ class Finding(NamedTuple):
     doing: str = ""
 
     def __str__(self) -> str:
-        """Return the finding in one line, as compilers write theirs."""
+        """Return the finding in one line, in the format of compilers."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         return visible(f"{place}: {self.category}: {self.text}")
 
     def report(self) -> str:
-        """Return all that is known of the finding; every line after the first is indented."""
+        """Return the full finding; every line after the first is indented."""
         ranks = [f"rank{'s' * (len(self.ranks) > 1)} {spans(self.ranks)}"] if self.ranks else []
         return "\n    ".join([str(self), *ranks, *map(visible, self.details)])
 
 
 def by_place(finding: Finding) -> tuple[str, int, str, str]:
-    """Return what findings are sorted by: file and line, then the class and the text."""
+    """Return the sort key of findings: file and line, then class and text."""
     return finding.file, finding.line, finding.category, finding.text

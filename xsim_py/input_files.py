@@ -1,7 +1,7 @@
-"""Files that a user names: read as a whole, up to a limit, and without waiting for ever.
+"""Reading of files named by users: completely, up to a limit, and without waiting indefinitely.
 
-What is named may be a device without an end (``/dev/zero``), a pipe that nobody writes into, a folder, or no name at
-all. Each of these is an `OSError` whose ``strerror`` says so; whoever knows what the file was for says the rest.
+The name may be that of an endless device (``/dev/zero``), a pipe without a writer, a directory, or be invalid. Each of
+these raises an `OSError` with a matching ``strerror``; the caller adds the purpose of the file.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final
 
 MIB: Final = 2**20
 _PIECE_BYTES: Final = 2**16
-_NOBODY_MS: Final = 500  # for whoever is about to open the other end of a pipe
+_NOBODY_MS: Final = 500  # for another process about to open the other end of a pipe
 _SILENCE_MS: Final = 60_000
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is a file of that name; a name that no file can have names none."""
+    """Return True if a file of that name exists; an invalid name returns False."""
     return os.path.isfile(path)  # Path.is_file() raises for a name that is too long
 
 
@@ -30,13 +30,13 @@ def read_input(path: str | os.PathLike[str], *, most_bytes: int) -> bytes:
     Raises
     ------
     OSError
-        When it cannot be read, holds more than `most_bytes`, or is a pipe into which nobody writes for half a second,
-        or whose writer says nothing for a minute.
+        When it cannot be read, exceeds `most_bytes`, or is a pipe that has no writer for half a second, or whose writer
+        is silent for a minute.
     """
     try:
-        # Without O_NONBLOCK, opening a pipe would wait for somebody who writes into it.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except ValueError:  # a zero byte, or half a character
+    except ValueError:  # a null byte, or an invalid character
         raise OSError(errno.EINVAL, "invalid file name") from None
     try:
         pieces: list[bytes] = []
@@ -70,7 +70,7 @@ def _pieces_of_pipe(descriptor: int) -> Iterator[bytes]:
     said_something = False
     while True:
         try:
-            piece = os.read(descriptor, _PIECE_BYTES)  # nothing where there is no writer (any more)
+            piece = os.read(descriptor, _PIECE_BYTES)  # empty without a writer
         except BlockingIOError:
             if not pipe.poll(_SILENCE_MS):
                 raise OSError(errno.ETIMEDOUT, "no data from this pipe for a minute") from None

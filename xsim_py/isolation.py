@@ -1,7 +1,7 @@
-"""Ranks in real processes of their own: what a process does when it begins, and what is done when one dies.
+"""Ranks in real processes: the start of such a process, and the handling of its end.
 
-Each process is a fork of one that has read the program, but has run none of it. So ranks share what real processes
-of one program share on a computer: nothing that any of them does to its interpreter, environment or descriptors.
+Each process is a fork of one that has read the program but not run any of it. So ranks share what real processes of one
+program share on a computer: no changes to interpreter, environment or descriptors.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from xsim_py.process.programs.program import Program
 
 _LATER: Final = 32
-"""How many processes there may be for ranks that are started later; where there are more, they share these."""
+"""The maximum number of processes for spawned ranks; further ones share these."""
 
 _HASH_SEED: Final = "PYTHONHASHSEED"
 _JOIN: Final = "import sys; sys.path[:] = eval(sys.argv.pop()); from xsim_py.joining import main; main()"
-_NOT_FOR_ALL: Final = ("-E", "-I")  # a new interpreter is to read its hash seed from the environment
+_NOT_FOR_ALL: Final = ("-E", "-I")  # a new interpreter must read its hash seed from the environment
 
 _TO_ALL: Final = ("abort", "born", "failed")
 
@@ -58,13 +58,13 @@ _CUT_OFF: Final = (
 )
 
 
-_execve = os.execve  # that of ranks differs
+_execve = os.execve  # patched in ranks
 
 
 def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, list[range]]:
-    """The processes of a run in whose `first` ones these ranks are, and the ranks of each shard.
+    """Return the processes of a run, of which the `first` ones have these ranks, and the ranks of each shard.
 
-    None are in that of the coordinator, nor in those that are perhaps there for ranks that are started `later`.
+    The coordinator's process has none, nor do those reserved for spawned ranks (`later`).
     """
     processes = Processes(range(1, 1 + len(first)), 1 + len(first) + _LATER * later)
     ranks = sum(map(len, first))
@@ -73,7 +73,7 @@ def processes_for(first: Sequence[range], *, later: bool) -> tuple[Processes, li
 
 @contextmanager
 def isolated(run: Any, joins: Joining | None) -> Iterator[Isolation]:
-    """Look after the processes of a run until the context ends, or be one of them, which ends itself."""
+    """Manage the processes of a run until the context ends, or run as one of them, which then exits."""
     if joins is not None:
         yield Isolation(run, joins.folder, joins)
         return
@@ -86,21 +86,21 @@ def isolated(run: Any, joins: Joining | None) -> Iterator[Isolation]:
 
 
 class _Absent:
-    """The reason for which a rank does not go on: its process has ended while the run was being stopped."""
+    """The reason of a rank that will not continue: its process has ended while the run was being stopped."""
 
     def __init__(self, said: str, place: str) -> None:
         self._said = said
         self.place = place
 
     def describe(self) -> str:
-        """One line for the deadlock report."""
+        """Return one line for the deadlock report."""
         return self._said
 
 
 class _End(NamedTuple):
-    """The end of a process: in which rank, when, how, where in the program, and with which exit status.
+    """The end of a process: the responsible rank, time, description, location and exit status.
 
-    The rank is None where it is the fault of none of them.
+    The rank is None if no rank is responsible.
     """
 
     rank: int | None
@@ -109,10 +109,10 @@ class _End(NamedTuple):
     place: str
     status: int
     subject: str = "its process "
-    """The subject of the sentence that says how a rank has ended; empty where that is the rank itself."""
+    """The subject of the sentence that describes a rank's end; empty if it is the rank itself."""
 
     def of(self, rank: int) -> str:
-        """Say what has happened to a rank of this process."""
+        """Return a description of the end of a rank of this process."""
         said = f"{self.subject}{self.what}"
         if self.rank not in (rank, None):
             said = f"{said} in rank {self.rank}"
@@ -120,7 +120,7 @@ class _End(NamedTuple):
 
 
 class Joining(NamedTuple):
-    """A process that is a new interpreter is given this, to join the run of its parent."""
+    """The data with which a new interpreter joins the run of its parent."""
 
     folder: str
     """Of the run."""
@@ -129,26 +129,26 @@ class Joining(NamedTuple):
     descriptor: int
     """Of the socket."""
     memories: tuple[int, ...]
-    """The descriptors of the memory that the processes share."""
+    """The descriptors of the shared memory."""
     coordinator: int
     """The parent."""
     due_ns: int
-    """When the run is to end, on the clock of `time.monotonic_ns`; or 0."""
+    """The time limit of the run, by `time.monotonic_ns`; or 0."""
     hash_seed: str | None
-    """What the environment said of it before."""
+    """Its previous value in the environment."""
     origin: Any
-    """What makes the same job."""
+    """The parameters that define the job."""
 
 
 class Isolation:
-    """Looks after the processes of one run; see `engine.processes.RankHost`.
+    """The manager of one run's processes; see `engine.processes.RankHost`.
 
     Parameters
     ----------
     run : object
         Has ``transport``, ``shards``, ``control``, ``files``, ``origin``, ``seed``, ``add_shard(number, start_ps)``.
     folder : str
-        Of this run only.
+        The run's private directory.
     joins : Joining, optional
         In a process that has joined the run of its parent.
     """
@@ -163,24 +163,24 @@ class Isolation:
         self._memories = _memories(size) if spawns else (-1, -1) if joins is None else joins.memories
         self._page = mmap.mmap(self._memories[0], size * sizeof(Vitals))
         self._last_lines = memory_for(size, self._memories[1])
-        self._journal: Journal | None = None  # in a process of its own: what is printed stays there until it is sent
+        self._journal: Journal | None = None  # in a separate process: output stays there until it is sent
         self._watches = [Watch(self._page, number * sizeof(Vitals)) for number in range(size)]
         self._ended: dict[int, list[tuple[int, int, int]]] = {}
         self._reported = 0
-        self._asked: set[int] = set()  # processes that are stuck, and were asked where
-        self._halted: set[int] = set()  # those that a signal has stopped
+        self._asked: set[int] = set()  # hanging processes that were asked for their location
+        self._halted: set[int] = set()  # those stopped by a signal
         self._hears_signals = threading.current_thread() is threading.main_thread()
         self.counts: dict[int, tuple[int, int, int]] = {}
         """Each process has told how far it is (ps), its events, and how many of its ranks have ended."""
         self.first_later = 1 + len([block for block in run.blocks if block])
         """The first of the shards for ranks that are started later."""
-        self._killed: dict[str, list[int]] = {}  # how processes have ended from outside, and their ranks
-        self._lost: dict[str, list[int]] = {}  # how processes have ended after their ranks
-        self._uncounted: set[int] = set()  # ranks that went with their processes
+        self._killed: dict[str, list[int]] = {}  # descriptions of externally killed processes, and their ranks
+        self._lost: dict[str, list[int]] = {}  # the same for processes lost after their ranks' end
+        self._uncounted: set[int] = set()  # ranks lost with their processes
         self._coordinator = os.getpid() if joins is None else joins.coordinator
 
     def prepare_imports(self, programs: Iterable[Program]) -> None:
-        """Import what the ranks would each import by itself, and alike."""
+        """Import modules that all ranks would import separately, with equal results."""
         shared = partial(is_shared, process=self._run.spec.process)
         for program in programs:
             if program.source is not None:
@@ -188,12 +188,12 @@ class Isolation:
                 preload(program.source, package, program.path, shared)
 
     def begin(self) -> None:
-        """Forget the memory that ranks of an earlier start of the job have shared."""
+        """Remove shared memory from an earlier start of the job."""
         for path in Path(self.folder).glob("window-*"):
             path.unlink()
 
     def close(self) -> None:
-        """Forget the run, which knows of this: Python looks for cycles late."""
+        """Release the run, which refers to this object: Python finds cycles late."""
         for each in self._memories:
             if each >= 0:
                 os.close(each)
@@ -203,7 +203,7 @@ class Isolation:
     # ------------------------------------------------------------------------------------------ in a new process
 
     def start_anew(self, number: int, descriptor: int) -> None:
-        """Replace a new process by a new interpreter with its own hash seed, if the run asks for that."""
+        """Replace a new process by a new interpreter with its own hash seed, if the run requires it."""
         run = self._run
         if run.origin is None:
             return
@@ -216,7 +216,7 @@ class Isolation:
             dump(joining, file)
         for each in (descriptor, *self._memories):
             os.set_inheritable(each, True)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # until it can be answered
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # until it can be handled
         flags = [flag for flag in interpreter_flags() if flag not in _NOT_FOR_ALL]
         seed = derive_seed(run.seed, "hash", number) % 2**32
         words = [sys.executable, *flags, "-c", _JOIN, path, repr(self._path)]
@@ -226,22 +226,22 @@ class Isolation:
         """Prepare a new process for its shard; return the new descriptor of its socket."""
         run = self._run
         vitals.live_with_parent(self._coordinator)
-        current.thread = threading.get_ident()  # a fork, but not one of a program
-        gc.freeze()  # greenlets of threads that the fork has left behind are not to be looked at, nor pages copied
+        current.thread = threading.get_ident()  # a fork, but not by a program
+        gc.freeze()  # keeps the collector off greenlets of absent threads, and pages uncopied
         socket = far_up(descriptor)
         os.close(descriptor)
         near = os.open(self._stack_of(number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         answers = far_up(near)
         os.close(near)
         due_ns = vitals.mine.due_ns
-        faulthandler.disable()  # the parent's, for what it would go back to after its work
+        faulthandler.disable()  # the parent's, which it would restore afterwards
         crashes.notice_senders(self._struck)
         vitals.show(self._page, answers, at=number * sizeof(Vitals), anew=True)
         vitals.mine.begin(due_ns)
         fiber.show_turns()
         interruption.on_c_exit(self._exited)
         if not self._hears_signals:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a thread of this process's parent, which has this run
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # like a thread of this process's parent, which handles it
         else:
             self._ticks = Ticks(TICK_S)  # a fork has no timers
             if run.profile is not None:
@@ -255,7 +255,7 @@ class Isolation:
         return socket
 
     def _exited(self) -> None:
-        """Compiled code has called ``exit``, which only this process should come to know."""
+        """Report a call of ``exit`` by compiled code, which must end only this process."""
         shard = self._run.shards[0]
         running, frame = interruption.last_words(self._run.shards)
         place = "" if frame is None else vitals.shown(frame)
@@ -265,20 +265,20 @@ class Isolation:
 
     @staticmethod
     def _struck() -> None:
-        """Somebody has sent this process the signal of a crash."""
+        """Record that a different process has sent a crash signal."""
         vitals.mine.struck = 1
 
     def attach(self, shard: Any, launcher: Any) -> None:
-        """Have a new shard of this process keep what it prints, and its launcher start processes."""
+        """Make a new shard of this process record its output, and its launcher start processes."""
         shard.output.journal = self._journal
         launcher.prepare, launcher.first_later = self.prepare, self.first_later
 
     def stand_back(self) -> None:
-        """Take the last rank's modules and settings out of the interpreter."""
+        """Remove the last rank's modules and settings from the interpreter."""
         context.leave()
 
     def news(self, shard: Any) -> Any:
-        """Return how far a shard is, which of its ranks have ended since the last call, and why it has to stop."""
+        """Return a shard's progress, its ranks that have ended since the last call, and its stop reason."""
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
             self._reported = shard.finished
@@ -288,7 +288,7 @@ class Isolation:
     # -------------------------------------------------------------------------------------------- in the coordinator
 
     def take_news(self, number: int, news: Any) -> None:
-        """Take down, in the coordinator, how far a shard is and which of its ranks have ended."""
+        """Record in the coordinator a shard's progress and ended ranks."""
         *counts, ended, stop_reason = news
         self.counts[number] = tuple(counts)
         self._ended.setdefault(number, []).extend(ended)
@@ -296,9 +296,9 @@ class Isolation:
             self._run.control.stop(stop_reason)
 
     def prepare(self, homes: Sequence[int]) -> list[int]:
-        """Start the processes of these shards, where there are none yet: ranks will begin in them.
+        """Start the missing processes of these shards, in which ranks will begin.
 
-        Returns the shards, with another one in the place of each whose process has died.
+        Returns the shards, replacing those whose process has ended.
         """
         for number in sorted({*homes}):
             if number >= self.first_later:
@@ -307,7 +307,7 @@ class Isolation:
         return [home if home in living or not living else living[home % len(living)] for home in homes]
 
     def look_after(self, number: int, pid: int) -> None:
-        """Tell a process that the run is to stop, and end it if it is stuck."""
+        """Notify a process that the run is stopping, and end it if it hangs."""
         control = self._run.control
         if not control.stop_reason and any(watch.vitals.interrupts for watch in self._watches):
             control.stop("interrupted")
@@ -329,7 +329,7 @@ class Isolation:
                 os.kill(pid, signal.SIGKILL if number in self._halted else vitals.ASK)
 
     def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
-        """Make a shard that takes the place of one whose process has died, and end its ranks."""
+        """Create a shard that replaces one whose process has ended, and end its ranks."""
         run, first = self._run, self._run.shards[0]
         shard = run.add_shard(number, max(time_ps, first.start_ps))
         shard.takes_over = True
@@ -347,13 +347,13 @@ class Isolation:
         shard.kernel.events += events
         if run.files is not None:
             run.files.drop_shard(shard)
-        service_of(shard.fabric)  # others may have windows together with these ranks
+        service_of(shard.fabric)  # others may share windows with these ranks
         for rank in shard.ranks:
-            shard.fabric.close(rank)  # nobody answers here any more
+            shard.fabric.close(rank)  # requests to it are no longer answered
         end = death.words or self._post_mortem(shard, death)
         ends = bool(self._run.control.stop_reason or first.abort is not None or death.over)
         ended = self._ended.pop(number, [])
-        if ends or not shard.fault_tolerant:  # else the others may still need it, and have to learn that it is gone
+        if ends or not shard.fault_tolerant:  # otherwise the others may still need it, and must be notified of its end
             for each, ended_ps, status in ended:
                 rank = shard.rank(each)
                 rank.ended_ps, rank.exit_status = ended_ps, status
@@ -366,13 +366,13 @@ class Isolation:
         return shard
 
     def _leave(self, shard: Any, end: _End) -> None:
-        """Leave the ranks of a process that has died where they stood: the run comes to its end in any case."""
+        """Leave the ranks of an ended process where they were: the run ends in any case."""
         for rank in shard.ranks:
             if rank.exit_status is None:
                 rank.fiber.waiting = _Absent(end._replace(place="").of(rank.number), end.place)
 
     def _end_ranks(self, shard: Any, end: _End) -> None:
-        """End the ranks of a process that has died; or the one whose fault it was, if it takes the others along."""
+        """End the ranks of an ended process, or only the responsible one, if it ends the job."""
         for rank in shard.ranks:
             if rank.exit_status is None and (shard.fault_tolerant or end.rank in (rank.number, None)):
                 entry = rank, end.of(rank.number), end.status
@@ -383,7 +383,7 @@ class Isolation:
                     lifecycle.kill(entry)
 
     def _warn(self, shard: Any, end: _End, *, by_itself: bool) -> None:
-        """Note what the result has to say of this."""
+        """Record the warnings about this for the result."""
         ended = [rank.number for rank in shard.ranks if rank.exit_status is not None]
         self._uncounted |= {rank.number for rank in shard.ranks} - set(ended)
         if shard.number in self._asked:
@@ -395,7 +395,7 @@ class Isolation:
 
     @property
     def warnings(self) -> list[str]:
-        """The result warns with these of processes that were killed from outside, and of what went with any."""
+        """The warnings about processes killed from outside, and about lost data."""
         killed = [
             f"a process {said} ({_named(ranks)}): this run is not reproducible" for said, ranks in self._killed.items()
         ]
@@ -410,7 +410,7 @@ class Isolation:
         return killed + lost + [uncounted] * bool(self._uncounted)
 
     def _inform(self, shard: Any, first: Any) -> None:
-        """Let a new shard know what all shards have been told."""
+        """Post pending notifications of all shards in a new shard."""
         shard.fabric.part(Deaths).dead.update(first.fabric.part(Deaths).dead)
         shard.abort_delay_ps = first.abort_delay_ps
         names = {first.handlers[name]: name for name in _TO_ALL if name in first.handlers}
@@ -420,7 +420,7 @@ class Isolation:
                     shard.kernel.post(time_ps, key, shard.handlers[names[handler]], argument)
 
     def _post_mortem(self, shard: Any, death: ProcessDeath) -> _End:
-        """How a process has ended that could not say it, and where its rank stood, if that is known."""
+        """Return how a process ended that could not report it, and the location of its rank, if known."""
         shown = self._watches[shard.number].vitals
         frame = None if shown.struck else vitals.of_program(self._stack(shard.number))
         place = "" if frame is None else vitals.shown(frame)
@@ -445,7 +445,7 @@ class Isolation:
         return _End(fault, 0, said, place, 128 + number)
 
     def _stack(self, number: int) -> list[vitals.Frame]:
-        """Where in the program the process of a shard has said that it is."""
+        """Return the program frames last written by the process of a shard."""
         with suppress(OSError), open(self._stack_of(number), errors="replace") as file:
             return vitals.frames(file.read())
         return []
@@ -455,7 +455,7 @@ class Isolation:
 
 
 def _memories(processes: int) -> tuple[int, ...]:
-    """Return descriptors of files in memory, for what that number of processes share."""
+    """Return descriptors of files in memory, shared by that number of processes."""
     found = []
     for size_bytes in (sizeof(Vitals), SIZE_BYTES):
         if hasattr(os, "memfd_create"):

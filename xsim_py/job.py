@@ -1,4 +1,4 @@
-"""A job: everything that one run is made of, put together from all floors. The one file that knows them all."""
+"""A job: everything that makes up a run, assembled from all layers. The only file that imports all of them."""
 
 from __future__ import annotations
 
@@ -126,16 +126,16 @@ class Job:
         self.failures: FailureModel | None = None
         self.extra_failures: tuple[str, ...] = ()
         self.restart: RestartPolicy | None = None
-        self.written: Mapping[tuple[int, str], str] = {}  # the failures of this start that were written down
-        self.called: Callable[[], dict[str, str]] = dict  # what was called instead of the calls of these
-        self.attempts: list[Attempt] = []  # the starts of the job so far, where shard 0 lives
+        self.written: Mapping[tuple[int, str], str] = {}  # the given failures of this start
+        self.called: Callable[[], dict[str, str]] = dict  # the calls made instead of those
+        self.attempts: list[Attempt] = []  # the starts of the job so far, in the process of shard 0
         self.host: Isolation | None = None
-        self.origin: Any = None  # from which a new interpreter makes the same job
-        self.joins: Any = None  # what one was given that joins a run
+        self.origin: Any = None  # from which a new interpreter builds the same job
+        self.joins: Any = None  # received by an interpreter that joins a run
 
     @cached_property
     def processor(self) -> Processor:
-        """The simulated processor, made when somebody computes: most programs declare nothing."""
+        """The simulated processor, created on first use: most programs declare no computation."""
         with current.outside():
             from xsim_py.process.ranks.processor import Processor
 
@@ -144,10 +144,10 @@ class Job:
         return made
 
     def _computing(self) -> dict[str, Any]:
-        """Return what charges for computing: nothing, or what `meter.install` takes."""
+        """Return the arguments of `meter.install`; empty if computation is not charged."""
         if self.compute in COMPUTE:
             return {}
-        from xsim_py.process.ranks import stretches  # most runs have none of it
+        from xsim_py.process.ranks import stretches  # rarely needed
 
         if self.compute.startswith(RECORD):
             try:
@@ -158,7 +158,7 @@ class Job:
         return {"times": stretches.StretchTimes(Path(self.compute), self.ranks)}
 
     def _computed(self) -> Computed | None:
-        """Return what computing has shown in this process."""
+        """Return what this process has recorded about computation."""
         recorder, times = (self.computing.get(key) for key in ("recorder", "times"))
         complaints = self.processor.said() if "processor" in vars(self) else set()
         if not self.computing and not complaints:
@@ -169,7 +169,7 @@ class Job:
         return Computed(recorder.recorded if recorder else {}, times.unknown if times else set(), complaints)
 
     def _write_recorded(self) -> Iterator[str]:
-        """Write down what computing took in the last start of the job, if that was asked for; yield what went wrong."""
+        """Write the recorded computing times of the last start of the job, if requested; yield errors."""
         if "recorder" not in self.computing:
             return
         from xsim_py.process.ranks import stretches
@@ -184,7 +184,7 @@ class Job:
             yield f"cannot write {path}: {error.strerror}"
 
     def _spread(self, shards: int) -> tuple[Transport, Sequence[range]]:
-        """How the shards exchange, and the ranks of each."""
+        """Return the transport between shards, and the ranks of each."""
         each = self.isolation
         if not each:
             transport = make_transport(shards)
@@ -197,13 +197,13 @@ class Job:
             raise ConfigError("isolation: cannot be combined with a real mpiexec; start xsim without it")
         if problem := problem_of_processes(self.ranks, each):
             raise ConfigError(f"isolation: {problem}")
-        from xsim_py.isolation import processes_for  # most runs have greenlets, and should start quickly
+        from xsim_py.isolation import processes_for  # most runs use greenlets, and must start quickly
 
         return processes_for(self.machine.process_blocks(each), later=not self.have_common)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Have what processes of their own need."""
+        """Provide the context for ranks in separate processes."""
         if not self.isolation:
             yield
             return
@@ -213,9 +213,9 @@ class Job:
             yield
 
     def expect(self, failures: Sequence[str], *, ft: bool | None, restart: str | None) -> None:
-        """Find out who will fail, and what the launcher does about it."""
+        """Determine the failures of the run, and the launcher's reaction."""
         self.extra_failures = tuple(failures)
-        if failures or self.spec.failures != FailuresSpec():  # most runs have none, and should start quickly
+        if failures or self.spec.failures != FailuresSpec():  # most runs have none, and must start quickly
             from xsim_py.failure import FailureModel
             from xsim_py.mpi4py.call_hooks import known_calls
 
@@ -243,7 +243,7 @@ class Job:
             self.detector = detector_settings(self.spec, self.network)
 
     def watch(self, monitor: Monitor | None) -> None:
-        """Have a monitor follow the program's calls."""
+        """Make a monitor follow the program's calls."""
         if monitor is not None and (self.isolation or self.transport.size > 1):
             raise ConfigError("check: needs all ranks in one process; drop shards and isolation")
         self.monitor = monitor
@@ -252,17 +252,17 @@ class Job:
             self.control.found = monitor.findings
 
     def lookahead(self) -> Lookahead:
-        """How soon each shard can reach each other one; without a limit where there is one shard only.
+        """Return the lookahead from each shard to each other; unlimited for a single shard.
 
-        What shards do in common (`Shard.share`) comes back to the one that began it as soon as to the others, and they
-        are all told of a failure at the same time.
+        Shared events (`Shard.share`) return to their origin as soon as they reach the others, and all shards are
+        notified of a failure at the same time.
         """
         shards = self.transport.size
         if shards == 1:
             return ((UNBOUNDED_PS,),)
         if self.ranks == 1:
             return [[1] * shards] * shards
-        nearest_ps = min(self.launcher_ps, self.network.nearest_ps)  # ranks may be started on any node
+        nearest_ps = min(self.launcher_ps, self.network.nearest_ps)  # ranks may be spawned on any node
         direct = [[min(ps, nearest_ps) for ps in row] for row in self.network.latencies_ps(self.blocks)]
         least = min(self.network.min_latency_ps(self.blocks), nearest_ps)
         if least <= 0:
@@ -275,11 +275,11 @@ class Job:
 
     @property
     def have_common(self) -> bool:
-        """True if some of what happens has to happen in all shards in one order."""
+        """True if some events must happen in all shards in one order."""
         return self.spec.storage is not None or any(self.machine.shares)
 
     def _complete_spec(self) -> MachineSpec:
-        """The description with what the call adds to it."""
+        """Return the description with the additions from the call."""
         at = (*self.spec.failures.at, *self.extra_failures)
         mpi = replace(self.spec.mpi, fault_tolerance=self.fault_tolerant or None)
         times = self.computing.get("times") and Path(self.compute)
@@ -287,7 +287,7 @@ class Job:
         return replace(self.spec, failures=replace(self.spec.failures, at=at), mpi=mpi, compute=compute)
 
     def provenance(self) -> dict[str, Any]:
-        """Return all that is needed to repeat this run."""
+        """Return everything needed to reproduce this run."""
         return {
             "version": __version__,
             "seed": self.seed,
@@ -306,7 +306,7 @@ class Job:
         progress: Callable[[int, int, int, int], None] | None,
         started: Callable[[dict[str, Any]], None] | None,
     ) -> Result:
-        """Run to the end, whatever that is."""
+        """Run to the end, and return the result."""
         lookahead = self.lookahead()
         if started is not None and 0 in self.transport.local:
             started(self.provenance())
@@ -331,7 +331,7 @@ class Job:
         return self._result((time.process_time() - cpu_s, time.perf_counter() - wall_s))
 
     def _schedule(self, calls: Patches, start_ps: int, struck: frozenset[CallSite]) -> Schedule | None:
-        """Who is to fail from this start of the job on, at what times and at which calls, and what else goes wrong."""
+        """Return the failures from this start of the job on, by time and call, and other faults."""
         if self.failures is None:
             return None
         from xsim_py.mpi4py.call_hooks import install_call_sites
@@ -389,9 +389,9 @@ class Job:
     def _ended(
         self, start: tuple[int, frozenset[CallSite]], met: Schedule | None, parts: list[ShardResult] | None
     ) -> tuple[int, frozenset[CallSite]] | None:
-        """Take in what one start of the job has come to; when to start it again, and which call sites are done with."""
+        """Record the outcome of a start of the job; return the time of a restart and the call sites already hit."""
         if parts is None:
-            return None  # another process decides
+            return None  # decided by another process
         unpack(parts, self.apart_by)
         parts = joined(parts, self.ranks)
         attempt = Attempt(start[0], parts)
@@ -401,7 +401,7 @@ class Job:
         for part in parts:
             output.add(part.lines)
         output.flush(attempt.stopped_ps + 1 if attempt.stopped_ps is not None else UNBOUNDED_PS, last=True)
-        output.take(far=False)  # what ranks would have printed after the end
+        output.take(far=False)  # output of ranks after the end
         self._check_output(parts)
         aborted_ps = attempt.aborted_ps
         if self.restart is None or aborted_ps is None or len(self.attempts) > self.restart.most:
@@ -412,7 +412,7 @@ class Job:
         return aborted_ps + self.restart.delay_ps, struck
 
     def _check_left(self, attempt: Attempt) -> None:
-        """Have the monitor look at what a start of the job has left behind."""
+        """Make the monitor check the state left by a start of the job."""
         if self.monitor is None:
             return
         from xsim_py.checks.calls import finish
@@ -429,7 +429,7 @@ class Job:
         finish(self.monitor, attempt.ended, waiting, finished, troubled=troubled, broken_off=broken_off)
 
     def _check_output(self, parts: list[ShardResult]) -> None:
-        """Raise the error that the program's output met, here or in another process: `OSError`, or the stream's own."""
+        """Raise the error of the program's output, here or in another process: `OSError`, or the stream's own."""
         for output in self.outputs:
             if output.error is not None:
                 raise output.error
@@ -448,7 +448,7 @@ class Job:
             }
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
-            came = {cause for _, cause in died}  # a node's failure comes if one of its ranks was still there
+            came = {cause for _, cause in died}  # a node's failure occurs if one of its ranks was still running
             came_too = set().union(*(part.mishaps for attempt in self.attempts for part in attempt.parts))
             called = {site: said for part in self.attempts[-1].parts for site, said in part.called.items()}
             never = [what for key, what in self.written.items() if key not in died and key[1] not in came]
@@ -464,7 +464,7 @@ class Job:
             compute = "measured" if self.compute.startswith(("measured", RECORD)) else "none"
             result = assemble(self.attempts, facts, left=left, compute=compute, **said)
             if self.links:
-                from xsim_py.link_loads import links_table  # few runs are asked for them
+                from xsim_py.link_loads import links_table  # rarely needed
 
                 nodes, time_ps = result.tables["ranks"]["node"], result.virtual_time_ps
                 result.tables["links"] = links_table(
@@ -473,13 +473,13 @@ class Job:
             if self.monitor is not None:
                 result.take_findings(self.monitor.findings())
             for kept in (self.attempts, self.shards, self.fabrics):
-                kept.clear()  # there are cycles above them, and Python looks for those late
+                kept.clear()  # they are in cycles, which Python finds late
         complete: Result = self.transport.broadcast(result)
         given_back(complete)
         return complete
 
     def make_shards(self, numbers: Sequence[int], background: Sequence[Callable[[Any], Any]], start_ps: int) -> None:
-        """Everything anew, as a launcher would start it."""
+        """Create all shards from scratch, as a launcher would start them."""
         self.machine.clear()
         if "processor" in vars(self):
             self.processor.clear()
@@ -509,7 +509,7 @@ class Job:
                     shard.kernel.process(make(shard.kernel))
 
     def add_shard(self, number: int, start_ps: int) -> Shard:
-        """Make one more shard of this process, and everything that belongs to it."""
+        """Create another shard of this process, with everything that belongs to it."""
         far = 0 not in self.transport.local
         while len(self.outputs) <= len(self.shards):
             spill = self.outputs[0].spill if self.outputs else Spill(LIMIT_ELSEWHERE_BYTES if far else LIMIT_BYTES)
@@ -551,9 +551,10 @@ class Job:
         return shard
 
     def _meet_in_arrays(self) -> bool:
-        """Return whether collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
+        """Return True if collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
 
-        Not with ranks in processes of their own: one that dies by itself has not undone what others know of its calls.
+        Not with ranks in separate processes: if one is lost, its effects on the others' calls have not been rolled
+        back.
         """
         if self.isolation or self.noise is not None or (self.schedule is not None and self.schedule.watch):
             return False
@@ -561,8 +562,8 @@ class Job:
         return apart and self.collectives != MESSAGES
 
     def _isolate(self, patches: Patches) -> None:
-        """Put virtual things in the place of the real ones for the duration of the run."""
-        for shared in (builtins, sys):  # by the ranks, and by the simulator
+        """Replace real objects by virtual ones for the duration of the run."""
+        for shared in (builtins, sys):  # shared by the ranks and the simulator
             patches.keep(vars(shared))
         beside_mpi = "mpi4py" in sys.modules  # the real one
         install_face(patches, self.program.namespace, self.spec.mpi.resilience)

@@ -1,4 +1,4 @@
-"""A new interpreter joins a run whose parent has started it: ranks in it have their own hash seed."""
+"""Joining of a run by a new interpreter, started by its parent: its ranks have a separate hash seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Be one of the processes of a run, as the file says that the command line names."""
+    """Run as one of the processes of a run, as described by the file on the command line."""
     with open(sys.argv.pop(), "rb") as file:
         joining: Joining = load(file)
     os.unlink(file.name)
@@ -46,4 +46,4 @@ def _join(joining: Joining) -> None:
     job.joins = joining
     limit_s = (joining.due_ns - time.monotonic_ns()) / 1e9 if joining.due_ns else None
     with current.only_one(), kept_apart(sys.stdout, sys.stderr) as job.sinks, job.apart():
-        job.go(limit_s, (), None, None)  # the process ends in it
+        job.go(limit_s, (), None, None)  # the process ends inside

@@ -1,4 +1,4 @@
-"""The table ``links`` of a run says what each link of the machine has carried, from who has sent how much to whom."""
+"""The table ``links`` of a run: the load of each link, from the messages per pair of ranks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def links_table(
     pairs: Mapping[str, Sequence[int]], nodes: Sequence[int], machine: Machine, *, virtual_time_ps: int
 ) -> Table:
-    """Return what each link has carried that has carried anything, in the order of their names.
+    """Return the load of each link with traffic, sorted by name.
 
-    Every message counts with its bytes on each link of its route, whether links are shared or not.
+    Every message counts with its bytes on each link of its route, whether or not links are shared.
 
     Parameters
     ----------
@@ -32,22 +32,22 @@ def links_table(
     nodes
         The node of each rank.
     machine
-        Where these are, and the routes between them.
+        The placement of nodes, and the routes between them.
     virtual_time_ps
-        How long the run has taken, in picoseconds.
+        The duration of the run, in picoseconds.
 
     Returns
     -------
     Table
-        ``link``, ``layer``, ``from``, ``to`` (of nodes and switches the names), ``bytes``, ``messages``, ``busy_s``
-        (how long its bytes take at its bandwidth, in seconds) and ``utilisation`` (that as a part of the virtual time).
+        ``link``, ``layer``, ``from``, ``to`` (names of nodes and switches), ``bytes``, ``messages``, ``busy_s`` (the
+        time of its bytes at its bandwidth, in seconds) and ``utilisation`` (its fraction of the virtual time).
     """
-    if len(machine.node_of) < len(nodes):  # those that were started later, in another process
+    if len(machine.node_of) < len(nodes):  # ranks spawned in another process
         machine.add_ranks(len(machine.node_of), nodes[len(machine.node_of) :])
     counts: Counter[Any] = Counter()
     sums: Counter[Any] = Counter()
     for (origin, to), (messages, size_bytes) in _by_pair(pairs).items():
-        if max(origin, to) < len(nodes):  # others had been started before the job was started again
+        if max(origin, to) < len(nodes):  # others belong to an earlier start of the job
             for link in machine.way(origin, to):
                 counts[link] += messages
                 sums[link] += size_bytes
@@ -68,7 +68,7 @@ def links_table(
 
 
 def _by_pair(pairs: Mapping[str, Sequence[int]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return messages and bytes of each pair of ranks, of all sizes together."""
+    """Return messages and bytes of each pair of ranks, summed over all sizes."""
     columns = [np.array(pairs[name], np.int64) for name in ("source", "dest", "messages", "bytes")]
     ends, which = np.unique(columns[0] << 32 | columns[1], return_inverse=True)
     sums = np.zeros((len(ends), 2), np.int64)

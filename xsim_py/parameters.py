@@ -1,7 +1,7 @@
-"""The parameters of `simulate` and the options of `xsim run` are read in one way: a wrong value gets one answer.
+"""Parsing of the parameters of `simulate` and the options of `xsim run`, with the same errors for both.
 
-The command line gives text, and Python gives values; a function here takes both, or says with a `ValueError` what is
-wrong. The names of the parameters and of the options are the same.
+The command line passes text, and Python passes values; a function here accepts both, or raises a `ValueError` that
+describes the error. Parameters and options have the same names.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MatchSchedule
 
 ALGORITHMS: Final = ("tuned", "ftco")
-"""Each of these names a choice of algorithms for all collective operations."""
+"""Names of algorithm sets for all collective operations."""
 
 WAYS: Final = ("messages", "arrays", "auto")
-"""How they can be simulated."""
+"""How collectives can be simulated."""
 
 COLLECTIVES: Final = (*ALGORITHMS, *WAYS)
 COMPUTE: Final = ("none", "measured")
-"""What computing may cost; or it is ``record=FILE``, or what a file says."""
+"""The cost of computation; alternatively ``record=FILE``, or a file."""
 RECORD: Final = "record="
 RESILIENCE: Final = ("legio",)
-"""The layers under which an unmodified program outlives failures."""
+"""The layers under which an unmodified program survives failures."""
 
 _APART: Final = ("process", "spawn")
 """How ranks are put into separate processes: forked ones, or new interpreters."""
 
 MOST: Final = 2**63 - 1
-"""The largest number that is read."""
+"""The largest accepted number."""
 _MOST_DIGITS: Final = 100
 _LARGEST_PART: Final = 1000
 _DIGITS: Final = re.compile(r"[-+]?[0-9]+")
-_LONGEST_WAIT_PS: Final = 10**9 * PS_PER_S  # what every timer can wait
+_LONGEST_WAIT_PS: Final = 10**9 * PS_PER_S  # supported by every timer
 _KINDS: Final = ("script", "module", "code", "callable")
 
 
 def positive(value: Any) -> int:
-    """Return a whole number of at least one, and at most 2**63 - 1."""
+    """Return an integer from 1 to 2**63 - 1."""
     return _whole(value, least=1)
 
 
 def seed(value: Any) -> int:
-    """Return a seed: a whole number from 0 to 2**63 - 1."""
+    """Return a seed: an integer from 0 to 2**63 - 1."""
     return _whole(value, least=0)
 
 
@@ -60,7 +60,7 @@ def _whole(value: Any, *, least: int) -> int:
     if isinstance(value, str):
         if not _DIGITS.fullmatch(value):
             raise ValueError(f"expected an integer, got {value!r}")
-        number = int(value[:_MOST_DIGITS])  # of more digits, these are too large as well
+        number = int(value[:_MOST_DIGITS])  # with more digits, these are too large as well
     elif isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ValueError(f"expected an integer, got {value!r}")
     else:
@@ -73,7 +73,7 @@ def _whole(value: Any, *, least: int) -> int:
 
 
 def part(value: Any) -> float:
-    """Return a part of something, or a measure without a unit: a number above zero, up to 1,000."""
+    """Return a fraction, or a value without a unit: a number above zero, up to 1,000."""
     try:
         number = float(value)
     except ValueError:
@@ -84,7 +84,7 @@ def part(value: Any) -> float:
 
 
 def seconds(value: Any) -> float:
-    """Return the seconds of a time such as 60s or 5min, on a clock on the wall; a bare number means seconds."""
+    """Return the seconds of a wall-clock time such as 60s or 5min; a bare number means seconds."""
     time_ps = parse_time_ps(value)
     if time_ps > _LONGEST_WAIT_PS:
         raise ValueError(f"{value} is out of range (at most thirty years); omit it for no limit")
@@ -100,7 +100,7 @@ def assignment(text: Any) -> tuple[str, str]:
 
 
 def isolation(value: Any) -> int:
-    """Return how many ranks a process of their own has: 0 for ``greenlets``, 1 for ``process``, 8 for ``process:8``."""
+    """Return the number of ranks per process: 0 for ``greenlets``, 1 for ``process``, 8 for ``process:8``."""
     word, colon, number = value.partition(":") if isinstance(value, str) else ("", "", "")
     if word in _APART and colon:
         return positive(number)
@@ -108,12 +108,12 @@ def isolation(value: Any) -> int:
 
 
 def way_of(each: int, *, spawned: bool = False) -> str:
-    """Return what `isolation` reads, from how many ranks a process of their own has."""
+    """Return the isolation mode, as `isolation` parses it, for a number of ranks per process."""
     return "greenlets" if not each else _APART[spawned] + (f":{each}" if each > 1 else "")
 
 
 def one_of(*words: str) -> Callable[[Any], str]:
-    """Return a function that takes one of these words."""
+    """Return a function that accepts one of these words."""
 
     def read(value: Any) -> str:
         if value in words:
@@ -127,13 +127,13 @@ def one_of(*words: str) -> Callable[[Any], str]:
 
 
 def packages(value: Any) -> tuple[str, ...]:
-    """Return names of packages, given in a list or with commas between them; see `code_origin.package_name`."""
+    """Return names of packages, given in a list or separated by commas; see `code_origin.package_name`."""
     names = [package_name(name.strip()) for each in _several(value) for name in _text(each).split(",")]
     return tuple(dict.fromkeys(names))
 
 
 def compute(value: Any) -> str:
-    """Return what computing costs: ``none``, ``measured``, ``record=`` with a file's whole name, or such a name."""
+    """Return the cost of computation: ``none``, ``measured``, ``record=FILE`` or a file, with absolute names."""
     if value in COMPUTE:
         return str(value)
     name = str(value) if isinstance(value, os.PathLike) else _text(value)
@@ -147,7 +147,7 @@ def compute(value: Any) -> str:
 
 
 class RunParameters(NamedTuple):
-    """The checked parameters describe one run."""
+    """The checked parameters of one run."""
 
     ranks: int
     kind: str | None
@@ -155,7 +155,7 @@ class RunParameters(NamedTuple):
     seed: int
     shards: int
     overrides: dict[str, Any]
-    """What is to be changed of the machine; ``set`` comes after what other options say."""
+    """The changed keys of the machine; ``set`` takes precedence over other options."""
     wall_limit_s: float | None
     compute: str | None
     way: str
@@ -164,9 +164,9 @@ class RunParameters(NamedTuple):
     ft: bool | None
     restart: str | None
     begin_ps: int
-    """When the ranks begin."""
+    """The virtual time at which the ranks begin."""
     isolation: int
-    """How many ranks live in each process; 0: all in one, as greenlets."""
+    """The number of ranks per process; 0: all in one, as greenlets."""
     spawned: bool
     """Whether each process is a new interpreter, with its own hash seed."""
     label: bool
@@ -176,17 +176,17 @@ class RunParameters(NamedTuple):
     check: Checks | None
     private: tuple[str, ...]
     share: tuple[str, ...]
-    """The packages of which each rank has its own modules, and those that all ranks share."""
+    """The packages of which each rank has private modules, and those that all ranks share."""
     schedule: MatchSchedule | None = None
 
 
 def read(told: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int = 0) -> RunParameters:
-    """Read the parameters of `simulate`, by their names.
+    """Parse the parameters of `simulate`, by name.
 
     Raises
     ------
     ConfigError
-        With everything that is wrong, besides the `problems` that were found already.
+        With all errors, in addition to the given `problems`.
     """
     found: dict[str, Any] = {}
     wrong = list(problems)
@@ -212,10 +212,10 @@ def read(told: Mapping[str, Any], problems: Sequence[str] = (), *, begin_ps: int
 
 
 def schedule(value: Any) -> MatchSchedule | None:
-    """Return what ranks are to choose, from a file or pairs; see `xsim_py.schedules`."""
+    """Return the prescribed choices of ranks, from a file or pairs; see `xsim_py.schedules`."""
     if value is None:
         return None
-    from xsim_py.schedules import read_schedule  # few runs have one
+    from xsim_py.schedules import read_schedule  # rarely needed
 
     return read_schedule(value)
 
@@ -227,10 +227,10 @@ def _flag(value: Any) -> bool:
 
 
 def _check(value: Any) -> Checks | None:
-    """Return what is reported of the program's use of MPI; None if it is not checked."""
+    """Return the reported classes of MPI usage errors; None if the run is not checked."""
     if value is False:
         return None
-    from xsim_py.findings import Checks, chosen  # most runs are not checked, and should start quickly
+    from xsim_py.findings import Checks, chosen  # most runs are not checked, and must start quickly
 
     if isinstance(value, Checks):
         return value
@@ -246,7 +246,7 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """Return the texts of one, of several, or of None."""
+    """Return the texts of one, several, or None."""
     return tuple(_text(each) for each in _several(value))
 
 
@@ -266,7 +266,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _entries(value: Any) -> dict[str, Any]:
-    """Entries of the machine: a mapping, or texts as on the command line."""
+    """Return keys of the machine: from a mapping, or from texts as on the command line."""
     entries = dict(value) if isinstance(value, Mapping) else dict(map(assignment, _several(value)))
     for path in entries:
         _text(path)

@@ -1,8 +1,8 @@
-"""Named streams of random numbers: who draws what does not depend on who else draws, or when.
+"""Named streams of random numbers, independent of other draws and their order.
 
-A single generator shared by everybody would give each rank numbers that depend on the order of events, and so on the
-number of shards. Here every consumer names its own stream, ``stream(seed, "failure", "rank", 17)``, and gets the same
-numbers in every run. The name goes through BLAKE2b, because Python's own ``hash`` changes with PYTHONHASHSEED.
+A single shared generator would give each rank numbers that depend on the order of events, and so on the number of
+shards. Here every consumer names its stream, ``stream(seed, "failure", "rank", 17)``, and gets the same numbers in
+every run. The name is hashed by BLAKE2b, because Python's own ``hash`` changes with PYTHONHASHSEED.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import random
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """A 128-bit seed for the stream of that name, for any generator that takes one (NumPy's, for instance).
+    """Return a 128-bit seed for the stream of that name, for any generator that takes one (such as NumPy's).
 
     Parameters
     ----------
     seed
         The seed of the run.
     names
-        The path of the stream. Text and numbers are told apart, and so are ``("a", "b")`` and ``("ab",)``.
+        The path of the stream. Text and numbers are distinct, and so are ``("a", "b")`` and ``("ab",)``.
     """
     digest = hashlib.blake2b(digest_size=16, person=b"xsim_py.rng")
     for part in (seed, *names):
@@ -29,5 +29,5 @@ def derive_seed(seed: int, *names: str | int) -> int:
 
 
 def stream(seed: int, *names: str | int) -> random.Random:
-    """A new generator at the beginning of the stream of that name (see `derive_seed`)."""
+    """Return a new generator at the beginning of the stream of that name (see `derive_seed`)."""
     return random.Random(derive_seed(seed, *names))

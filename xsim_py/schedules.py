@@ -1,14 +1,14 @@
-"""Schedules: which of the ways that MPI leaves open a run takes, as lists of small integers.
+"""Schedules: the nondeterministic choices of a run, as lists of small integers.
 
-A rank makes its choices in an order of its own, which does not depend on the others: its wildcard receives and probes
-as they are begun, and its waits for any of several requests. So a schedule has a list for each rank, and means the same
-for any number of shards. In a file a line has a rank and what it chooses next:
+A rank makes its choices in its own order, independent of other ranks: its wildcard receives and probes as they begin,
+and its waits for any of several requests. So a schedule has a list for each rank, and means the same for any number of
+shards. A line of a file has a rank and its next choice:
 
     0 2     # the first choice of rank 0: the message of rank 2
-    0 -1    # the second one is left to the simulator, which takes what comes first
+    0 -1    # the second one is left to the simulator, which takes the first message to arrive
 
-A receive or a probe chooses the rank of the sender, as the communicator counts; a wait for any of several requests the
-place in the list; a wait for some of them the sum of 2**place over all places.
+The choice of a receive or probe is the sender's rank in the communicator; of a wait for any of several requests the
+index in the list; of a wait for some of them the sum of 2**index over all indices.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from xsim_py.input_files import MIB, read_input
 _INLINE: Final = re.compile(r"\d{1,9}:-?\d{1,99}( \d{1,9}:-?\d{1,99})*")
 _MOST_BYTES: Final = 16 * MIB
 FREE: Final = -1
-"""Stands for a choice that is left to the simulator."""
+"""Represents a choice that is left to the simulator."""
 
 
 class Shake(NamedTuple):
-    """Delays that make another order of messages likely, for one run.
+    """Random delays that make a different order of messages likely, for one run.
 
     Attributes
     ----------
     seed : int
         Of the delays.
     span_ps : int
-        How long a delay is.
+        The length of a delay.
     changes : int
-        How many times a rank falls behind all others; 0: each message has a delay of its own (a random walk).
+        How many times a rank falls behind all others; 0: each message has a separate delay (a random walk).
     messages : int
-        How many messages there are about, among which the changes are drawn.
+        The approximate number of messages, among which the changes are drawn.
     """
 
     seed: int
@@ -48,17 +48,17 @@ class Shake(NamedTuple):
 
 
 class MatchSchedule(NamedTuple):
-    """The choices that a run is to make where MPI leaves them open."""
+    """The prescribed nondeterministic choices of a run."""
 
     wanted: Mapping[int, tuple[int, ...]]
-    """The choices of each rank, in its order; those that are missing are free."""
+    """The choices of each rank, in its order; missing ones are free."""
     watch: bool = False
-    """Whether to find out what else each choice could have been; in one shard only."""
+    """Whether to record the alternatives of each choice; in one shard only."""
     shake: Shake | None = None
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]], *, watch: bool = False, shake: Shake | None = None) -> MatchSchedule:
-        """Make a schedule of pairs of a rank and its next choice."""
+        """Create a schedule from pairs of a rank and its next choice."""
         wanted: dict[int, list[int]] = {}
         for rank, choice in pairs:
             wanted.setdefault(rank, []).append(choice)
@@ -66,26 +66,26 @@ class MatchSchedule(NamedTuple):
 
 
 class MadeChoice(NamedTuple):
-    """A choice as a run has made it."""
+    """A choice made by a run."""
 
     rank: int
     number: int
-    """Which of the rank's choices it is, from 0."""
+    """The index of the choice among those of the rank, from 0."""
     kind: str
     """``receive``, ``probe``, ``any`` or ``some``."""
     taken: int
-    """What was chosen; `FREE` where nothing ever fitted."""
+    """The choice made; `FREE` if nothing ever matched."""
     place: str
     """The line of the program, ``file:line``."""
     begun_ps: int
     alternatives: tuple[int, ...] = ()
-    """What else could have been chosen, in a run that was watched."""
+    """The alternatives, in a watched run."""
     bit: int = 0
-    """Stands for it in `after` of others."""
+    """Represents it in `after` of others."""
     after: int = 0
     """The bits of all choices that this one depends on."""
     candidates: int = 0
-    """How many ranks or requests it was among, as far as that is known."""
+    """The number of ranks or requests to choose from, as far as known."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -94,13 +94,13 @@ class MadeChoice(NamedTuple):
 
 
 def pairs_of(choices: Iterable[MadeChoice]) -> list[tuple[int, int]]:
-    """Return the schedule that repeats these choices, in the order in which they were begun."""
+    """Return the schedule that reproduces these choices, in the order in which they began."""
     ordered = sorted(choices, key=lambda choice: (choice.begun_ps, choice.rank, choice.number))
     return [(choice.rank, choice.taken) for choice in ordered]
 
 
 def pairs_of_map(forced: Mapping[tuple[int, int], int]) -> list[tuple[int, int]]:
-    """Return a schedule that forces these choices, and leaves others free."""
+    """Return a schedule that forces these choices and leaves others free."""
     last: dict[int, int] = {}
     for rank, number in forced:
         last[rank] = max(number, last.get(rank, 0))
@@ -108,7 +108,7 @@ def pairs_of_map(forced: Mapping[tuple[int, int], int]) -> list[tuple[int, int]]
 
 
 def unchanged(choices: Iterable[MadeChoice], changed: MadeChoice) -> dict[tuple[int, int], int]:
-    """Return the choices that do not depend on one of them."""
+    """Return the choices that do not depend on a changed one."""
     return {
         choice.key: choice.taken
         for choice in choices
@@ -117,17 +117,17 @@ def unchanged(choices: Iterable[MadeChoice], changed: MadeChoice) -> dict[tuple[
 
 
 def otherwise(choices: Iterable[MadeChoice], changed: MadeChoice, taken: int) -> MatchSchedule:
-    """Return the schedule of a watched run with one of its choices made otherwise.
+    """Return the schedule of a watched run with one choice changed.
 
-    All choices that do not depend on that one stay as they were; those that do are free.
+    Choices that do not depend on it stay the same; those that do are free.
     """
     return MatchSchedule.of(pairs_of_map({**unchanged(choices, changed), changed.key: taken}), watch=True)
 
 
 def impossible(schedule: MatchSchedule, ranks: int, choices: Iterable[MadeChoice]) -> list[str]:
-    """Return what a schedule wants of ranks and requests that a run of so many ranks has not had, a sentence for each.
+    """Return a sentence for each rank or request in a schedule that a run with `ranks` ranks did not have.
 
-    That is known when the run is over: more ranks may be spawned as long as it lasts.
+    This is checked after the run, because ranks may be spawned during it.
     """
     wrong = [
         f"choice {inline([(rank, wanted[0])])} was never made: rank {rank} is out of range (0 to {ranks - 1})"
@@ -150,12 +150,12 @@ def impossible(schedule: MatchSchedule, ranks: int, choices: Iterable[MadeChoice
 
 
 def read_schedule(told: Any) -> MatchSchedule | None:
-    """Return a schedule from what `xsim_py.simulate` is given: pairs, a file, ``0:2 0:-1``, a `MatchSchedule`, or None.
+    """Parse a schedule given to `xsim_py.simulate`: pairs, a file, ``0:2 0:-1``, a `MatchSchedule`, or None.
 
     Raises
     ------
     ValueError
-        It is none of these, or the file holds something else.
+        When it is anything else, or the file is not a schedule.
     """
     if told is None or isinstance(told, MatchSchedule):
         return told
@@ -187,12 +187,12 @@ def _read_lines(path: Path) -> Iterable[tuple[int, int]]:
 
 
 def inline(choices: Iterable[tuple[int, int]]) -> str:
-    """Return a schedule as a command line may have it."""
+    """Return a schedule in its command-line form."""
     return " ".join(f"{rank}:{choice}" for rank, choice in choices)
 
 
 def text_of(choices: Iterable[tuple[int, int]], remarks: Mapping[int, str] | None = None) -> str:
-    """Return a schedule as a file has it, with a remark behind some of its lines, by their number from 0."""
+    """Return a schedule in its file form, with remarks after some lines, by their index."""
     lines = []
     for number, (rank, choice) in enumerate(choices):
         remark = (remarks or {}).get(number, "")

@@ -1,7 +1,7 @@
-"""A signal every so often, SIGALRM, by which a process looks up from what it does.
+"""A periodic signal, SIGALRM, that interrupts the process's work.
 
-The timer is one of POSIX (`timer_create`), which ends with the program: an interval timer goes on where C code replaces
-the program by another one (`exec`), and ends that with a signal that it does not know.
+The timer is a POSIX one (`timer_create`), which ends with the program: an interval timer continues if C code replaces
+the program (`exec`), which it would end with an unknown signal.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class _TimerTimes(ctypes.Structure):
 
 @cache
 def c_library() -> ctypes.CDLL:
-    """Return the C library that this process has loaded; what ctypes makes of it is large, and made once."""
+    """Return the process's C library; its ctypes object is large, and created once."""
     return ctypes.CDLL(None, use_errno=True)
 
 
 class Ticks:
-    """Sends SIGALRM to this process, and not to those that it forks, until it is stopped.
+    """A timer that sends SIGALRM to this process, but not to forks of it, until stopped.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Ticks:
     def __init__(self, every_s: float) -> None:
         self._library = c_library()
         self._timer = ctypes.c_void_p()
-        create = getattr(self._library, "timer_create", None)  # macOS has none
+        create = getattr(self._library, "timer_create", None)  # missing on macOS
         self._is_posix = create is not None and create(_MONOTONIC, None, ctypes.byref(self._timer)) == 0
         if self._is_posix:
             whole, part = divmod(round(every_s * 10**9), 10**9)
@@ -48,7 +48,7 @@ class Ticks:
             signal.setitimer(signal.ITIMER_REAL, every_s, every_s)
 
     def stop(self) -> None:
-        """Send no more of them; one that is on its way may still come."""
+        """Stop the signals; a pending one may still arrive."""
         if self._is_posix:
             self._library.timer_delete(self._timer)
         else:

@@ -1,8 +1,8 @@
-"""Quantities as people write them, and back.
+"""Parsing and formatting of quantities.
 
-Inside, time is a whole number of picoseconds, a size is a whole number of bytes, and a bandwidth is the exact time of
-one byte: a `fractions.Fraction` of picoseconds. A Fraction, because 8.8 Gb/s is 10000/11 ps a byte, and a rounding
-error in that figure would grow with the size of the message. Outside, quantities are text (``"20us"``, ``"8.8Gbps"``,
+Inside, time is an integer number of picoseconds, a size is an integer number of bytes, and a bandwidth is the exact
+time per byte: a `fractions.Fraction` of picoseconds. A Fraction, because 8.8 Gb/s is 10000/11 ps per byte, and a
+rounding error would grow with the size of the message. Outside, quantities are text (``"20us"``, ``"8.8Gbps"``,
 ``"128KiB"``) or bare numbers in the base unit: seconds, bits per second, bytes.
 
 Decimal prefixes count in thousands and binary ones in 1024s: ``64KB`` is 64 000 bytes, ``64KiB`` is 65 536.
@@ -25,7 +25,7 @@ _TIME_PS: Final = {
     "ns": 10**3,
     "us": 10**6,
     "µs": 10**6,  # the micro sign
-    "μs": 10**6,  # the Greek letter, which looks the same and is typed as often
+    "μs": 10**6,  # the Greek letter, which looks the same and is as common
     "ms": 10**9,
     "s": PS_PER_S,
     "min": 60 * PS_PER_S,
@@ -43,12 +43,12 @@ _BITS_PER_S: Final = {
 _PER_BYTE_PS: Final = {f"{unit}/B": factor for unit, factor in _TIME_PS.items()}
 
 UNITS: Final = {"time": _TIME_PS, "size": _SIZE_BYTES, "bandwidth": _BITS_PER_S, "time per byte": _PER_BYTE_PS}
-"""The units of each kind of quantity, with their factors; no unit is of two kinds."""
+"""The units of each kind of quantity, with their factors; no unit belongs to two kinds."""
 BARE: Final = {"time": PS_PER_S, "size": 1, "bandwidth": 1, "time per byte": PS_PER_S}
 """The factor of a number without a unit."""
 
 _LONGEST_TEXT: Final = 100
-# An exponent has three digits at most: a longer one would make a number that fills the memory.
+# An exponent has at most three digits: a longer one would create a number that fills the memory.
 _NUMBER: Final = r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _SPLIT: Final = re.compile(rf"\s*(-?{_NUMBER})\s*(\S*)\s*")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
@@ -67,23 +67,23 @@ TIME_PATTERN: Final = _pattern(_TIME_PS)
 SIZE_PATTERN: Final = _pattern(_SIZE_BYTES)
 TIME_PER_BYTE_PATTERN: Final = _pattern(_PER_BYTE_PS | _TIME_PS)
 BANDWIDTH_PATTERN: Final = _pattern(_BITS_PER_S | _PER_BYTE_PS, words=(_UNLIMITED,))
-# A bandwidth of zero; but no time for a byte is a fine thing.
+# A bandwidth of zero; but zero time per byte is valid.
 NO_BANDWIDTH_PATTERN: Final = r"^(?![\s\S]*/B\s*$)\s*\+?[0.]+(?:[eE][+-]?[0-9]+)?\s*[^0-9]*$"
 
 
 def round_half_up(numerator: int, denominator: int) -> int:
-    """Return the whole number nearest to a non-negative ratio, the larger of two equally near ones."""
+    """Return the integer nearest to a non-negative ratio, rounding half up."""
     return (2 * numerator + denominator) // (2 * denominator)
 
 
 def split_quantity(text: str) -> tuple[Fraction, str] | None:
-    """Return number and unit of a text such as ``"0.5us"``, or of a number alone; None when it is neither."""
+    """Return number and unit of a text such as ``"0.5us"``, or of a bare number; None if it is neither."""
     match = _SPLIT.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     return (Fraction(match[1]), match[2]) if match else None
 
 
 def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, examples: str) -> Fraction:
-    """Any quantity, exactly, in the unit whose factor is 1.
+    """Return any quantity, exactly, in the unit whose factor is 1.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
         raise ValueError(f"expected {what}, got {value!r}; write {examples}")
-    # repr() of a float is the shortest text that means it: what the person wrote, and not its binary neighbour.
+    # repr() of a float is the shortest equivalent text: what the user wrote rather than its binary neighbour.
     text = repr(float(value)) if isinstance(value, float) else str(value)
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"{text[:20]!r}... is too long: {len(text):,} characters; {what} has at most {_LONGEST_TEXT}")
@@ -103,7 +103,7 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
         if split is None:
             raise ValueError(f"expected {what}, got {text!r}; write {examples}")
         number, unit = split
-    if number < 0 or text.lstrip().startswith("-"):  # -0 is not written by people who mean 0
+    if number < 0 or text.lstrip().startswith("-"):  # -0 is treated as a mistake
         raise ValueError(f"{text} is out of range: {what} cannot be negative")
     if not unit:
         return number * bare
@@ -115,18 +115,18 @@ def _quantity(value: object, units: dict[str, int], *, bare: int, what: str, exa
 
 _LONGEST_PS: Final = 10**27
 _LONGEST_COST_PS: Final = 86_400 * PS_PER_S
-_LONGEST_PER_BYTE: Final = Fraction(8 * PS_PER_S)  # of 1 bps: the slowest that is a bandwidth
+_LONGEST_PER_BYTE: Final = Fraction(8 * PS_PER_S)  # at 1 bps, the lowest bandwidth
 _SHORTEST_PER_BYTE: Final = _LONGEST_PER_BYTE / 10**24
 _LARGEST_BYTES: Final = 2**60
 
 
 def parse_time_ps(value: object) -> int:
-    """Return the whole picoseconds of a time such as ``"20us"``; a bare number means seconds.
+    """Return the integer picoseconds of a time such as ``"20us"``; a bare number means seconds.
 
     Raises
     ------
     ValueError
-        When it is no time, is negative, is above zero but rounds to no picosecond at all, or is absurdly long.
+        When it is not a time, is negative, is positive but rounds to zero, or is absurdly long.
     """
     examples = "for example 20us, 1.5ms or 1e-6 (seconds)"
     exact = _quantity(value, _TIME_PS, bare=PS_PER_S, what="a time", examples=examples)
@@ -139,14 +139,14 @@ def parse_time_ps(value: object) -> int:
 
 
 def parse_cost_ps(value: object) -> int:
-    """Return the whole picoseconds of what something costs again and again, as of `parse_time_ps`: a day at most.
+    """Return the integer picoseconds of a repeated cost, parsed by `parse_time_ps`: at most a day.
 
     So a hundred of them still fit a signed number of 64 bits.
 
     Raises
     ------
     ValueError
-        When it is no time, or longer than a day.
+        When it is not a time, or longer than a day.
     """
     time_ps = parse_time_ps(value)
     if time_ps > _LONGEST_COST_PS:
@@ -155,14 +155,14 @@ def parse_cost_ps(value: object) -> int:
 
 
 def parse_bandwidth(value: object) -> Fraction:
-    """Return the exact picoseconds of one byte at a bandwidth such as ``"8.8Gbps"``, ``"1.25GB/s"`` or ``"6ns/B"``.
+    """Return the exact picoseconds per byte of a bandwidth such as ``"8.8Gbps"``, ``"1.25GB/s"`` or ``"6ns/B"``.
 
     A bare number means bits per second. ``"unlimited"`` gives 0: bytes take no time.
 
     Raises
     ------
     ValueError
-        When it is no bandwidth, is zero or negative, or is not from 1 to 10**24 bits per second.
+        When it is not a bandwidth, is zero or negative, or outside of 1 to 10**24 bits per second.
     """
     if value == _UNLIMITED or value == float("inf"):
         return Fraction(0)
@@ -182,12 +182,12 @@ def _in_range(value: object, ps_per_byte: Fraction) -> Fraction:
 
 
 def parse_time_per_byte(value: object) -> Fraction:
-    """Return the exact picoseconds of one byte from ``"0.1ns/B"`` or ``"0.1ns"``; a bare number means seconds per byte.
+    """Return the exact picoseconds per byte of ``"0.1ns/B"`` or ``"0.1ns"``; a bare number means seconds per byte.
 
     Raises
     ------
     ValueError
-        When it is no time per byte, is negative, or is neither zero nor that of 1 to 10**24 bits per second.
+        When it is not a time per byte, is negative, or corresponds to neither zero nor 1 to 10**24 bits per second.
     """
     units = _PER_BYTE_PS | _TIME_PS
     examples = "for example 0.1ns/B or 1e-10"
@@ -200,7 +200,7 @@ def parse_size_bytes(value: object) -> int:
     Raises
     ------
     ValueError
-        When it is no size, is negative, is not a whole number of bytes, or is more than 2**60 of them.
+        When it is not a size, is negative, is not an integer number of bytes, or exceeds 2**60.
     """
     exact = _quantity(value, _SIZE_BYTES, bare=1, what="a size", examples="for example 128KiB, 64KB or 65536 (bytes)")
     if exact.denominator != 1:
@@ -211,7 +211,7 @@ def parse_size_bytes(value: object) -> int:
 
 
 def parse_whole(text: str, *, least: int, most: int) -> int:
-    """Read a whole number in decimal digits, of which there are 18 at most.
+    """Parse an integer of at most 18 decimal digits.
 
     Raises
     ------
@@ -224,12 +224,12 @@ def parse_whole(text: str, *, least: int, most: int) -> int:
 
 
 def format_number(value: Fraction | float, *, digits: int | None = 4) -> str:
-    """Return a number in the fewest characters: ``digits`` significant ones, or every one when ``digits`` is None.
+    """Return a number in the fewest characters, with `digits` significant digits, or all of them (None).
 
     Raises
     ------
     ValueError
-        When every digit is wanted of a fraction, such as 1/3, that has no last digit.
+        When all digits of a fraction such as 1/3 are requested, which has no finite expansion.
     """
     exact = Fraction(value)
     if digits is not None:
@@ -245,7 +245,7 @@ def format_number(value: Fraction | float, *, digits: int | None = 4) -> str:
 
 
 def _format(value: Fraction, steps: list[tuple[str, int]], digits: int | None) -> str:
-    """``value`` in the largest unit of ``steps`` (ascending) of which it is at least one."""
+    """Return ``value`` in the largest unit of ``steps`` (ascending) of which it is at least one."""
     unit, factor = steps[0]
     for unit_name, unit_factor in steps:
         if abs(value) >= unit_factor:
@@ -254,7 +254,7 @@ def _format(value: Fraction, steps: list[tuple[str, int]], digits: int | None) -
 
 
 def format_time(time_ps: int, *, digits: int | None = 4) -> str:
-    """Return a time for people, such as ``"1.234 ms"``; ``digits=None`` writes all of them, so that it parses back."""
+    """Return a readable time, such as ``"1.234 ms"``; ``digits=None`` writes all digits, so that it parses back."""
     if time_ps == 0:
         return "0 s"
     return _format(Fraction(time_ps), [(unit, _TIME_PS[unit]) for unit in ("ps", "ns", "us", "ms", "s")], digits)
@@ -267,7 +267,7 @@ def exact_seconds(time_ps: int) -> str:
 
 
 def parse_exact_seconds(text: str) -> int:
-    """Return the whole picoseconds of what `exact_seconds` has written.
+    """Return the integer picoseconds of a result of `exact_seconds`.
 
     Raises
     ------
@@ -281,13 +281,13 @@ def parse_exact_seconds(text: str) -> int:
 
 
 def format_size(size_bytes: int, *, digits: int | None = 4) -> str:
-    """Return a size for people, in binary units, such as ``"128 KiB"``; ``digits=None`` writes all digits."""
+    """Return a readable size in binary units, such as ``"128 KiB"``; ``digits=None`` writes all digits."""
     steps = [("B", 1), *((f"{prefix}B", factor) for prefix, factor in _BINARY.items())]
     return _format(Fraction(size_bytes), steps, digits)
 
 
 def format_bandwidth(ps_per_byte: Fraction, *, digits: int | None = 4) -> str:
-    """Return a bandwidth for people, in bits, such as ``"8.8 Gbps"``; zero picoseconds a byte is ``"unlimited"``."""
+    """Return a readable bandwidth in bits, such as ``"8.8 Gbps"``; zero picoseconds per byte is ``"unlimited"``."""
     if not ps_per_byte:
         return _UNLIMITED
     bits_per_s = Fraction(8 * PS_PER_S) / ps_per_byte
@@ -295,13 +295,13 @@ def format_bandwidth(ps_per_byte: Fraction, *, digits: int | None = 4) -> str:
 
 
 def ordinal(number: int, form: str = "") -> str:
-    """Return a number that counts, such as ``22nd``; with `form` ``,`` also ``1,013th``."""
+    """Return an ordinal number, such as ``22nd``; with `form` ``,`` also ``1,013th``."""
     ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:{form}}{ending}"
 
 
 def spans(numbers: Iterable[int], *, most: int | None = _MOST_SPANS) -> str:
-    """Return numbers in few words, ``0-3, 7, 9-10``, and in no more than so many."""
+    """Return numbers as ranges, ``0-3, 7, 9-10``, of which at most `most` are listed."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:

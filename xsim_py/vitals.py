@@ -1,8 +1,8 @@
-"""A process that simulates shows a few numbers of itself to another one, which watches it and ends it if need be.
+"""Vitals: a few numbers by which a simulating process shows its state to a watching process.
 
-A rank may be inside one call of compiled code for ever: then no line of Python runs any more in this process, no
-handler of a signal and no other thread. So another process looks at a few numbers in memory that both have, and finds
-out where the rank stands by a signal that `faulthandler` answers without the interpreter.
+A rank may stay inside one call of compiled code forever: then this process runs no Python code, no signal handler and
+no other thread. So another process, which ends it if needed, reads numbers in shared memory, and gets the rank's
+location with a signal that `faulthandler` handles without the interpreter.
 """
 
 from __future__ import annotations
@@ -22,72 +22,72 @@ from xsim_py.code_origin import PACKAGE, is_installed, is_simulator, text_of
 from xsim_py.code_origin import shown as name_of
 
 TICK_S: Final = 0.25
-"""How often a process shows that it is alive, and how often the other one looks."""
+"""The interval in which a process updates its heartbeat, and in which the other one checks it."""
 
 GRACE_S: Final = 3.0
-"""How long it may show nothing after it should have ended."""
+"""The time without a heartbeat, after it should have ended, that is tolerated."""
 
 ASK: Final = signal.SIGUSR2
-"""The signal that asks a process where it stands."""
+"""The signal that requests a process's stack."""
 
 _PATIENT_ROUNDS: Final = 4
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _LOWEST: Final = (os.path.join(PACKAGE, "process", "ranks", "fiber.py"), "_serve")  # of every rank
-_CUT: Final = "\n  ...\n"  # what stands for more than a hundred frames
+_CUT: Final = "\n  ...\n"  # replaces frames beyond a hundred
 _BEGIN: Final = re.compile(r"^(?:Stack|(?:Current t|T)hread 0x.*) \(most recent call first\):$", re.MULTILINE)
 _FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
 class Vitals(ctypes.Structure):
-    """The numbers that a process shows."""
+    """The numbers shown by a process."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("running", "rank", "beats", "interrupts", "due_ns", "struck")]
 
     running: int
-    """1 while ranks run, and only then: what comes before and after may take its time."""
+    """1 while ranks run, and only then: start and end may take time."""
     rank: int
-    """Whose turn it was last."""
+    """The rank that ran last."""
     beats: int
-    """Grows while Python runs."""
+    """A heartbeat counter, which grows while Python runs."""
     interrupts: int
-    """How many times it has heard of Ctrl-C."""
+    """The number of Ctrl-C signals received."""
     due_ns: int
-    """When the run should have ended, by `time.monotonic_ns`; 0 for no limit."""
+    """The time limit of the run, by `time.monotonic_ns`; 0 for no limit."""
     struck: int
-    """1 when somebody has sent it the signal of a crash, which is none of its own."""
+    """1 if another process has sent it a crash signal."""
 
     def begin(self, due_ns: int) -> None:
-        """Show a process that has done nothing yet."""
+        """Reset to the state of a new process."""
         self.running = self.beats = self.interrupts = self.struck = 0
         self.rank, self.due_ns = -1, due_ns
 
 
 mine = Vitals()
-"""The numbers of this process stand here, in memory of its own until it is told to `show` them."""
+"""The vitals of this process, in private memory until it calls `show`."""
 
 
 def show(memory: mmap.mmap, answers: int, *, at: int = 0, anew: bool = False) -> None:
-    """From now on, keep the vitals of this process in that memory, and say where it stands when it is asked or dies.
+    """From now on, keep the vitals of this process in shared memory, and write its stack on request or on a crash.
 
     Parameters
     ----------
     memory, at : mmap, int
-        Shared with the process that watches, and where in it, in bytes.
+        Shared with the watching process, and the offset in bytes.
     answers, anew : int, bool
-        The descriptor to which the stack goes, as `faulthandler` writes it; also where another one was inherited.
+        The descriptor to which `faulthandler` writes the stack; and whether to replace an inherited one.
     """
     global mine
     mine = Vitals.from_buffer(memory, at)
-    if anew or not faulthandler.is_enabled():  # else somebody has asked for it elsewhere
+    if anew or not faulthandler.is_enabled():  # otherwise `faulthandler` is already in use
         faulthandler.enable(file=answers, all_threads=False)
     faulthandler.register(ASK, file=answers, all_threads=False)
 
 
 def live_with_parent(parent: int | None = None) -> None:
-    """Have the system end this process when its parent is killed, which Linux can.
+    """Make the system end this process when its parent is killed, on Linux.
 
-    Where `parent` is given and is the parent no more, this process ends now.
+    If `parent` is given and no longer the parent, this process ends now.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
@@ -97,19 +97,19 @@ def live_with_parent(parent: int | None = None) -> None:
 
 
 def inherit_orphans() -> None:
-    """Have the system give this process the children of its children when these end, which Linux can."""
+    """Make this process the parent of orphaned descendants, on Linux."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 class Watch:
-    """Finds out that a process is stuck: it should have ended, and has shown no sign of life for `GRACE_S`.
+    """Detection of a hanging process: it should have ended, and had no heartbeat for `GRACE_S`.
 
     Parameters
     ----------
     memory, at : mmap, int
-        Where the process shows its vitals, and how many bytes from the beginning.
+        The memory with the process's vitals, and the offset in bytes.
     """
 
     def __init__(self, memory: mmap.mmap, at: int = 0) -> None:
@@ -124,9 +124,9 @@ class Watch:
         return self.interrupted or 0 < self.vitals.due_ns <= time.monotonic_ns()
 
     def is_stuck(self, *, whatever: bool = False) -> bool:
-        """Return whether it is stuck, asked every `TICK_S`; ticks count, for nobody runs while a computer sleeps.
+        """Return True if it hangs; call this every `TICK_S`, as ticks do not count time of a suspended computer.
 
-        Only while ranks run there, or `whatever` it does.
+        Applies only while ranks run there, or always with `whatever`.
         """
         if not (self.vitals.running or whatever) or not self.is_due or self.vitals.beats != self._beats:
             self._beats, self._still = self.vitals.beats, 0
@@ -136,14 +136,14 @@ class Watch:
 
     @property
     def is_still(self) -> bool:
-        """True if it has shown no sign of life since it was last looked at."""
+        """True if it had no heartbeat since the last check."""
         return self._still > 0
 
     @property
     def is_patient(self) -> bool:
-        """True if one that is stuck, and in no line of a program, should be left alone for a while.
+        """True if a hanging process outside of a program's code should be given more time.
 
-        It may wait for another process of a real MPI, which is stuck itself and will be ended by whoever watches it.
+        It may wait for another process of a real MPI, which hangs itself and will be ended by its own watcher.
         """
         return self._still < _PATIENT_ROUNDS * round(GRACE_S / TICK_S)
 
@@ -157,10 +157,10 @@ class Frame(NamedTuple):
 
 
 def frames(said: str) -> list[Frame]:
-    """Return the frames of a rank that `faulthandler` has written, innermost first, without those of the simulator.
+    """Return the frames of a rank written by `faulthandler`, innermost first, without the simulator's.
 
-    There are none where it was the simulator's turn, or where the end is missing, as it writes in pieces; below a
-    rank's are none of whoever called the simulator. What was written last counts.
+    The list is empty if the simulator was running, or if the end is missing, as the text is written in pieces; frames
+    of the simulator's caller are excluded. The last stack counts.
     """
     said = _BEGIN.split(said)[-1]
     found = [Frame(file, int(line), function) for file, line, function in _FRAME.findall(said)]
@@ -170,7 +170,7 @@ def frames(said: str) -> list[Frame]:
 
 
 def innermost() -> Frame | None:
-    """Return where the program stands that has called the simulator just now."""
+    """Return the program's location that has just called the simulator."""
     frame = sys._getframe(1)
     found = []
     while frame is not None:
@@ -180,20 +180,20 @@ def innermost() -> Frame | None:
 
 
 def stuck(rank: int, stack: list[Frame]) -> str:
-    """Say who does not come to an end: that rank, or the simulator if the stack has no frames."""
+    """Return a sentence about the hanging rank, or the simulator if the stack has no frames."""
     return f"{f'rank {rank}' if stack else 'the simulator'} is in a call that does not come back"
 
 
 def with_place(said: str, stack: list[Frame]) -> str:
-    """Add the innermost line of a stack that is not installed, if there is one."""
+    """Append the innermost line of a stack that is not installed, if there is one."""
     frame = of_program(stack)
     return said if frame is None else f"{said}\n    {shown(frame)}"
 
 
 def shown(frame: Frame) -> str:
-    """Show a frame to people: file, line, function and text."""
+    """Return a frame as text: file, line, function and source line."""
     file = frame.file
-    with suppress(OSError):  # the folder may have been removed
+    with suppress(OSError):  # the directory may have been removed
         file = name_of(file, os.getcwd())
     text = text_of(frame.file, frame.line)
     return f"{file}:{frame.line} in {frame.function}{text and ': '}{text}"
@@ -204,6 +204,6 @@ def _outside(stack: list[Frame]) -> list[Frame]:
 
 
 def of_program(stack: list[Frame]) -> Frame | None:
-    """Return the innermost frame that is not installed, if there is one; else the innermost."""
+    """Return the innermost frame that is not installed, else the innermost, or None."""
     own = [frame for frame in stack if not is_installed(frame.file)]
     return next(iter([*own, *stack]), None)

@@ -1,12 +1,12 @@
-"""Worker processes: each does one piece of work after the other, and takes nothing with it when it dies.
+"""Worker processes for independent tasks; a crash loses only the worker's current task.
 
-Prior art: `concurrent.futures.ProcessPoolExecutor` does the same, but when one of its processes dies, all that was
-under way is lost and nobody knows whose fault it was. Here each worker has a pipe of its own: the task that a dead
-worker had is the one to blame, its last words are kept, and another worker takes its place. The workers do not import
-the caller's main module, as those of `multiprocessing` do, so they may be started from any script and notebook.
+Prior art: `concurrent.futures.ProcessPoolExecutor` does the same, but if one of its processes dies, all pending tasks
+are lost and the responsible one is unknown. Here each worker has a separate pipe: the task of a crashed worker is
+reported as failed, with its last output, and a new worker replaces it. Workers do not import the caller's main module,
+as those of `multiprocessing` do, so they can be started from any script and notebook.
 
-Workers are in a session of their own: Ctrl-C reaches the caller only, which ends them. Should the caller itself be
-killed, they see the end of a pipe that only it holds open. Their temporary folders go in either case.
+Workers run in a separate session: Ctrl-C reaches only the caller, which ends them. If the caller itself is killed, they
+see the end of a pipe that only it holds open. Their temporary directories are removed in either case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from xsim_py.vitals import TICK_S, Watch
 _LAST_WORDS_BYTES: Final = 4000
 _STACK_BYTES: Final = 1 << 16
 _ANSWER_S: Final = 1.0
-_TIDY_S: Final = 2.0  # that workers have to end by themselves
+_TIDY_S: Final = 2.0  # for workers to exit by themselves
 _MOST_KEPT_BYTES: Final = 400 << 20
 _BOOT: Final = (
     "import sys; sys.path[:] = sys.argv[5:]; from xsim_py.workers import serve; "
@@ -46,32 +46,32 @@ _CLEAN: Final = "import shutil, sys; [shutil.rmtree(path, ignore_errors=True) fo
 
 
 class Crash(NamedTuple):
-    """A task was lost, for its worker died; this says how, for the shell and for people."""
+    """A task lost with its worker process: exit status and description."""
 
     exit_status: int
     said: str
     was_stuck: bool = False
-    """It was ended from here, after the wall limit of its run, in a call that did not come back."""
+    """It was ended by this process after the wall limit, because it was in a call that did not return."""
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def do_in_workers(
     function: str, tasks: Sequence[Any], jobs: int, *, imports: Sequence[str] = ()
 ) -> Generator[tuple[int, Any]]:
-    """Do tasks in so many processes at once, at most; yield each task's number and result when it is done.
+    """Run tasks in at most `jobs` processes; yield each task's number and result when it completes.
 
-    The result is a `Crash` where the process died. Closing the generator ends the workers, whatever they do.
+    The result is a `Crash` if the process died. Closing the generator ends the workers, whatever they do.
 
     Parameters
     ----------
     function : str
-        What is called with each task, as ``module:name``; tasks and results are pickled.
+        The function called with each task, as ``module:name``; tasks and results are pickled.
     imports : sequence of str, optional
-        Modules that are imported before the first task, whose cost that would be.
+        Modules to import before the first task, so that it is not charged for them.
     """
     with Pool(function, min(jobs, len(tasks)), imports=imports) as pool:
         for task in tasks:
@@ -80,14 +80,14 @@ def do_in_workers(
 
 
 class Pool:
-    """Worker processes that do tasks as they are submitted, also while others are under way.
+    """Worker processes that run tasks as they are submitted, also while others are running.
 
     Parameters
     ----------
     function, imports : str, sequence of str
         As for `do_in_workers`.
     jobs : int
-        How many processes there are; all begin when the first result is asked for.
+        The number of processes; all start when the first result is requested.
     """
 
     def __init__(self, function: str, jobs: int, *, imports: Sequence[str] = ()) -> None:
@@ -110,13 +110,13 @@ class Pool:
             remove_left_by([worker.pid for worker in self._workers], until_s + _TIDY_S)
 
     def submit(self, task: Any) -> int:
-        """Have a task done, after those before it have begun; return its number, counted from 0."""
+        """Queue a task; return its number, counted from 0."""
         self._todo.append((self._submitted, task))
         self._submitted += 1
         return self._submitted - 1
 
     def results(self) -> Generator[tuple[int, Any]]:
-        """Yield the number and the result of each task that is done, until none is left; more may be submitted."""
+        """Yield the number and the result of each completed task, until none is left; more may be submitted."""
         if not self._workers and self._todo:
             self._workers += [_Worker(self._words) for _ in range(self._jobs)]
             for worker in self._workers:
@@ -139,7 +139,7 @@ class Pool:
                 self._give()
 
     def _give(self) -> None:
-        """Give each worker that has none the next task."""
+        """Give each idle worker the next task."""
         for worker in self._workers:
             if worker.number is None and self._todo:
                 worker.take(self._todo.popleft())
@@ -151,9 +151,9 @@ class _Worker:
     Attributes
     ----------
     number : int or None
-        Of the task that it does now.
+        Of its current task.
     ended : bool
-        Whether it takes no more tasks.
+        Whether it accepts no more tasks.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -164,7 +164,7 @@ class _Worker:
         lifeline, self._lifeline = os.pipe()
         os.set_inheritable(self._lifeline, False)
         self._was_stuck = False
-        self._look_s = 0.0  # when it has a look at it again
+        self._look_s = 0.0  # when to check it again
         with _page() as numbers:
             self._watch = Watch(mmap.mmap(numbers.fileno(), mmap.PAGESIZE))
             self._start(words, theirs, lifeline, numbers.fileno())
@@ -185,18 +185,18 @@ class _Worker:
             stderr=self._log,
             pass_fds=passed,
             start_new_session=True,
-            env={"OMP_NUM_THREADS": "1", **os.environ},  # a run for each core, not threads of one
+            env={"OMP_NUM_THREADS": "1", **os.environ},  # one run per core rather than threads of one
         )
         theirs.close()
         os.close(lifeline)
 
     def greet(self) -> None:
-        """Wait until it is there.
+        """Wait until the worker is ready.
 
         Raises
         ------
         XsimError
-            When it never comes.
+            When it does not start.
         """
         try:
             self.connection.recv()
@@ -204,17 +204,17 @@ class _Worker:
             raise XsimError(f"cannot start a worker process: {self._last_words()}") from None
 
     def take(self, numbered: tuple[int, Any]) -> None:
-        """Give it a task."""
+        """Send it a task."""
         self.number, task = numbered
         self._log.seek(0)
         self._log.truncate()
         try:
             self.connection.send(task)
         except OSError:
-            return  # it is dead, and hear() will find out
+            return  # it has died, which hear() will detect
 
     def hear(self) -> tuple[int, Any]:
-        """Return the number and result of its task; a worker that died has one, too."""
+        """Return the number and result of its task; a `Crash` if the worker died."""
         assert self.number is not None
         try:
             result, self.ended = self.connection.recv()
@@ -226,7 +226,7 @@ class _Worker:
         return self.number, result
 
     def end_if_stuck(self) -> None:
-        """End it where its run should have ended, and cannot; to be asked at least every `TICK_S`."""
+        """End it if its run should have ended but hangs; call this at least every `TICK_S`."""
         if self._was_stuck or time.monotonic() < self._look_s:
             return
         self._look_s = time.monotonic() + TICK_S
@@ -263,20 +263,20 @@ class _Worker:
     def _last_words(self, most: int = _LAST_WORDS_BYTES) -> str:
         number = self._log.fileno()
         size = os.fstat(number).st_size
-        # The worker writes where this file stands, so nobody else may move in it.
+        # The worker writes at this file's current offset, so that must not be changed.
         return os.pread(number, most, max(0, size - most)).decode(errors="replace").strip()
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process ID."""
         return self._process.pid
 
     def ask_to_end(self) -> None:
-        """Have the process remove its folders, if it has any, and end."""
+        """Make the process remove its directories and exit."""
         self._process.terminate()
 
     def end(self, until_s: float = 0.0) -> None:
-        """End the process, at once where it has not ended by itself at a time; a second call does nothing."""
+        """End the process, by force if it has not exited by a given time; a second call does nothing."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, until_s - time.monotonic()))
         self._process.kill()
@@ -289,14 +289,14 @@ class _Worker:
 
 
 def _page() -> IO[bytes]:
-    """Make a file of one page for memory that two processes have; a full disk is told here, not when it is used.
+    """Create a file of one page for memory shared by two processes; a full disk is detected here.
 
     Raises
     ------
     OSError
         There is no room.
     """
-    memfd_create: Callable[[str], int] | None = getattr(os, "memfd_create", None)  # which Linux has
+    memfd_create: Callable[[str], int] | None = getattr(os, "memfd_create", None)  # on Linux
     file: IO[bytes]
     if memfd_create is None:
         file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
@@ -311,9 +311,9 @@ def _page() -> IO[bytes]:
 
 
 def serve(words: Sequence[str], pipe: int, lifeline: int, numbers: int) -> None:
-    """Be a worker: do what comes through the pipe until its other end is closed.
+    """Run as a worker: process tasks from the pipe until its other end is closed.
 
-    The first word is the function, as ``module:name``; the others are modules that it is going to need.
+    The first word is the function, as ``module:name``; the others are modules to import.
     """
     vitals.show(mmap.mmap(numbers, mmap.PAGESIZE), sys.stderr.fileno())
     module, _, name = words[0].partition(":")
@@ -333,10 +333,10 @@ def serve(words: Sequence[str], pipe: int, lifeline: int, numbers: int) -> None:
 
 
 def _is_stale() -> bool:
-    """Return whether another process should do the next task.
+    """Return True if a new process should run the next task.
 
-    Threads that a program has left behind would be beside it, and could do anything to it. Memory that a large run had
-    is not given back by Python's allocator; the next run would be charged with it.
+    Threads that a program has left running could interfere with it. Memory freed by a large run is not returned to the
+    system by Python's allocator, and would count for the next run.
     """
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         return True
@@ -346,13 +346,13 @@ def _is_stale() -> bool:
 
 
 def _die_with(lifeline: int) -> None:
-    """End this process when the one that started it is gone, also in the middle of a run."""
+    """End this process when its parent has exited, also during a run."""
     leave, read, become = os._exit, os.read, os.execv
     clean = [sys.executable, "-ISc", _CLEAN]
 
     def watch() -> None:
         read(lifeline, 1)
-        if folders := in_use():  # in our place comes a program without threads that would go on to write into them
+        if folders := in_use():  # it is replaced by a program without threads that could continue to write there
             become(clean[0], [*clean, *folders])
         leave(1)
 
