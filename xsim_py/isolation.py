@@ -171,9 +171,9 @@ class Isolation:
         self._halted: set[int] = set()  # those stopped by a signal
         self._hears_signals = threading.current_thread() is threading.main_thread()
         self.counts: dict[int, tuple[int, int, int]] = {}
-        """Each process has told how far it is (ps), its events, and how many of its ranks have ended."""
+        """The progress of each process: time (ps), events, and number of ended ranks."""
         self.first_later = 1 + len([block for block in run.blocks if block])
-        """The first of the shards for ranks that are started later."""
+        """The first shard for spawned ranks."""
         self._killed: dict[str, list[int]] = {}  # descriptions of externally killed processes, and their ranks
         self._lost: dict[str, list[int]] = {}  # the same for processes lost after their ranks' end
         self._uncounted: set[int] = set()  # ranks lost with their processes
