@@ -1,10 +1,13 @@
 """Which runs a study has, with what settings, and when two of them are the same."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from xsim_py.errors import ConfigError
 from xsim_py.study import load_study, plan_runs
@@ -32,6 +35,75 @@ def test_every_combination_is_run_and_the_last_variable_varies_fastest():
     ]
     assert runs[4].arguments["args"] == ["--bytes", "2"]
     assert len({run.key for run in runs}) == 6
+
+
+def values(*names: str) -> st.SearchStrategy[list[dict[str, str]]]:
+    """Some values of some names, such as {"a": "a1", "b": "b0"}, several times, each time different ones."""
+    value = {name: st.integers(0, 3).map(f"{name}{{}}".format) for name in names}
+    some = st.fixed_dictionaries({}, optional=value).filter(bool)
+    return st.lists(some, max_size=3, unique_by=lambda each: tuple(sorted(each.items())))
+
+
+@given(cases=values("a", "b", "c"), free=st.tuples(values("d"), values("e")), rows=values("f", "g"))
+def test_cases_and_zip_are_one_dimension_each(cases, free, rows):
+    rows = [{"f": "f", "g": "g", **row} for row in rows]
+    rows = [row for index, row in enumerate(rows) if row not in rows[:index]]
+    dimensions = [choices for choices in (cases, *free, rows) if choices]
+    expected = [
+        sorted(word for each in choices for word in each.values()) for choices in itertools.product(*dimensions)
+    ]
+    names = sorted({name for choices in dimensions for each in choices for name in each})
+    runs = plan(
+        args=[f"{{{name}}}" for name in names],
+        sweep={name: [each[name] for each in choices] for choices in free for name in (choices[0] if choices else ())},
+        **({"cases": cases} if cases else {}),
+        **({"zip": {name: [row[name] for row in rows] for name in "fg"}} if rows else {}),
+    )
+    assert [run.arguments["args"] for run in runs] == expected
+    assert len({tuple(run.columns.values()) for run in runs}) == len(runs)
+
+
+def test_a_case_sets_what_a_sweep_may_and_other_cases_have_the_values_of_the_study():
+    label, other = plan(
+        args=["--rounds", 1],
+        cases=[
+            {
+                "program": "apps/pi.py",
+                "ranks": 3,
+                "machine": "torus3d",
+                "set": {"network.latency": "5us"},
+                "label": "Pi",
+            },
+            {"args": ["--rounds", 2], "fail": ["rank=1@1ms"], "network.per_hop": "1us"},
+        ],
+    )
+    assert [each.columns for each in (label, other)] == [
+        {"case": "Pi", "ranks": 3, "machine": "torus3d", "repetition": 0, "seed": 0},
+        {
+            "case": "--rounds 2 fail=rank=1@1ms network.per_hop=1us",
+            "ranks": 2,
+            "machine": "gige",
+            "repetition": 0,
+            "seed": 0,
+        },
+    ]
+    names = ("program", "args", "ranks", "machine", "set", "fail")
+    assert [each.settings[name] for each in (label, other) for name in names] == [
+        *("apps/pi.py", ["--rounds", "1"], 3, "torus3d", {"network.latency": "5us"}, []),
+        *("apps/ring.py", ["--rounds", "2"], 2, "gige", {"network.per_hop": "1us"}, ["rank=1@1ms"]),
+    ]
+
+
+def test_one_of_several_machines_has_changes_and_a_label():
+    slow = {"machine": "gige", "set": {"network.latency": "{ranks}us"}}
+    runs = plan(sweep={"machine": ["gige", {**slow, "label": "GigE, slow"}, slow]})
+    assert [(run.columns["machine"], run.arguments["machine"], run.arguments["set"]) for run in runs] == [
+        ("gige", "gige", {}),
+        ("GigE, slow", "gige", {"network.latency": "2us"}),
+        ("gige network.latency={ranks}us", "gige", {"network.latency": "2us"}),
+    ]
+    assert "network.latency" not in runs[1].columns
+    assert runs[0].key != runs[1].key == runs[2].key
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,19 @@ def test_a_line_for_each_value_of_what_is_not_on_the_x_axis():
     assert (chart.title, chart.x_label, chart.y_label) == ("test", "ranks", "virtual time [ms]")
 
 
+def test_labels_of_cases_and_machines_stand_in_the_table_and_in_the_legend():
+    done = results(
+        [1e-3, 2e-3, 3e-3, 4e-3],
+        repetitions=1,
+        sweep={"machine": ["gige", {"machine": "gige", "set": {"network.latency": "5us"}, "label": "slow"}]},
+        cases=[{"size": 1, "ranks": 2, "label": "small"}, {"size": 8, "ranks": 2, "label": "large"}],
+        plots=[{"file": "a.png", "x": "case", "y": "virtual_time_s"}],
+    )
+    assert done.shown()["case"] == ["small", "small", "large", "large"]
+    assert done.shown()["machine"] == ["gige", "slow"] * 2
+    assert [line.label for line in done.chart(done.spec.plots[0]).lines] == ["gige", "slow"]
+
+
 def test_the_first_series_is_the_colour_and_the_second_the_dashes():
     keys = {"repetitions": 1, "sweep": {"ranks": [2, 4], "machine": ["gige", "shmem"], "size": [1, 8]}}
     done = results([1.0] * 8, plots=[PLOT], **keys)

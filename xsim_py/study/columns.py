@@ -32,7 +32,7 @@ RESERVED: Final = (*MEASURED, "repetition", "folder", "apps")
 def key_columns(spec: StudySpec) -> list[str]:
     """Return the columns that say which combination a run is of: the variables, and what is the same for all runs."""
     always = _ALWAYS if spec.command is None else spec.command_options
-    return [*spec.sweep, *(name for name in always if name not in spec.sweep)]
+    return [*spec.variables, *(name for name in always if name not in spec.variables)]
 
 
 def metric_names(spec: StudySpec) -> list[str]:
@@ -56,7 +56,7 @@ def shown_names(spec: StudySpec) -> list[str]:
 
 def column_names(spec: StudySpec) -> list[str]:
     """Return all columns of the runs, in order."""
-    seed = [] if "seed" in spec.sweep else ["seed"]
+    seed = [] if "seed" in spec.variables else ["seed"]
     return [*key_columns(spec), "repetition", *seed, *MEASURED, *captured_names(spec)]
 
 
@@ -78,7 +78,7 @@ def ruler_of(spec: StudySpec, column: str, values: Iterable[object]) -> Ruler | 
 
 def _quantity(spec: StudySpec, column: str) -> str:
     """Return what a number without a unit means in a column, unless it is but the label of a value."""
-    if any(swept.label != swept.given.entry.value for swept in spec.sweep.get(column, ())):
+    if any(swept.label != swept.given.entry.value for swept in spec.variables.get(column, ())):
         return ""
     kind = option_kind(column) if column in OPTIONS else kind_of(column)
     parse = getattr(getattr(kind, "kind", kind), "parse", None)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from xsim_py.study.value_kinds import (
     Templated,
     TemplatedList,
     TextOrList,
+    Together,
     Values,
     look,
 )
@@ -248,6 +250,18 @@ class StudySpec(Described):
         "of a machine key (network.latency) that key; all may be used in templates: {ranks}.",
         default=dict,
     )
+    cases: tuple[Swept, ...] = option(
+        ListOf(Together(), "a list of cases such as [{program: apps/ring.py, args: [--rounds, 2], label: ring}]"),
+        "Values that belong together, as one dimension. A case has any names that sweep may have, set, and label, its "
+        "text in the column case.",
+        default=(),
+    )
+    zipped: Mapping[str, tuple[Swept, ...]] = option(
+        Named(Values(are_different=False), "lists of equal length such as {ranks: [4, 8], size: [100, 200]}"),
+        "Variables that change together, as one dimension: all first values, all second values, and so on.",
+        default=dict,
+        key="zip",
+    )
     only: tuple[Condition, ...] = option(
         ListOf(CONDITION, "a list of conditions"), "Exclude combinations that violate a condition.", default=()
     )
@@ -273,6 +287,34 @@ class StudySpec(Described):
     plots: tuple[PlotSpec, ...] = option(ListOf(Section(PlotSpec), "a list of plots", least=0), "Figures.", default=())
     folder: Path = Path()
     """Of the study's file."""
+
+    @cached_property
+    def variables(self) -> dict[str, tuple[Swept, ...]]:
+        """The values of ``cases``, ``sweep`` and ``zip`` by their columns, in order."""
+        return {**({"case": self.cases} if self.cases else {}), **self.sweep, **self.zipped}
+
+    @cached_property
+    def dimensions(self) -> list[list[dict[str, Swept]]]:
+        """The choices of which every combination is run: each gives values to some names."""
+        free = [name for name in self.variables if name not in self.zipped]
+        choices = [[{name: value, **value.others} for value in self.variables[name]] for name in free]
+        rows = [
+            {
+                name: value
+                for one, swept in zip(self.zipped, row, strict=True)
+                for name, value in ((one, swept), *swept.others.items())
+            }
+            for row in zip(*self.zipped.values(), strict=True)
+        ]
+        return [*choices, rows] if rows else choices
+
+    def swept(self) -> Iterator[tuple[str, str, Swept]]:
+        """Yield where each value comes from, such as ``sweep`` or ``sweep machine``, its name, and the value."""
+        for key, named in (("cases", {"case": self.cases}), ("sweep", self.sweep), ("zip", self.zipped)):
+            for name, values in named.items():
+                for value in values:
+                    yield key, name, value
+                    yield from ((f"{key} {name}", other, each) for other, each in value.others.items())
 
     def given(self, key: str) -> Given | None:
         """Return what the study says of an option of the run or of the command, apart from a sweep over it."""

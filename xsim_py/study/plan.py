@@ -76,7 +76,7 @@ def plan_runs(
     ConfigError
         With every value that cannot be used.
     """
-    total = math.prod(map(len, spec.sweep.values()), start=spec.repetitions)
+    total = math.prod(map(len, spec.dimensions), start=spec.repetitions)
     if total > _MOST_RUNS:
         count = f"{total:,}" if total < 10**30 else "more than 10^30"
         raise ConfigError(spec.problem("sweep", f"{count} runs are too many (at most {_MOST_RUNS:,})"))
@@ -101,7 +101,7 @@ def _with_options(spec: StudySpec, changes: Mapping[str, Any]) -> StudySpec:
     problems += [
         OptionProblem(f"--set {name}", "the study sweeps over it; select values with --only")
         for name in changes
-        if name in spec.sweep
+        if name in {name for _, name, _ in spec.swept()}
     ]
     if problems:
         raise ConfigError(*problems)
@@ -165,7 +165,8 @@ class _Planner:
         self.programs: dict[str, Path | None] = {}
         self.failures: dict[tuple[Any, ...], bool] = {}
         self.contents: dict[Path, str] = {}
-        written = [str(swept.label) for swept in spec.sweep.get("machine", ())]
+        self.paths: dict[str, str] = {}  # where the current combination has its values from
+        written = [str(swept.label) for swept in spec.variables.get("machine", ())]
         self.names = machine_names({name: self._machine_source(name) for name in written if "{" not in name})
 
     def runs(self) -> list[PlannedRun]:
@@ -186,9 +187,9 @@ class _Planner:
         return runs
 
     def _each(self) -> Iterator[PlannedRun | None]:
-        names, choices = list(self.spec.sweep), self.spec.sweep.values()
-        for values in itertools.product(*choices):
-            chosen = dict(zip(names, values, strict=True))
+        for choices in itertools.product(*self.spec.dimensions):
+            chosen = {name: swept for choice in choices for name, swept in choice.items()}
+            self.paths = {name: swept.path for name, swept in chosen.items()}
             columns = self._columns(chosen)
             if columns is None:
                 yield None
@@ -201,7 +202,7 @@ class _Planner:
 
     def _columns(self, chosen: Mapping[str, Swept]) -> dict[str, Scalar] | None:
         """Return what tells a combination from the others; None after a noted problem."""
-        columns: dict[str, Scalar] = {name: swept.label for name, swept in chosen.items()}
+        columns: dict[str, Scalar] = {name: chosen[name].label for name in self.spec.variables}
         value_of = _Values(self.spec, chosen, 0)
         for name in key_columns(self.spec):
             if name not in columns:
@@ -209,7 +210,7 @@ class _Planner:
                 if value is REFUSED:
                     return None
                 columns[name] = value
-        swept = chosen.get("machine")
+        swept = chosen["machine"] if "machine" in self.spec.variables else None
         if self.spec.command is None and swept is None:
             columns["machine"] = machine_name(self._machine_source(str(columns["machine"])))
         elif self.spec.command is None and swept is not None and swept.label == swept.given.entry.value:
@@ -239,8 +240,7 @@ class _Planner:
         given = value_of.given(key)
         if given is None:
             return None
-        path = f"sweep.{key}" if key in chosen else key
-        return Given(given.entry, option_kind(key)).read(value_of, path, self.reading)
+        return Given(given.entry, option_kind(key)).read(value_of, self.paths.get(key, key), self.reading)
 
     def _machine_entries(self, value_of: _Values, chosen: Mapping[str, Swept]) -> dict[str, Any]:
         """Return the entries of the machine that this run changes; one without a value stays as it is there."""
@@ -249,7 +249,7 @@ class _Planner:
             entries[name] = given.read(value_of, f"set.{name}", self.reading)
         for name, swept in chosen.items():
             if "." in name:
-                entries[name] = Given(swept.given.entry, PLAIN).read(value_of, f"sweep.{name}", self.reading)
+                entries[name] = Given(swept.given.entry, PLAIN).read(value_of, swept.path, self.reading)
         return {name: value for name, value in entries.items() if value is not None} | self.overrides
 
     def _finish(
@@ -402,7 +402,7 @@ class _Planner:
         except ConfigError as error:
             for problem in error.problems:
                 entry = problem.place.entry if isinstance(problem, Problem) else ""
-                if entry in self.spec.sweep or entry in self.spec.overrides:
+                if entry in self.paths or entry in self.spec.overrides:
                     other = f"{problem.path}: " if problem.path not in ("", entry) else ""
                     self._refuse(f"set.{entry}", f"{other}{problem.message}")
                 else:
@@ -412,8 +412,7 @@ class _Planner:
 
     def _refuse(self, key: str, message: str) -> None:
         """Note a problem about an option or an entry of the machine, wherever it is given."""
-        name = key.removeprefix("set.")
-        path = f"sweep.{name}" if name in self.spec.sweep else key
+        path = self.paths.get(key.removeprefix("set."), key)
         self.reading.problems.append(self.spec.problem(path, message))
 
     def _in_folders(self, word: str) -> str:
@@ -457,6 +456,6 @@ class _CommandPlanner(_Planner):
 
     def _refuse_option(self, name: str, message: str) -> None:
         """Note a problem of an option, once, wherever it is given."""
-        problem = self.spec.problem(f"sweep.{name}" if name in self.spec.sweep else f"options.{name}", message)
+        problem = self.spec.problem(self.paths.get(name, f"options.{name}"), message)
         if problem not in self.reading.problems:
             self.reading.problems.append(problem)

@@ -177,8 +177,8 @@ class StudyResults:
     def _telling(self) -> list[str]:
         """Return the columns that tell combinations apart; what is the same for all has been said once."""
         names = key_columns(self.spec)
-        if self.spec.command is not None and self.spec.sweep:
-            names = list(self.spec.sweep)  # options that vary are made from these
+        if self.spec.command is not None and self.spec.variables:
+            names = list(self.spec.variables)  # options that vary are made from these
         varying = [name for name in names if len({text_of(row[name]) for row in self._means}) > 1]
         return varying or names
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from xsim_py.config import value_kinds as kinds
 from xsim_py.config.entries import Entry, from_python
 from xsim_py.config.value_kinds import REFUSED, Kind, ListOf, OneOf, Reading, Scalar, without_nul
-from xsim_py.errors import ConfigError
+from xsim_py.errors import ConfigError, advice
 from xsim_py.parameters import RECORD, isolation
 from xsim_py.report.view import PictureView
 from xsim_py.study.condition import Condition
@@ -242,16 +243,107 @@ class Named:
 
 
 class Swept(NamedTuple):
-    """One value of a variable: what the tables call it, and what it is."""
+    """One value of a variable: its label in tables, what it is, and where it was written."""
 
     label: PlainScalar
     given: Given
+    path: str
+    others: Mapping[str, Swept] = {}
+    """The values of other names that come with it."""
+
+
+@dataclass(frozen=True)
+class _Loose:
+    """A value, a list of values, or nothing, of a kind that its use determines."""
+
+    words: str = "text, a number, true or false, or a list of these"
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        before = len(reading.problems)
+        for part in entry.value if isinstance(entry.value, list) else [entry]:
+            if isinstance(part.value, dict | list) or (part.value is None and part is not entry):
+                reading.refuse(part, path, f"expected {self.words}")
+            elif is_template(part.value):
+                _well_formed(part, path, reading)
+            elif part.value is not None:
+                ANY.read(part, path, reading)
+        return REFUSED if len(reading.problems) > before else Given(entry, ANY)
+
+    def schema(self) -> dict[str, Any]:
+        scalar = ANY.schema()
+        return {"anyOf": [scalar, {"type": "null"}, {"type": "array", "items": scalar}]}
+
+
+_LOOSE: Final = _Loose()
+_BARE: Final = ("program", "args", "machine")
+
+
+@dataclass(frozen=True)
+class Together:
+    """Values of several names, with ``set`` and a ``label``; read as a `Swept` that has them in `others`."""
+
+    names: tuple[str, ...] = ()
+    """The names it may have; empty for any."""
+    words: str = "a section such as {program: apps/ring.py, args: [--rounds, 2], label: ring}"
+
+    def read(self, entry: Entry, path: str, reading: Reading) -> Any:
+        if not isinstance(entry.value, dict):
+            return reading.refuse(entry, path, f"expected a section; write {self.words}")
+        before = len(reading.problems)
+        items = dict(entry.value)
+        label, changes = items.pop("label", None), items.pop("set", None)
+        for name, item in items.items() if self.names else ():
+            if name not in self.names:
+                reading.unknown(item, f"{path}.{name}", partial(advice, name, (*self.names, "set", "label")))
+        given = Named(_LOOSE, self.words).read(dataclasses.replace(entry, value=items), path, reading)
+        others = {name: Swept("", value, f"{path}.{name}") for name, value in given.items()}
+        if changes is not None:
+            kind = Named(MachineEntry(), "keys of the machine such as {network.latency: 5us}")
+            found = kind.read(changes, f"{path}.set", reading)
+            for name, value in found.items() if found is not REFUSED else ():
+                here = f"{path}.set.{name}"
+                if "." not in name or name in others:
+                    said = f"expected a key such as network.latency that is not in {path} too, got {name!r}"
+                    reading.refuse(changes.value[name], here, said)
+                others[name] = Swept("", value, here)
+        if label is not None:
+            reading.entries[f"{path}.label"] = label
+            ANY.read(label, f"{path}.label", reading)
+        if not others and len(reading.problems) == before:
+            reading.refuse(entry, path, f"no values; write {self.words}")
+        if len(reading.problems) > before:
+            return REFUSED
+        called = _label(others) if label is None else label.value
+        return Swept(called, Given(dataclasses.replace(label or entry, value=called), ANY), path, others)
+
+    def schema(self) -> dict[str, Any]:
+        named = {"type": "object", "additionalProperties": PLAIN.schema()}
+        names = {"enum": [*self.names, "set", "label"]} if self.names else {"pattern": f"^{NAME.pattern}$"}
+        return {
+            "type": "object",
+            "properties": {"set": named, "label": ANY.schema()},
+            "additionalProperties": _LOOSE.schema(),
+            "propertyNames": names,
+            "minProperties": 1,
+        }
+
+
+def _label(values: Mapping[str, Swept]) -> str:
+    """Return the values as on a command line: ``apps/ring.py --rounds 2 ranks=4``."""
+    words = []
+    for name, swept in values.items():
+        value = swept.given.entry.value
+        parts = [item.value for item in value] if isinstance(value, list) else [] if value is None else [value]
+        text = " ".join(map(text_of, parts))
+        words.append(text if name in _BARE else f"{name}={text}")
+    return " ".join(filter(None, words))
 
 
 @dataclass(frozen=True)
 class Values:
     """The values of a variable: a list, a range, or a section of labels and values; read as a tuple of `Swept`."""
 
+    are_different: bool = True
     words: str = "a list such as [4, 8, 16], a range such as 4..1024 *2, or a section of labels and values"
 
     def read(self, entry: Entry, path: str, reading: Reading) -> Any:
@@ -267,41 +359,55 @@ class Values:
         if not items:
             return reading.refuse(entry, path, f"no values; write {self.words}")
         before = len(reading.problems)
-        read = tuple(self._value(label, item, path, reading) for label, item in items)
+        is_machine = path.endswith(".machine")
+        read = [
+            _machine(item, f"{path}[{index}]", reading)
+            if is_machine and isinstance(label, dict)
+            else self._value(label, item, path, reading)
+            for index, (label, item) in enumerate(items)
+        ]
         if len(reading.problems) > before:
             return REFUSED
         seen: set[PlainScalar] = set()
-        for label, item in items:
-            if seen & (same := {label, text_of(label)}):  # 1 and "1" look alike in every table
-                reading.refuse(item, path, f"duplicate value {label!r}")
+        for swept, (_, item) in zip(read, items, strict=True) if self.are_different else ():
+            if seen & (same := {swept.label, text_of(swept.label)}):  # 1 and "1" look alike in every table
+                label = "" if swept.path == path else "; give it a different label"
+                reading.refuse(item, swept.path, f"duplicate value {swept.label!r}{label}")
             seen |= same
-        return REFUSED if len(reading.problems) > before else read
+        return REFUSED if len(reading.problems) > before else tuple(read)
 
-    def _value(self, label: Any, item: Entry, path: str, reading: Reading) -> Swept:
-        """Read one value; what kind it has to be shows only where it is used."""
+    def _value(self, label: Any, item: Entry, path: str, reading: Reading) -> Any:
+        """Return a value as a `Swept`, or REFUSED after a noted problem."""
         if isinstance(label, list | dict) or label is None:
-            advice = "a list, or nothing, needs a label: write a section such as {none: [], one: [a, b]}"
-            reading.refuse(item, path, advice)
-        parts = item.value if isinstance(item.value, list) else [item]
-        for part in parts:
-            if isinstance(part.value, dict | list) or (part.value is None and part is not item):
-                reading.refuse(part, path, "expected text, a number, true or false, or a list of these")
-            elif is_template(part.value):
-                _well_formed(part, path, reading)
-            elif part.value is not None:
-                ANY.read(part, path, reading)
-        return Swept(label, Given(item, ANY))
+            said = "a list, or nothing, needs a label: write a section such as {none: [], one: [a, b]}"
+            reading.refuse(item, path, said)
+        given = _LOOSE.read(item, path, reading)
+        return given if given is REFUSED else Swept(label, given, path)
 
     def schema(self) -> dict[str, Any]:
-        scalar = ANY.schema()
-        value = {"anyOf": [scalar, {"type": "null"}, {"type": "array", "items": scalar}]}
+        items = {"anyOf": [ANY.schema(), _MACHINE.schema()]}
         return {
             "anyOf": [
-                {"type": "array", "items": scalar, "minItems": 1, "uniqueItems": True},
-                {"type": "object", "additionalProperties": value, "minProperties": 1},
+                {"type": "array", "items": items, "minItems": 1, "uniqueItems": self.are_different},
+                {"type": "object", "additionalProperties": _LOOSE.schema(), "minProperties": 1},
                 {"type": "string", "pattern": f"^{_RANGE.pattern}$"},
             ]
         }
+
+
+_MACHINE: Final = Together(("machine",), "a section such as {machine: gige, set: {network.latency: 5us}}")
+
+
+def _machine(entry: Entry, path: str, reading: Reading) -> Any:
+    """Return a machine with its changes and its label as a `Swept`, or REFUSED after a noted problem."""
+    reading.entries[path] = entry
+    read = _MACHINE.read(entry, path, reading)
+    if read is REFUSED:
+        return REFUSED
+    if "machine" not in read.others:
+        return reading.refuse(entry, path, "missing key: machine")
+    others = dict(read.others)
+    return read._replace(given=others.pop("machine").given, others=others)
 
 
 def _range(value: Any) -> list[int]:
