@@ -202,7 +202,7 @@ class Isolation:
 
     # ------------------------------------------------------------------------------------------ in a new process
 
-    def start_anew(self, number: int, descriptor: int) -> None:
+    def exec_interpreter(self, number: int, descriptor: int) -> None:
         """Replace a new process by a new interpreter with its own hash seed, if the run requires it."""
         run = self._run
         if run.origin is None:
@@ -273,11 +273,11 @@ class Isolation:
         shard.output.journal = self._journal
         launcher.prepare, launcher.first_later = self.prepare, self.first_later
 
-    def stand_back(self) -> None:
+    def suspend_ranks(self) -> None:
         """Remove the last rank's modules and settings from the interpreter."""
         context.leave()
 
-    def news(self, shard: Any) -> Any:
+    def report_of(self, shard: Any) -> Any:
         """Return a shard's progress, its ranks that have ended since the last call, and its stop reason."""
         ended: list[tuple[int, Any, int]] = []
         if shard.finished != self._reported:
@@ -287,9 +287,9 @@ class Isolation:
 
     # -------------------------------------------------------------------------------------------- in the coordinator
 
-    def take_news(self, number: int, news: Any) -> None:
+    def take_report(self, number: int, report: Any) -> None:
         """Record in the coordinator a shard's progress and ended ranks."""
-        *counts, ended, stop_reason = news
+        *counts, ended, stop_reason = report
         self.counts[number] = tuple(counts)
         self._ended.setdefault(number, []).extend(ended)
         if stop_reason and not self._run.control.stop_reason:
@@ -303,10 +303,10 @@ class Isolation:
         for number in sorted({*homes}):
             if number >= self.first_later:
                 self._transport.host(number)
-        living = self._transport.living
-        return [home if home in living or not living else living[home % len(living)] for home in homes]
+        running = self._transport.running_shards
+        return [home if home in running or not running else running[home % len(running)] for home in homes]
 
-    def look_after(self, number: int, pid: int) -> None:
+    def check_process(self, number: int, pid: int) -> None:
         """Notify a process that the run is stopping, and end it if it hangs."""
         control = self._run.control
         if not control.stop_reason and any(watch.vitals.interrupts for watch in self._watches):
@@ -328,7 +328,7 @@ class Isolation:
                     self._halted.add(number)
                 os.kill(pid, signal.SIGKILL if number in self._halted else vitals.ASK)
 
-    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
+    def make_replacement(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
         """Create a shard that replaces one whose process has ended, and end its ranks."""
         run, first = self._run, self._run.shards[0]
         shard = run.add_shard(number, max(time_ps, first.start_ps))
@@ -350,7 +350,7 @@ class Isolation:
         service_of(shard.fabric)  # others may share windows with these ranks
         for rank in shard.ranks:
             shard.fabric.close(rank)  # requests to it are no longer answered
-        end = death.words or self._post_mortem(shard, death)
+        end = death.last_message or self._post_mortem(shard, death)
         ends = bool(self._run.control.stop_reason or first.abort is not None or death.over)
         ended = self._ended.pop(number, [])
         if ends or not shard.fault_tolerant:  # otherwise the others may still need it, and must be notified of its end
@@ -358,7 +358,7 @@ class Isolation:
                 rank = shard.rank(each)
                 rank.ended_ps, rank.exit_status = ended_ps, status
                 shard.finished += 1
-        self._warn(shard, end, by_itself=death.words is not None or end.rank is not None or death.cut)
+        self._warn(shard, end, by_itself=death.last_message is not None or end.rank is not None or death.cut)
         if ends:
             self._leave(shard, end)
         else:

@@ -23,11 +23,11 @@ from xsim_py.engine import (
     UNBOUNDED_PS,
     Lookahead,
     Transport,
-    by_way_of_others,
     launched_by_mpiexec,
     make_transport,
     problem_of_processes,
     problem_of_shards,
+    shortest_times,
 )
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
@@ -271,7 +271,7 @@ class Job:
             )
         if self.spec.storage is not None:
             least = min(least, self.spec.storage.latency_ps)
-        return [[least] * shards] * shards if self.have_common else by_way_of_others(direct)
+        return [[least] * shards] * shards if self.have_common else shortest_times(direct)
 
     @property
     def have_common(self) -> bool:

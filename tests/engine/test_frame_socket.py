@@ -21,7 +21,7 @@ def passed(what: Any, buffers: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     one, other = linked()
     thread = threading.Thread(target=one.send, args=(what, buffers))
     thread.start()
-    heard = other.hear()
+    heard = other.receive()
     thread.join()
     return heard
 
@@ -51,5 +51,5 @@ def test_who_waits_is_called_until_the_other_end_is_gone():
 
     ours, theirs = linked(waiting)
     with pytest.raises(Closed):
-        ours.hear()
+        ours.receive()
     assert len(calls) == 2

@@ -47,15 +47,15 @@ class Host:
     def enter(self, number: int, descriptor: int) -> int:
         return descriptor
 
-    def news(self, shard: Any) -> Any:
+    def report_of(self, shard: Any) -> Any:
         return None
 
-    take_news = look_after = start_anew = lambda self, number, told: None
+    take_report = check_process = exec_interpreter = lambda self, number, told: None
 
-    def stand_back(self) -> None:
+    def suspend_ranks(self) -> None:
         """No rank lives here."""
 
-    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Substitute:
+    def make_replacement(self, number: int, time_ps: int, death: ProcessDeath) -> Substitute:
         self.deaths.append((number, time_ps, death))
         self.made.append(Substitute(number, self.blocks, lambda rank, count: [], limit=0))
         return self.made[-1]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.cases import ROOT
 from tests.engine.toy import LOOKAHEAD_PS, Arrival, Rule, ToyShard, blocks_of
 from tests.real_mpi import MPIEXEC, mpiexec
-from xsim_py.engine import INFINITY_PS, Loopback, by_way_of_others
+from xsim_py.engine import INFINITY_PS, Loopback, shortest_times
 from xsim_py.engine.windows import window_end_ps
 
 RANKS = 5
@@ -51,7 +51,7 @@ def run_by_distance(rule: Rule, shards: int) -> list[ToyShard]:
     for shard in made:
         shard.begin()
     direct = [[min((latency_ps(i, j) for i in a for j in b), default=17) for b in blocks] for a in blocks]
-    Loopback(shards).run(made, by_way_of_others(direct))
+    Loopback(shards).run(made, shortest_times(direct))
     return made
 
 
@@ -92,7 +92,7 @@ def test_who_is_far_from_all_others_looks_further_ahead():
 )
 def test_ways_by_way_of_others_are_the_shortest(direct: list[list[int]]):
     shards = range(len(direct))
-    found = by_way_of_others(direct)
+    found = shortest_times(direct)
     for i, j in itertools.product(shards, repeat=2):
         between = [path for n in range(len(direct)) for path in itertools.permutations(set(shards) - {i, j}, n)]
         lengths = [
@@ -113,7 +113,7 @@ def one_after_the_other(direct: list[list[int]]) -> list[list[int]]:
 @given(st.integers(1, 12), st.sampled_from([1, 10**9, 1 << 60, 10**27]), st.randoms(use_true_random=False))
 def test_ways_of_many_shards_are_those_of_the_plain_loop(shards: int, scale: int, random: Random):
     direct = [[random.randint(1, 50) * scale for _ in range(shards)] for _ in range(shards)]
-    found = by_way_of_others(direct)
+    found = shortest_times(direct)
     assert found == one_after_the_other(direct)
     assert {type(ps) for row in found for ps in row} == {int}  # windows end at times that no 64 bits hold
 
@@ -121,7 +121,7 @@ def test_ways_of_many_shards_are_those_of_the_plain_loop(shards: int, scale: int
 def test_many_shards_take_a_pass_over_the_table_each_and_no_loop_over_its_cells():
     """Counted in steps of the interpreter, of which there are as many on every computer."""
     direct = [[5 + (i * j) % 7 for j in range(40)] for i in range(40)]
-    by_way_of_others(direct)  # what is imported is there now
+    shortest_times(direct)  # what is imported is there now
     steps = 0
 
     def count(frame: FrameType, event: str, argument: object) -> object:
@@ -133,7 +133,7 @@ def test_many_shards_take_a_pass_over_the_table_each_and_no_loop_over_its_cells(
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        by_way_of_others(direct)
+        shortest_times(direct)
     finally:
         sys.settrace(before)
     assert steps < 40 * 40 * 40

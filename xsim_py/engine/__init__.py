@@ -6,7 +6,7 @@ It knows neither message costs nor messages.
 from .kernel import INFINITY_PS, LATE, MAX_ORIGINS, UNBOUNDED_PS, Halted, Kernel, first_key
 from .limits import MOST_PROCESSES, most_shards, problem_of_processes, problem_of_shards, processes_of
 from .transport import OF_VIRTUAL_RANK, RANK_VARIABLES, forget_launcher, launched_by_mpiexec, make_transport
-from .windows import AT_ONCE_PS, Lookahead, Loopback, ShardProtocol, Transport, by_way_of_others
+from .windows import AT_ONCE_PS, Lookahead, Loopback, ShardProtocol, Transport, shortest_times
 
 __all__ = [
     "AT_ONCE_PS",
@@ -23,7 +23,6 @@ __all__ = [
     "Loopback",
     "ShardProtocol",
     "Transport",
-    "by_way_of_others",
     "first_key",
     "forget_launcher",
     "launched_by_mpiexec",
@@ -32,4 +31,5 @@ __all__ = [
     "problem_of_processes",
     "problem_of_shards",
     "processes_of",
+    "shortest_times",
 ]

@@ -40,8 +40,8 @@ class FrameSocket:
         """Close this end."""
         self._end.close()
 
-    def hang_up(self) -> None:
-        """Shut the socket down, so that a pending `hear` raises `Closed`."""
+    def shut_down(self) -> None:
+        """Shut the socket down, so that a pending `receive` raises `Closed`."""
         with suppress(OSError):
             self._end.shutdown(_socket.SHUT_RDWR)
 
@@ -74,7 +74,7 @@ class FrameSocket:
         except OSError:
             raise Closed from None
 
-    def hear(self) -> tuple[Any, Sequence[Any]]:
+    def receive(self) -> tuple[Any, Sequence[Any]]:
         """Receive and return the next frame. At most one is in flight: its sender waits for a reply."""
         got = self._into(_frame, 0, _LENGTHS.size)
         head, rest = _LENGTHS.unpack_from(_frame)

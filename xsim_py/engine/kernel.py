@@ -110,32 +110,32 @@ class Kernel(simpy.Environment):
 
     def post(self, time_ps: int, key: int, handler: Callable[[Any], object], argument: Any) -> None:
         """Schedule ``handler(argument)`` at `time_ps`; `key` orders events of equal time."""
-        there = self.due.get(time_ps)
-        if there is None:
+        entries = self.due.get(time_ps)
+        if entries is None:
             self.due[time_ps] = [(key, handler, argument)]
             heappush(self._times, time_ps)
             if time_ps <= self._now:
                 self._belated = True
         else:
-            there.append((key, handler, argument))
+            entries.append((key, handler, argument))
 
     def next_ps(self) -> int:
         """Return the time of the earliest event.
 
         Return `INFINITY_PS` if only events of native processes are left.
         """
-        if self._native_pending and self._ranks_are_over():
+        if self._native_pending and self._ranks_are_done():
             return INFINITY_PS
         return self._times[0] if self._times else INFINITY_PS
 
-    def _ranks_are_over(self) -> bool:
+    def _ranks_are_done(self) -> bool:
         """Return True if only events of native processes are left.
 
         The first event of a rank ends the search.
         """
-        return all(entry[1] is _fire for entry in self.to_come())
+        return all(entry[1] is _fire for entry in self.pending())
 
-    def to_come(self) -> Iterator[Entry]:
+    def pending(self) -> Iterator[Entry]:
         """Return all pending events, including those of the current time."""
         return chain(self._batch, self._later, *self.due.values())
 
@@ -156,7 +156,7 @@ class Kernel(simpy.Environment):
                     self.key, handler, argument = batch.pop()
                     handler(argument)
                     if self._belated:
-                        self._join()
+                        self._merge_new()
         finally:
             if self._batch or self._later:
                 self._put_back()
@@ -171,7 +171,7 @@ class Kernel(simpy.Environment):
             batch.sort(key=_KEY, reverse=True)
         return batch
 
-    def _join(self) -> None:
+    def _merge_new(self) -> None:
         """Merge events posted for the current time into the remaining ones.
 
         Raise `Halted` after a `halt`.
@@ -205,9 +205,9 @@ class Kernel(simpy.Environment):
         for entries in self.due.values():
             entries[:] = [entry for entry in entries if entry[1] is not handler or entry[2] not in arguments]
         for left in (self._batch, self._later):
-            there = len(left)
+            before = len(left)
             left[:] = [entry for entry in left if entry[1] is not handler or entry[2] not in arguments]
-            self.events -= there - len(left)
+            self.events -= before - len(left)
 
     def stop(self, _: object = None) -> None:
         """Discard all pending events: the run ends with the current one."""
@@ -262,7 +262,7 @@ def _descending(entry: Entry) -> int:
 def _fire(event: Event) -> None:
     """Run the callbacks of a SimPy event, as `simpy.Environment.step` does."""
     kernel: Any = event.env
-    if kernel.alone and kernel._ranks_are_over():  # unless a rollback continues before this event
+    if kernel.alone and kernel._ranks_are_done():  # unless a rollback continues before this event
         kernel.events -= 1
         kernel.post(kernel.now_ps, kernel.key, _fire, event)
         raise Halted

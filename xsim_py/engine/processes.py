@@ -54,7 +54,7 @@ class ProcessDeath(NamedTuple):
     ----------
     code : int
         Its exit status, or a signal (negative).
-    words : object
+    last_message : object
         Its last message (see `Processes.die`), or None.
     cut : bool
         True if its socket was closed before it ended; if it did not end then, it was killed.
@@ -63,7 +63,7 @@ class ProcessDeath(NamedTuple):
     """
 
     code: int
-    words: Any = None
+    last_message: Any = None
     cut: bool = False
     over: bool = False
 
@@ -78,27 +78,27 @@ class RankHost(Protocol):
         """
         ...
 
-    def start_anew(self, number: int, descriptor: int) -> None:
+    def exec_interpreter(self, number: int, descriptor: int) -> None:
         """If configured, replace a new process by a new interpreter that `Processes.join`s the run."""
         ...
 
-    def stand_back(self) -> None:
+    def suspend_ranks(self) -> None:
         """Switch the interpreter to the state in which no rank runs, until one resumes."""
         ...
 
-    def news(self, shard: Any) -> Any:
+    def report_of(self, shard: Any) -> Any:
         """Return a picklable report of a shard that has just run, for the coordinator, or None."""
         ...
 
-    def take_news(self, number: int, news: Any) -> None:
-        """Process, in the coordinator, a report that `news` returned in the process of a shard."""
+    def take_report(self, number: int, report: Any) -> None:
+        """Process, in the coordinator, a report that `report_of` returned in the process of a shard."""
         ...
 
-    def look_after(self, number: int, pid: int) -> None:
+    def check_process(self, number: int, pid: int) -> None:
         """Check, in the coordinator, on a process that it waits for; called periodically."""
         ...
 
-    def stand_in(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
+    def make_replacement(self, number: int, time_ps: int, death: ProcessDeath) -> Any:
         """Return a shard that replaces, from that time on, one whose process has died: its ranks fail.
 
         Batches that it `receive`s with earlier times have already been handled.
@@ -129,7 +129,7 @@ class Processes:
         self._dead: dict[int, tuple[int, ProcessDeath]] = {}  # with the time at which it would have continued
         self._fresh: set[int] = set()  # processes that have not reported yet
         self._awaited: set[int] = set()  # processes that have been sent a command, or mail
-        self._up: FrameSocket | None = None  # in the process of a shard: the link to the coordinator
+        self._coordinator: FrameSocket | None = None  # in the process of a shard: the link to the coordinator
         self._here: dict[int, ShardProtocol] = {}
         self._parts: dict[int, Any] = {}
         self._mail: dict[int, list[tuple[int, Any]]] = {}  # the time of the last event of each batch, and the batch
@@ -148,7 +148,7 @@ class Processes:
         return self.local[0]
 
     @property
-    def living(self) -> list[int]:
+    def running_shards(self) -> list[int]:
         """The shards whose processes are running, as far as known."""
         return sorted(self._links)
 
@@ -219,15 +219,15 @@ class Processes:
             # it.
             for link in links:
                 link.close()
-            self._descriptor_limit.give_back()
+            self._descriptor_limit.restore()
             if self._joined is None:
-                self._host.start_anew(number, descriptor)
+                self._host.exec_interpreter(number, descriptor)
             self._links.clear()
             self._pids.clear()
             self.local = range(number, number + 1)
-            self._up = FrameSocket(_socket.socket(fileno=self._host.enter(number, descriptor)))
+            self._coordinator = FrameSocket(_socket.socket(fileno=self._host.enter(number, descriptor)))
             parts = self._work(self.local)
-            self._up.send(("part", None, None, False), [dumps(parts[0], -1)])
+            self._coordinator.send(("part", None, None, False), [dumps(parts[0], -1)])
             status = 0
         except Closed:
             pass  # the coordinator has exited, or the program has closed descriptors that it found
@@ -235,22 +235,22 @@ class Processes:
             status = OUT_OF_MEMORY
         except BaseException as error:
             with suppress(BaseException):
-                assert self._up is not None
+                assert self._coordinator is not None
                 what = "refused" if isinstance(error, ConfigError) else "error"
                 message = str(error) if what == "refused" else traceback.format_exc()
-                self._up.send((what, message, None, False))
+                self._coordinator.send((what, message, None, False))
         finally:
             _real_exit(status)
 
     def _serve(self, shard: ShardProtocol) -> None:
         """Execute the coordinator's commands until the end of the run."""
-        up = self._up
+        up = self._coordinator
         assert up is not None
         stop = False
         while True:
             sent, parcels = self._take_outbox(shard)
-            up.send((sent, shard.next_ps(), self._host.news(shard), stop), parcels)
-            (what, horizon_ps, end_ps), mail = up.hear()
+            up.send((sent, shard.next_ps(), self._host.report_of(shard), stop), parcels)
+            (what, horizon_ps, end_ps), mail = up.receive()
             if what == "end":
                 return
             for batch in mail:
@@ -274,16 +274,16 @@ class Processes:
             return
         self._here[0] = shards[0]
         self._collect(0)
-        self._hear_all(set(self._links))
+        self._receive_replies(set(self._links))
         self._fresh.clear()
-        ways = _WindowEnds(lookahead)
+        windows = _WindowEnds(lookahead)
         were_idle = False
         look_s = 0.0
         while True:
             nexts = self._next_times()
             horizon = min(nexts)
             if horizon >= INFINITY_PS or _clock_s() >= look_s:
-                self._find_ended()
+                self._detect_ended()
                 look_s = _clock_s() + _TICK_S
             if self._replace_dead():
                 were_idle = False
@@ -295,7 +295,7 @@ class Processes:
                 everyone = {*self._links, *self._here}
                 self._command("all_idle", everyone, horizon, [horizon] * self.size)
                 continue
-            ends = ways.ends(nexts)
+            ends = windows.ends(nexts)
             busy = {number for number, next_ps in enumerate(nexts) if next_ps < ends[number]}
             self._command("run", busy | self._here.keys(), horizon, ends)  # these may have native SimPy processes
             again = self._urgent | (busy if self.in_order else set()) | set(self._here)
@@ -324,7 +324,7 @@ class Processes:
                 self._links[number].send((what, horizon_ps, ends[number]), self._take_mail(number))
                 asked.add(number)
             except Closed:
-                self._note_death(number)
+                self._record_death(number)
         for number in sorted(numbers & self._here.keys()):
             shard = self._here[number]
             for batch in self._take_mail(number):
@@ -337,7 +337,7 @@ class Processes:
                 self._stopped = True
             self._collect(number)
         # A process started in this window, by a rank of it, first reports its initial state.
-        self._hear_all(asked | (self._links.keys() & self._fresh))
+        self._receive_replies(asked | (self._links.keys() & self._fresh))
         self._fresh.clear()
 
     def _take_mail(self, number: int) -> list[Any]:
@@ -366,19 +366,19 @@ class Processes:
             else:
                 self._mail_ps[to] = min(self._mail_ps[to], first_ps)
 
-    def _hear_all(self, numbers: set[int]) -> None:
+    def _receive_replies(self, numbers: set[int]) -> None:
         """Receive the replies of these shards' processes to the last command."""
         self._awaited = set(numbers)
         for number in sorted(numbers):
             try:
-                (sent, next_ps, news, stop), batches = self._links[number].hear()
+                (sent, next_ps, report, stop), batches = self._links[number].receive()
             except Closed:
-                self._note_death(number)
+                self._record_death(number)
                 continue
             finally:
                 self._awaited.discard(number)
             if isinstance(sent, str):
-                self._take_last_words(number, sent, next_ps, batches)
+                self._handle_last_frame(number, sent, next_ps, batches)
                 continue
             self._post(sent, batches)
             self._nexts[number] = next_ps
@@ -386,29 +386,29 @@ class Processes:
                 # A replacement shard needs the batches that this one has not run past; the others have been handled.
                 taken[:] = [entry for entry in taken if entry[0] >= next_ps]
             self._stopped |= stop
-            if news is not None:
-                self._host.take_news(number, news)
+            if report is not None:
+                self._host.take_report(number, report)
 
-    def _take_last_words(self, number: int, what: str, message: Any, batches: Sequence[Any]) -> None:
+    def _handle_last_frame(self, number: int, what: str, message: Any, batches: Sequence[Any]) -> None:
         """Handle the last frame of a process."""
         if what == "part":
             self._parts[number] = loads(batches[0])
             self._links.pop(number).close()
         elif what == "died":
-            words, now_ps, sent = message
+            last_message, now_ps, sent = message
             self._post(sent, batches)
             self._nexts[number] = now_ps
-            self._note_death(number, words)
+            self._record_death(number, last_message)
         elif what == "refused":
             raise ConfigError(message)
         else:
             raise InternalError(f"error in the process of shard {number}:\n{message}")
 
-    def _note_death(self, number: int, words: Any = None) -> None:
+    def _record_death(self, number: int, last_message: Any = None) -> None:
         """Record that a process has ended."""
         self._links.pop(number).close()
         code, cut = self._reap(number)
-        self._dead[number] = self._nexts[number], ProcessDeath(code, words, cut or code == _CUT_OFF)
+        self._dead[number] = self._nexts[number], ProcessDeath(code, last_message, cut or code == _CUT_OFF)
         self._nexts[number] = INFINITY_PS
 
     def _reap(self, number: int) -> tuple[int, bool]:
@@ -433,7 +433,7 @@ class Processes:
         """Check on the awaited processes: one may have ended while a child still holds its socket."""
         self._check_all()
         for number in self._awaited & self._pids.keys() - self._ended.keys():
-            self._host.look_after(number, self._pids[number])
+            self._host.check_process(number, self._pids[number])
 
     def _check_all(self) -> None:
         for number, link in self._links.items():
@@ -441,13 +441,13 @@ class Processes:
                 code = _exit_code(self._pids[number])
                 if code is not None:
                     self._ended[number] = code
-                    link.hang_up()
+                    link.shut_down()
 
-    def _find_ended(self) -> None:
+    def _detect_ended(self) -> None:
         """Detect processes that have ended while none was awaited."""
         self._check_all()
         for number in sorted(self._ended.keys() & self._links.keys()):
-            self._note_death(number)
+            self._record_death(number)
 
     def _replace_dead(self, *, over: bool = False) -> bool:
         """Replace each shard whose process has died; return True if there was one.
@@ -457,7 +457,7 @@ class Processes:
         self._dead, dead = {}, self._dead
         for number, (next_ps, death) in sorted(dead.items()):
             time_ps = min(next_ps, self._mail_ps[number], self._reached_ps)
-            shard = self._host.stand_in(number, time_ps, death._replace(over=over))
+            shard = self._host.make_replacement(number, time_ps, death._replace(over=over))
             self._here[number] = shard
             for _, batch in self._taken[number]:
                 shard.receive(self._try_pickle(loads, batch))
@@ -470,9 +470,9 @@ class Processes:
             try:
                 self._links[number].send(("end", 0, 0))
             except Closed:
-                self._note_death(number)
+                self._record_death(number)
         while self._links:
-            self._hear_all(set(self._links))
+            self._receive_replies(set(self._links))
         self._replace_dead(over=True)
         for number in list(self._pids):  # not as they end: a process takes a while to exit
             self._reap(number)
@@ -491,15 +491,15 @@ class Processes:
         self._end_all()
         _real_exit(status)
 
-    def die(self, words: Any, shard: ShardProtocol, now_ps: int) -> NoReturn:
+    def die(self, last_message: Any, shard: ShardProtocol, now_ps: int) -> NoReturn:
         """End the process of a shard that can no longer be trusted.
 
-        Its `ProcessDeath` has these words; the shard is complete up to that time.
+        Its `ProcessDeath` has this message; the shard is complete up to that time.
         """
-        assert self._up is not None
+        assert self._coordinator is not None
         with suppress(Closed):
             sent, parcels = self._take_outbox(shard)
-            self._up.send(("died", (words, now_ps, sent), None, False), parcels)
+            self._coordinator.send(("died", (last_message, now_ps, sent), None, False), parcels)
         _real_exit(1)
 
     def _take_outbox(self, shard: ShardProtocol) -> tuple[list[_Span], list[bytes]]:
@@ -518,7 +518,7 @@ class Processes:
         try:
             return function(batch)
         except Exception:
-            self._host.stand_back()
+            self._host.suspend_ranks()
             return function(batch)
 
     def _end_all(self) -> None:
@@ -530,7 +530,7 @@ class Processes:
             self._links.pop(number).close()
         for number in list(self._pids):
             self._reap(number)
-        self._descriptor_limit.give_back()
+        self._descriptor_limit.restore()
 
 
 class _DescriptorLimit:
@@ -552,7 +552,7 @@ class _DescriptorLimit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
         return _socketpair()
 
-    def give_back(self) -> None:
+    def restore(self) -> None:
         """Restore the original limit."""
         if self._before is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._before)
@@ -580,8 +580,8 @@ class _WindowEnds:
 
         self._np = np
         # `INFINITY_PS` does not fit into 64 bits; the sum of two of these bounds does.
-        self._ways = np.array([[min(ps, _FAR_PS) for ps in row] for row in lookahead], np.int64)
-        others = self._ways.copy()
+        self._paths = np.array([[min(ps, _FAR_PS) for ps in row] for row in lookahead], np.int64)
+        others = self._paths.copy()
         np.fill_diagonal(others, _FAR_PS)
         self._nearest = others.min(axis=0)
 
@@ -590,7 +590,7 @@ class _WindowEnds:
         np = self._np
         base = min(nexts)  # keeps the numbers small, however late it is
         times = np.array([min(next_ps - base, _FAR_PS) for next_ps in nexts], np.int64)
-        allowed = (times[:, None] + self._ways).min(axis=0)
+        allowed = (times[:, None] + self._paths).min(axis=0)
         least, second = np.partition(times, 1)[:2]
         others = np.where(np.arange(len(times)) == times.argmin(), second, least)
         ends: list[int] = np.minimum(allowed, np.maximum(self._nearest, others)).tolist()

@@ -33,7 +33,7 @@ On the diagonal: how soon what a shard does can come back to it through others.
 """
 
 
-def by_way_of_others(direct_ps: Lookahead) -> Lookahead:
+def shortest_times(direct_ps: Lookahead) -> Lookahead:
     """Return the minimum time between any two shards, including paths through other shards.
 
     Parameters
@@ -51,11 +51,11 @@ def by_way_of_others(direct_ps: Lookahead) -> Lookahead:
     size = len(direct_ps)
     # Sums must fit into 64 bits, too; latencies of weeks and more use Python integers.
     fits = size > 1 and max(map(max, direct_ps)) < 1 << 60
-    ways = np.array(direct_ps, dtype=np.int64 if fits else object)
-    np.fill_diagonal(ways, 1 << 61 if fits else INFINITY_PS)
+    paths = np.array(direct_ps, dtype=np.int64 if fits else object)
+    np.fill_diagonal(paths, 1 << 61 if fits else INFINITY_PS)
     for via in range(size):
-        np.minimum(ways, ways[:, via, None] + ways[via], out=ways)
-    found: list[list[int]] = ways.tolist()
+        np.minimum(paths, paths[:, via, None] + paths[via], out=paths)
+    found: list[list[int]] = paths.tolist()
     return found
 
 

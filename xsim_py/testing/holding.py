@@ -44,5 +44,5 @@ class Holding:
         return not any(
             entry[2] not in self._none_of_theirs
             for kernel in fiber.rank.shard.control.kernels
-            for entry in kernel.to_come()
+            for entry in kernel.pending()
         )
