@@ -112,11 +112,11 @@ class Job:
         self.files = None if spec.storage is None else VirtualFiles(spec.storage, node_of=self.machine.node_of)
         notice_ps = self.launcher_ps or self.network.min_latency_ps([range(ranks)])
         self.startup = Startup(notice_ps, spec.spawn.startup_ps, spec.spawn.startup_per_process_ps)
-        self.machine.followers.append(self.network.follow)
+        self.machine.listeners.append(self.network.update_nodes)
         if self.noise is not None:
-            self.machine.followers.append(self.noise.follow)
+            self.machine.listeners.append(self.noise.update_nodes)
         if self.files is not None:
-            self.machine.followers.append(self.files.follow)
+            self.machine.listeners.append(self.files.update_nodes)
         self.shards: list[Shard] = []
         self.fabrics: list[Fabric] = []
         self.outputs: list[Output] = []
@@ -140,7 +140,7 @@ class Job:
             from xsim_py.process.ranks.processor import Processor
 
         made = Processor(self.spec.compute, seed=self.seed, places=self.machine)
-        self.machine.followers.append(made.follow)
+        self.machine.listeners.append(made.update_nodes)
         return made
 
     def _computing(self) -> dict[str, Any]:
@@ -537,7 +537,7 @@ class Job:
             ulfm=self.spec.mpi.ulfm, shapes=self.shapes, startup=self.startup, start=self.program.start,
             failures=self.failures, schedule=self.schedule, noise=self.noise,
         )  # fmt: skip
-        if self.machine.crowded:
+        if self.machine.oversubscribed:
             from xsim_py.process.ranks.processor import release_the_dead
 
             release_the_dead(shard, self.processor)

@@ -48,7 +48,7 @@ def links_table(
     sums: Counter[Any] = Counter()
     for (origin, to), (messages, size_bytes) in _by_pair(pairs).items():
         if max(origin, to) < len(nodes):  # others belong to an earlier start of the job
-            for link in machine.way(origin, to):
+            for link in machine.route(origin, to):
                 counts[link] += messages
                 sums[link] += size_bytes
     topology, network = machine.topology, machine.spec.network

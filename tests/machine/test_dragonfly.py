@@ -53,7 +53,7 @@ def check_routes(topology: Dragonfly | Cascade, *, shortest: bool = False) -> No
             assert [a, *(link[1] for link in route)] == [*(link[0] for link in route), b]
             assert all(graph.has_edge(*link[:2], key=link[2] if len(link) > 2 else 0) for link in route)
             counts = Counter(topology.layer(link) for link in route)
-            assert topology.ways(a, b) == tuple(counts[layer] for layer in range(len(topology.layers)))
+            assert topology.links_per_layer(a, b) == tuple(counts[layer] for layer in range(len(topology.layers)))
     far = [topology.hops(a, b) for a in range(topology.nodes) for b in range(topology.nodes) if a != b]
     assert topology.least_hops == min(far, default=0)
 
@@ -197,7 +197,7 @@ def test_a_dragonfly_is_balanced_and_as_large_as_the_ranks_need() -> None:
     assert topology(type="dragonfly", hosts_per_router=2, groups=4, links_between_groups=2).nodes == 32
     large = topology(type="dragonfly", hosts_per_router=8)
     assert (large.nodes, large.switches) == (16512, 2064)
-    assert len(large.route(5, 16000)) == large.hops(5, 16000) == sum(large.ways(5, 16000))
+    assert len(large.route(5, 16000)) == large.hops(5, 16000) == sum(large.links_per_layer(5, 16000))
 
 
 @pytest.mark.parametrize(

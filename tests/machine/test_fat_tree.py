@@ -83,11 +83,11 @@ def test_distances_and_routes_are_those_of_the_graph(shape: Any, routing: str, c
     for a in range(tree.nodes):
         for b in range(tree.nodes):
             route = tree.route(a, b)
-            assert len(route) == tree.hops(a, b) == sum(tree.ways(a, b)) == distances[hosts[a]][hosts[b]]
+            assert len(route) == tree.hops(a, b) == sum(tree.links_per_layer(a, b)) == distances[hosts[a]][hosts[b]]
             assert [a, *(link[1] for link in route)] == [*(link[0] for link in route), b]
             assert all(graph.has_edge(tree.vertex(link[0]), tree.vertex(link[1])) for link in route)
             counts = Counter(tree.layer(link) for link in route)
-            assert tree.ways(a, b) == tuple(counts[layer] for layer in range(len(tree.layers)))
+            assert tree.links_per_layer(a, b) == tuple(counts[layer] for layer in range(len(tree.layers)))
             assert all(link[2] < tree.parallel[tree.layer(link)] for link in route if len(link) > 2)
             far += [len(route)] * (a != b)
     assert tree.diameter() == max(far, default=0)

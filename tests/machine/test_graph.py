@@ -211,7 +211,7 @@ def test_links_side_by_side_count_and_may_have_figures_of_their_own(tmp_path: Pa
         assert topology.figures == ((0, 0), (800, 1_000_000))
         assert [topology.link_name(link) for link in topology.route(0, 2)] == ["a>b", "b>c#2"]
         assert [topology.link_name(link) for link in topology.route(2, 0)] == ["c>b", "b>a"]
-        assert topology.ways(0, 1) == (0, 1)
+        assert topology.links_per_layer(0, 1) == (0, 1)
     by_source = machine({**given[0], "cables": "source"}).topology
     assert [by_source.link_name(link) for link in by_source.route(2, 0)] == ["c>b#2", "b>a"]
 

@@ -37,7 +37,7 @@ def test_routes_take_links_that_are_there(dims: list[int], hosts: int, routing: 
             assert [a, *(link[1] for link in route)] == [*(link[0] for link in route), b]
             assert all(graph.has_edge(*link[:2], key=link[2] if len(link) > 2 else 0) for link in route)
             counts = Counter(hyperx.layer(link) for link in route)
-            assert hyperx.ways(a, b) == tuple(counts[layer] for layer in range(len(hyperx.layers)))
+            assert hyperx.links_per_layer(a, b) == tuple(counts[layer] for layer in range(len(hyperx.layers)))
             assert len(route) == hyperx.hops(a, b)
             if routing != "valiant":
                 assert len(route) == distances[b]

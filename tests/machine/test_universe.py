@@ -16,28 +16,28 @@ def test_a_machine_of_a_size_has_as_many_places_as_cores() -> None:
     assert (small.universe, small.open) == (8, False)
     places = Universe(small)
     assert places.free == 5
-    assert places.take(2) == [1, 2]
-    assert places.take(9) == [2, 3, 3]
-    assert places.take(1) == []
+    assert places.allocate(2) == [1, 2]
+    assert places.allocate(9) == [2, 3, 3]
+    assert places.allocate(1) == []
 
 
 def test_ranks_that_are_dealt_out_go_to_the_emptiest_node() -> None:
     dealt = machine("gige", ranks=2, machine__nodes=3, machine__cores_per_node=2, machine__placement="round_robin")
-    assert Universe(dealt).take(9) == [2, 0, 1, 2]
+    assert Universe(dealt).allocate(9) == [2, 0, 1, 2]
 
 
 def test_a_place_that_is_given_back_is_given_out_again() -> None:
     places = Universe(machine("gige", ranks=2, machine__nodes=4))
-    assert places.take(9) == [2, 3]
-    places.give_back(2)
-    assert (places.free, places.take(9), places.free) == (1, [2], 0)
+    assert places.allocate(9) == [2, 3]
+    places.release(2)
+    assert (places.free, places.allocate(9), places.free) == (1, [2], 0)
 
 
 def test_places_of_certain_nodes() -> None:
     places = Universe(machine("gige", ranks=1, machine__nodes=4, machine__cores_per_node=2))
-    assert places.take(9, [3, 0]) == [0, 3, 3]
-    assert places.take(9) == [1, 1, 2, 2]
-    assert places.take(1, [0, 1]) == []
+    assert places.allocate(9, [3, 0]) == [0, 3, 3]
+    assert places.allocate(9) == [1, 1, 2, 2]
+    assert places.allocate(1, [0, 1]) == []
 
 
 @pytest.mark.parametrize(("name", "nodes"), [("gige", [3, 4, 5]), ("shmem", [0, 0, 0])])
@@ -45,7 +45,7 @@ def test_a_machine_without_a_size_has_room_for_all(name: str, nodes: list[int]) 
     unlimited = machine(name, ranks=3)
     assert unlimited.open
     places = Universe(unlimited)
-    assert (places.free, places.take(3)) == (None, nodes)
+    assert (places.free, places.allocate(3)) == (None, nodes)
 
 
 def test_a_torus_has_the_nodes_of_its_dimensions() -> None:
@@ -57,7 +57,7 @@ def test_a_torus_has_the_nodes_of_its_dimensions() -> None:
 def test_the_universe_may_be_said() -> None:
     said = machine("gige", ranks=2, spawn__universe=5, machine__cores_per_node=2)
     assert (said.universe, said.open, said.nodes, Universe(said).free) == (5, False, 3, 3)
-    assert Universe(machine("shmem", ranks=2, spawn__universe=5)).take(9) == [0, 0, 0]
+    assert Universe(machine("shmem", ranks=2, spawn__universe=5)).allocate(9) == [0, 0, 0]
     with pytest.raises(ConfigError, match=r"spawn\.universe: 3 slots are too few for 4 ranks"):
         machine("gige", ranks=4, spawn__universe=3)
     with pytest.raises(ConfigError, match=r"spawn\.universe: machine gige has 4 cores .* too few for 5 ranks"):
@@ -87,26 +87,26 @@ def test_no_node_ever_has_more_ranks_than_cores(nodes: int, cores: int, placemen
     places, taken = Universe(there), [0]
     for step in steps:
         if step >= 0:
-            got = places.take(step)
+            got = places.allocate(step)
             assert len(got) == min(step, nodes * cores - len(taken))
             taken += got
         elif len(taken) > 1:
-            places.give_back(taken.pop())
+            places.release(taken.pop())
         assert all(taken.count(node) <= cores for node in range(nodes))
         assert places.free == nodes * cores - len(taken)
 
 
 def test_the_place_of_a_failed_process_comes_last_and_that_of_a_failed_node_never() -> None:
     places = Universe(machine("gige", ranks=3, machine__nodes=4))
-    places.leave(1)
-    places.leave(2)
+    places.vacate(1)
+    places.vacate(2)
     places.close(2)
-    assert places.take(9) == [3, 1]
-    places.give_back(1)
-    assert places.take(9) == [1]
+    assert places.allocate(9) == [3, 1]
+    places.release(1)
+    assert places.allocate(9) == [1]
     places = Universe(machine("gige", ranks=2, machine__nodes=4))
     places.close(2)
-    assert places.take(9, [1, 2, 3]) == [3]
-    places.leave(1)
-    assert places.take(9, [1, 2]) == [1]
-    assert Universe(machine("gige", ranks=2)).take(2) == [2, 3]
+    assert places.allocate(9, [1, 2, 3]) == [3]
+    places.vacate(1)
+    assert places.allocate(9, [1, 2]) == [1]
+    assert Universe(machine("gige", ranks=2)).allocate(2) == [2, 3]

@@ -126,7 +126,7 @@ def by_hand(flows: list[Flow], ps_per_byte: dict[str, int], *, injection: float 
         lambda _, number: costs[number],
         capacity=lambda link: 1 / ps_per_byte[link],
         injection=injection,
-        one_way_out=False,
+        shared_first_link=False,
         ahead_ps=min(flow.latency_ps for flow in flows),
     )
     return arrivals(

@@ -71,7 +71,7 @@ def test_the_quick_way_to_a_link_of_a_torus_finds_what_the_slow_one_does(
     for _ in range(2):
         for a, b in data.draw(st.lists(st.tuples(rank, rank), max_size=20)):
             assert network.link(a, b) is LayeredNetwork.link(network, a, b)
-        network.follow([*machine.node_of[::-1]])
+        network.update_nodes([*machine.node_of[::-1]])
 
 
 def test_links_are_few_and_shared() -> None:
@@ -158,7 +158,8 @@ def test_links_with_figures_of_their_own_add_latency_and_bound_the_bandwidth() -
         assert network.link(a, b).latency_ps == 100_000 + added
         cost = network.link(a, b).cost(1000)
         assert cost.wire_ps == cost.busy_ps == (8_000_000 if "global" in layers else 1_000_000)
-    assert network.link(0, 8) is network.link(0, 9) or machine.topology.ways(0, 8) != machine.topology.ways(0, 9)
+    lengths = [machine.topology.links_per_layer(0, node) for node in (8, 9)]
+    assert network.link(0, 8) is network.link(0, 9) or lengths[0] != lengths[1]
 
 
 def test_a_backbone_bounds_all_and_a_memory_those_of_a_node() -> None:

@@ -241,7 +241,7 @@ def _figures(told: Told, layers: Sequence[str]) -> _Figures:
 
 def _with_doors(told: Told, topology: Topology, figures: _Figures, port: str | None) -> tuple[Topology, _Figures]:
     """Add ports and node memory to a topology; `told` has their parameters."""
-    from xsim_py.machine.doors import Doors
+    from xsim_py.machine.host_ports import HostPorts
 
     memory = "memory_Bps" in told.values
     if port:
@@ -250,7 +250,7 @@ def _with_doors(told: Told, topology: Topology, figures: _Figures, port: str | N
         figures = [*figures, (told.bandwidth("memory_Bps"), told.number("memory_latency_s", 0.0))]
     if not port and not memory:
         return topology, figures
-    return Doors(topology, nics=int(bool(port)), duplex=port or "full", sockets=int(memory)), figures
+    return HostPorts(topology, nics=int(bool(port)), duplex=port or "full", sockets=int(memory)), figures
 
 
 def _fat_tree(told: Told) -> tuple[Topology, _Figures]:

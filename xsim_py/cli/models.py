@@ -145,7 +145,7 @@ def _links(spec: MachineSpec, topology: Topology) -> Iterator[str]:
     """Yield a line with bandwidth and latency of each layer of links, if they have separate values."""
     from xsim_py.units import format_bandwidth, format_time
 
-    names = topology.layers[: len(topology.layers) - topology.doors]
+    names = topology.layers[: len(topology.layers) - topology.host_ports]
     plain = None if spec.network is None else (spec.network.ps_per_byte, spec.network.per_hop_ps)
     if topology.figures and set(topology.figures[: len(names)]) - {plain} and len(names) <= _MANY_LAYERS:
         told = zip(names, topology.figures, strict=False)

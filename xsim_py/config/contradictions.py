@@ -25,7 +25,7 @@ _SPEEDS = (1e-9, 1e9)
 def contradictions(spec: MachineSpec) -> Iterator[Contradiction]:
     """Yield all contradictions between keys of ``spec``, and all missing keys that others require."""
     yield from _foreign_keys(spec)  # keys that do not belong there, whatever their values
-    topologies = (_nodes, _placement, _doors, _torus, _fat_tree, _dragonfly, _routing)
+    topologies = (_nodes, _placement, _host_ports, _torus, _fat_tree, _dragonfly, _routing)
     for rule in (*topologies, _layers, _twist, _names, _polls, _detector, _ftco, _compute, _trace, _storage):
         for path, message, involved in rule(spec):
             yield path, message, (path, *involved)
@@ -70,7 +70,7 @@ def _nodes(spec: MachineSpec) -> Iterator[Contradiction]:
                 yield f"topology.edges[{index}]", f"a link cannot connect {a} to itself; drop it", ()
 
 
-def _doors(spec: MachineSpec) -> Iterator[Contradiction]:
+def _host_ports(spec: MachineSpec) -> Iterator[Contradiction]:
     """Yield the contradictions about sockets, NICs and memories."""
     machine, cores = spec.machine, spec.machine.cores_per_node
     for key, several in (("sockets_per_node", machine.sockets_per_node), ("nics_per_node", machine.nics_per_node)):

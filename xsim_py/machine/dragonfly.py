@@ -44,7 +44,7 @@ class Dragonfly(Topology):
     """
 
     layers = ("host", "local", "global")
-    one_way_out = True
+    shared_first_link = True
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Dragonfly(Topology):
         route.append((last, b))
         return route
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return the number of links of nodes, within groups and between groups of the route."""
         if a == b:
             return 0, 0, 0
@@ -173,7 +173,7 @@ class Dragonfly(Topology):
 
     def hops(self, a: int, b: int, /) -> int:
         """Return the number of links of the route: those between routers, and two."""
-        return sum(self.ways(a, b))
+        return sum(self.links_per_layer(a, b))
 
     def layer(self, link: Wire, /) -> int:
         """Return the layer of a link: of a node, within a group, or between groups."""
@@ -288,7 +288,7 @@ class Cascade(Topology):
     """
 
     layers = ("host", "green", "black", "blue")
-    one_way_out = True
+    shared_first_link = True
 
     def __init__(
         self, groups: int, chassis: int, blades: int, hosts: int, *, blue: int = 1, black: int = 1, green: int = 1
@@ -342,7 +342,7 @@ class Cascade(Topology):
         vertices = [a, *(to for at, to in zip([-1, *stops], stops, strict=False) if at != to), b]
         return list(pairwise(vertices))
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return the number of links of nodes, and of green, black and blue links of the route."""
         if a == b:
             return 0, 0, 0, 0
@@ -353,7 +353,7 @@ class Cascade(Topology):
 
     def hops(self, a: int, b: int, /) -> int:
         """Return the number of links of the route."""
-        return sum(self.ways(a, b))
+        return sum(self.links_per_layer(a, b))
 
     def layer(self, link: Wire, /) -> int:
         """Return the layer of a link: of a node, green, black or blue."""

@@ -56,7 +56,7 @@ class FatTree(Topology):
         self.children, self.parents = tuple(children), tuple(parents)
         self.parallel = tuple(parallel or [1] * len(self.children))
         self._by_source, self._drawn = cables == "source", routing == "ecmp"
-        self.one_way_out = self.parents[0] * self.parallel[0] == 1
+        self.shared_first_link = self.parents[0] * self.parallel[0] == 1
         levels = len(self.children)
         self._below = list(accumulate(self.children, mul, initial=1))  # nodes below a switch of level i
         self._above = list(accumulate(self.parents, mul, initial=1))
@@ -96,7 +96,7 @@ class FatTree(Topology):
                 return hops
         raise IndexError(f"nodes {a} and {b} are out of range: there are {self.nodes}")
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return two links for each level that the route reaches."""
         top = self.hops(a, b) // 2
         return (2,) * top + (0,) * (len(self.children) - top)

@@ -22,36 +22,36 @@ def link_figures(spec: MachineSpec, topology: Topology) -> Figures | None:
     ConfigError
         If parameters are given for a layer that this topology does not have, or a message could take no time.
     """
-    network, given = spec.network, spec.topology.links or {}
-    for name in given:
+    network, explicit = spec.network, spec.topology.links or {}
+    for name in explicit:
         if name not in ("every", *topology.layers):
             said = f"unknown layer of links: {advice(name, ('every', *topology.layers))}"
             raise spec.error(f"topology.links.{name}", said)
     widths, edges = topology.widths, topology.edge_figures
-    own = given or (widths and set(widths) != {1}) or set(edges) - {(None, None)}
-    if not topology.doors and (network is None or not own):
+    own = explicit or (widths and set(widths) != {1}) or set(edges) - {(None, None)}
+    if not topology.host_ports and (network is None or not own):
         return None
-    return (*_between_nodes(spec, topology), *_of_doors(spec, topology))
+    return (*_between_nodes(spec, topology), *_of_host_ports(spec, topology))
 
 
 def _between_nodes(spec: MachineSpec, topology: Topology) -> Figures:
-    network, given, widths, edges = spec.network, spec.topology.links or {}, topology.widths, topology.edge_figures
+    network, explicit, widths, edges = spec.network, spec.topology.links or {}, topology.widths, topology.edge_figures
     if network is None:
-        return ((Fraction(0), 0),) * (len(topology.layers) - topology.doors)
+        return ((Fraction(0), 0),) * (len(topology.layers) - topology.host_ports)
     found = []
-    for layer, name in enumerate(topology.layers[: len(topology.layers) - topology.doors]):
+    for layer, name in enumerate(topology.layers[: len(topology.layers) - topology.host_ports]):
         # The layers of a graph are the parameters of its edges; missing values are those of all links.
-        told = given.get("link" if edges and name.startswith("link ") else name)
-        if told is None:
-            told = LinkSpec() if name == "backbone" else given.get("every", LinkSpec())
+        link = explicit.get("link" if edges and name.startswith("link ") else name)
+        if link is None:
+            link = LinkSpec() if name == "backbone" else explicit.get("every", LinkSpec())
         if edges:
             ps_per_byte, latency_ps = edges[layer]
-            told = LinkSpec(
-                ps_per_byte=told.ps_per_byte if ps_per_byte is None else ps_per_byte,
-                latency_ps=told.latency_ps if latency_ps is None else latency_ps,
+            link = LinkSpec(
+                ps_per_byte=link.ps_per_byte if ps_per_byte is None else ps_per_byte,
+                latency_ps=link.latency_ps if latency_ps is None else latency_ps,
             )
-        ps_per_byte = network.ps_per_byte if told.ps_per_byte is None else told.ps_per_byte
-        latency_ps = told.latency_ps
+        ps_per_byte = network.ps_per_byte if link.ps_per_byte is None else link.ps_per_byte
+        latency_ps = link.latency_ps
         if latency_ps is None:
             latency_ps = 0 if name == "backbone" else network.per_hop_ps
         found.append((ps_per_byte / (widths[layer] if widths else 1), latency_ps))
@@ -64,11 +64,11 @@ def _between_nodes(spec: MachineSpec, topology: Topology) -> Figures:
     return tuple(found)
 
 
-def _of_doors(spec: MachineSpec, topology: Topology) -> Figures:
-    """Return the parameters of the links of the nodes themselves, see `xsim_py.machine.doors`."""
+def _of_host_ports(spec: MachineSpec, topology: Topology) -> Figures:
+    """Return the parameters of the links of the nodes themselves, see `xsim_py.machine.host_ports`."""
     found = []
     nic, memory = spec.nic, spec.memory
-    for name in topology.layers[len(topology.layers) - topology.doors :]:
+    for name in topology.layers[len(topology.layers) - topology.host_ports :]:
         if name == "memory":
             assert memory is not None
             found.append((memory.ps_per_byte, memory.latency_ps))

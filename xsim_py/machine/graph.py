@@ -78,12 +78,12 @@ class GraphTopology(Topology):
             linked[number[b]].add(number[a])
         self._linked = [sorted(others - {at}) for at, others in enumerate(linked)]
         self.switches = len(names) - self.nodes
-        self._tell_apart(pairs, number)
+        self._index_links(pairs, number)
         self.least_hops = self._closest_pair()
         self._distances: dict[int, array[int]] = {}
         self._search = lru_cache(maxsize=64)(self._search_from)
 
-    def _tell_apart(self, pairs: list[GraphEdge], number: dict[str, int]) -> None:
+    def _index_links(self, pairs: list[GraphEdge], number: dict[str, int]) -> None:
         """Record vertices joined by parallel links, and links with separate parameters."""
         known = sorted({pair[2:] for pair in pairs}, key=lambda told: [(each is not None, each or 0) for each in told])
         self.edge_figures = tuple(known) or ((None, None),)
@@ -111,7 +111,7 @@ class GraphTopology(Topology):
         if topology.file is not None:
             edges, vertices = _read(spec, topology.file)
         else:
-            edges, vertices = _given(spec), list[str]()
+            edges, vertices = _edges_of(spec), list[str]()
         ways = {"cables": topology.cables or "destination", "routing": topology.routing or "minimal"}
         graph = cls(edges, hosts=topology.hosts, isolated=vertices, **ways)
         if not graph.nodes:
@@ -261,7 +261,7 @@ class GraphTopology(Topology):
         return f"graph of {self.nodes} nodes, {self.switches} switches and {self.many} links"
 
 
-def _given(spec: MachineSpec) -> list[GraphEdge]:
+def _edges_of(spec: MachineSpec) -> list[GraphEdge]:
     """Return the edges in the description."""
     edges: list[GraphEdge] = []
     for edge in spec.topology.edges or ():

@@ -50,11 +50,11 @@ class GraphFile:
         """Record a problem."""
         self.problems.append(Problem(Location.in_file(self.file, line, column), "", message))
 
-    def link(self, a: str, b: str, told: Mapping[str, object], line: int, column: int) -> None:
+    def link(self, a: str, b: str, attributes: Mapping[str, object], line: int, column: int) -> None:
         """Add a link, or several parallel ones, with attributes: bandwidth, latency, parallel."""
         try:
-            figures = edge_figures(told)
-            many = int(str(told.get("parallel", 1)))
+            figures = edge_figures(attributes)
+            many = int(str(attributes.get("parallel", 1)))
             if not 0 < many <= _MOST_PARALLEL:
                 raise ValueError(f"expected a number of parallel links from 1 to {_MOST_PARALLEL}, got {many}")
         except ValueError as error:
@@ -63,7 +63,7 @@ class GraphFile:
             self.edges += [GraphEdge(a, b, *figures)] * many
 
 
-def edge_figures(told: Mapping[str, object]) -> tuple[Fraction | None, int | None]:
+def edge_figures(attributes: Mapping[str, object]) -> tuple[Fraction | None, int | None]:
     """Return a link's picoseconds per byte and latency, None for missing attributes.
 
     Raises
@@ -71,7 +71,7 @@ def edge_figures(told: Mapping[str, object]) -> tuple[Fraction | None, int | Non
     ValueError
         If an attribute cannot be parsed.
     """
-    bandwidth, latency = told.get("bandwidth"), told.get("latency")
+    bandwidth, latency = attributes.get("bandwidth"), attributes.get("latency")
     return (
         None if bandwidth is None else parse_bandwidth(bandwidth),
         None if latency is None else parse_cost_ps(latency),
@@ -126,12 +126,12 @@ def _attributes(graph: GraphFile, text: str, line: int) -> dict[str, object]:
     Unknown ones are kept.
     """
     try:
-        told = ast.literal_eval(text)
+        attributes = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         if "bandwidth" in text or "latency" in text or "parallel" in text:
             graph.refuse(line, 1, f"{_NO_GRAPH}: write attributes such as {{'bandwidth': '10Gbps'}}, not {text}")
         return {}
-    return told if isinstance(told, dict) else {}
+    return attributes if isinstance(attributes, dict) else {}
 
 
 class _Edge(NamedTuple):
@@ -179,13 +179,13 @@ class _GraphML:
             self.graph.refuse(1, 1, f"{_NO_GRAPH}: networkx cannot read {error} ({type(error).__name__})")
             return
         ways: dict[tuple[str, str], list[dict[str, object]]] = {}
-        for a, b, told in drawn.edges(data=True):
-            ways.setdefault((str(a), str(b)), []).append(told)
+        for a, b, attributes in drawn.edges(data=True):
+            ways.setdefault((str(a), str(b)), []).append(attributes)
         for (a, b), links in ways.items():
             back = ways.get((b, a), [])
             if len(links) > len(back) or (len(links) == len(back) and a <= b):
-                for told in links:
-                    self.graph.link(a, b, told, self.graph.vertices[a], 1)
+                for attributes in links:
+                    self.graph.link(a, b, attributes, self.graph.vertices[a], 1)
 
     def connect(self, edge: _Edge) -> None:
         """Check the ends of an edge.
@@ -206,17 +206,17 @@ class _GraphML:
     def refuse(self, message: str) -> None:
         self.graph.refuse(self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1, message)
 
-    def start(self, element: str, told: dict[str, str]) -> None:
+    def start(self, element: str, attributes: dict[str, str]) -> None:
         name = element.rpartition(" ")[2]
         if name == "graph":
             self.graphs += 1
             if self.graphs > 1:
                 self.refuse("a second <graph>; a machine is one graph")
         elif name == "node":
-            self.node(told.get("id", ""))
+            self.node(attributes.get("id", ""))
         elif name == "edge":
             line, column = self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1
-            self.edges.append(_Edge(told.get("source"), told.get("target"), line, column))
+            self.edges.append(_Edge(attributes.get("source"), attributes.get("target"), line, column))
         elif name == "hyperedge":
             self.refuse("<hyperedge> is not supported: a link joins two vertices")
 

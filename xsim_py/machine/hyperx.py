@@ -42,7 +42,7 @@ class HyperX(Topology):
         *,
         routing: str = "dimension_order",
     ) -> None:
-        self.dims, self.hosts, self.one_way_out = tuple(dims), hosts, True
+        self.dims, self.hosts, self.shared_first_link = tuple(dims), hosts, True
         self.parallel = tuple(parallel or [1] * len(self.dims))
         self.routing = routing
         self.layers = ("host", *(f"dim{dimension}" for dimension in range(1, len(self.dims) + 1)))
@@ -105,10 +105,10 @@ class HyperX(Topology):
                 router = to
         return route
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return the number of links of nodes and along each dimension of the route."""
         if self.routing == "valiant":
-            return super().ways(a, b)
+            return super().links_per_layer(a, b)
         one, other = a // self.hosts, b // self.hosts
         counts = [2 if a != b else 0]
         for length in self.dims:
@@ -119,7 +119,7 @@ class HyperX(Topology):
 
     def hops(self, a: int, b: int, /) -> int:
         """Return the number of links of the route: two, and one for each coordinate that differs."""
-        return sum(self.ways(a, b))
+        return sum(self.links_per_layer(a, b))
 
     def layer(self, link: Wire, /) -> int:
         """Return 0 for a node's link, and the dimension, counted from 1, for others."""

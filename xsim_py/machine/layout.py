@@ -8,9 +8,9 @@ from typing import Any
 
 import networkx
 
-from xsim_py.machine.doors import Doors
 from xsim_py.machine.dragonfly import Cascade, Dragonfly
 from xsim_py.machine.fat_tree import FatTree
+from xsim_py.machine.host_ports import HostPorts
 from xsim_py.machine.hyperx import HyperX
 from xsim_py.machine.topology import Topology
 from xsim_py.machine.torus import Torus
@@ -27,7 +27,7 @@ def places(topology: Topology) -> Places:
 
     Other graphs use a force-directed layout.
     """
-    if isinstance(topology, Doors):
+    if isinstance(topology, HostPorts):
         topology = topology.inner
     if isinstance(topology, FatTree):
         return _rows(topology)

@@ -14,7 +14,7 @@ from xsim_py.machine.shards import shard_blocks
 from xsim_py.machine.topologies import topology_class
 
 if TYPE_CHECKING:
-    from xsim_py.machine.doors import Doors
+    from xsim_py.machine.host_ports import HostPorts
     from xsim_py.machine.topology import Route
 
 
@@ -39,7 +39,7 @@ class Machine:
         The maximum number of ranks at a time.
     open
         True if there can be more: the description leaves the number of nodes or cores and the universe open.
-    followers
+    listeners
         Called with `node_of` when ranks are added.
 
     Raises
@@ -61,11 +61,11 @@ class Machine:
         self.cores_per_node = spec.machine.cores_per_node or (places if kind.grows == "cores" else 1)
         self.topology = kind.of(spec, -(-places // self.cores_per_node))
         if spec.nic is not None or spec.memory is not None:
-            from xsim_py.machine.doors import Doors  # few nodes have any
+            from xsim_py.machine.host_ports import HostPorts  # few nodes have any
 
-            self.topology = Doors.around(self.topology, spec)
+            self.topology = HostPorts.wrap(self.topology, spec)
         self.topology.seed = seed
-        if spec.topology.links or self.topology.doors or self.topology.widths or self.topology.edge_figures:
+        if spec.topology.links or self.topology.host_ports or self.topology.widths or self.topology.edge_figures:
             from xsim_py.machine.figures import link_figures
 
             self.topology.figures = link_figures(spec, self.topology)
@@ -89,7 +89,7 @@ class Machine:
 
             nodes, self._core_of = read_rank_file(spec, ranks, self.topology.nodes, self.cores_per_node)
             self.node_of = nodes
-        self.followers: list[Callable[[Sequence[int]], object]] = []
+        self.listeners: list[Callable[[Sequence[int]], object]] = []
 
     def _check_speeds(self) -> None:
         """Raise `ConfigError` if a node or rank with a separate speed is out of range."""
@@ -113,8 +113,8 @@ class Machine:
             if self._core_of:
                 self._count_cores()
             self.topology.grow(max(self.topology.nodes, max(nodes) + 1))
-            for follow in self.followers:
-                follow(self.node_of)
+            for listener in self.listeners:
+                listener(self.node_of)
 
     def clear(self) -> None:
         """Remove all but the initial ranks, as when the job starts."""
@@ -143,7 +143,7 @@ class Machine:
             before[node] += 1
 
     @property
-    def crowded(self) -> bool:
+    def oversubscribed(self) -> bool:
         """True if ranks may share a core."""
         return self.spec.machine.oversubscribe
 
@@ -153,25 +153,25 @@ class Machine:
         network, across = self.spec.network, self.spec.nic is not None
         return across or (network is not None and network.contention != "none"), self.spec.memory is not None
 
-    def way(self, origin: int, to: int) -> Route:
+    def route(self, origin: int, to: int) -> Route:
         """Return all links from one rank to another, also those that messages do not share."""
         topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
-        if not topology.doors:
+        if not topology.host_ports:
             return topology.route(a, b) if a != b else []
-        doors = cast("Doors", topology)
-        seats = (doors.seat(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
-        return doors.passage(a, b, *seats, inner=True)
+        host_ports = cast("HostPorts", topology)
+        ports = (host_ports.ports_of(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
+        return host_ports.route_between(a, b, *ports, inner=True)
 
-    def shared_way(self, origin: int, to: int) -> list[Any]:
+    def shared_route(self, origin: int, to: int) -> list[Any]:
         """Return the links from one rank to another that messages share, the last one first."""
         topology, a, b = self.topology, self.node_of[origin], self.node_of[to]
         crossing = self.spec.network is not None and self.spec.network.contention != "none"
-        if not topology.doors:
+        if not topology.host_ports:
             # By number, unless the layers differ: these depend on the link itself.
             return topology.links(a, b) if topology.figures is None else topology.route(a, b)[::-1]
-        doors = cast("Doors", topology)
-        seats = (doors.seat(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
-        return doors.passage(a, b, *seats, inner=crossing)[::-1]
+        host_ports = cast("HostPorts", topology)
+        ports = (host_ports.ports_of(self.core_of[rank], self.cores_per_node) for rank in (origin, to))
+        return host_ports.route_between(a, b, *ports, inner=crossing)[::-1]
 
     @property
     def nodes(self) -> int:
@@ -199,16 +199,16 @@ class Machine:
 
     def shard_blocks(self, shards: int) -> list[range]:
         """Return the ranks of each shard (see `xsim_py.machine.shard_blocks`)."""
-        if not self.crowded:
+        if not self.oversubscribed:
             return shard_blocks(self.node_of, shards=shards)
-        groups = self._together()
+        groups = self._core_groups()
         most = groups[-1] if groups else 1
         blocks = shard_blocks(groups, shards=min(shards, most))
         return blocks + [range(self.ranks, self.ranks)] * max(shards - most, 0)
 
     def process_blocks(self, each: int) -> list[range]:
         """Return the ranks of each process: `each` consecutive ones, and any that share a core with them."""
-        groups = self._together() if self.crowded else range(self.ranks)
+        groups = self._core_groups() if self.oversubscribed else range(self.ranks)
         blocks, first = [], 0
         while first < self.ranks:
             end = min(first + each, self.ranks)
@@ -218,7 +218,7 @@ class Machine:
             first = end
         return blocks
 
-    def _together(self) -> list[int]:
+    def _core_groups(self) -> list[int]:
         """Return the group of each rank, ascending from 1: ranks that share a core are simulated together."""
         places = [node * self.cores_per_node + core for node, core in zip(self.node_of, self.core_of, strict=True)]
         last = {place: rank for rank, place in enumerate(places)}

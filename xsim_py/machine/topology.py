@@ -57,11 +57,11 @@ class Topology(ABC):
         Picoseconds per byte and of latency by layer, if links define them; None: undefined.
     figures : tuple of (picoseconds per byte, picoseconds of latency) or None
         The parameters of each layer; None if all links are as in section ``network``.
-    doors : int
+    host_ports : int
         The number of layers of links of the nodes themselves, which are the last ones.
     switches : int
         The number of vertices that are not nodes.
-    one_way_out : bool
+    shared_first_link : bool
         Whether all messages of a rank to other nodes share their first link.
     closed_form : bool
         Whether distances are cheap to compute for any number of nodes.
@@ -75,9 +75,9 @@ class Topology(ABC):
     widths: tuple[int, ...] | None = None
     edge_figures: tuple[tuple[Fraction | None, int | None], ...] = ()
     figures: tuple[tuple[Fraction, int], ...] | None = None
-    doors = 0
+    host_ports = 0
     switches = 0
-    one_way_out = False
+    shared_first_link = False
     closed_form = True
     seed = 0
     grows = ""
@@ -123,7 +123,7 @@ class Topology(ABC):
         """Return the link in the opposite direction of a node's NIC."""
         return (*link[:-1], OUT + IN - link[-1])
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return the number of links per layer of `route`."""
         counts = [0] * len(self.layers)
         for link in self.route(a, b):
@@ -238,7 +238,7 @@ class Switch(Topology):
 
     grows = "nodes"
     equally_far = True
-    one_way_out = True
+    shared_first_link = True
     switches = 1
 
     def __init__(self, nodes: int, *, half: bool = False, backbone: bool = False) -> None:
@@ -280,7 +280,7 @@ class Switch(Topology):
         """Return the vertex of a node; nodes added later follow the switch."""
         return node + (node >= self._first)
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return two links of nodes, and possibly the backbone; none within a node."""
         return (2 * (a != b), int(a != b)) if self._backbone else (2 * (a != b),)
 

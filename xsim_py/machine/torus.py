@@ -200,7 +200,7 @@ class Torus(Topology):
                 at = to
         return route
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return the number of links in each dimension."""
         return tuple(map(abs, self.steps(a, b)))
 

@@ -30,7 +30,7 @@ class Universe:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._dealt = machine.spec.machine.placement == "round_robin"
+        self._round_robin = machine.spec.machine.placement == "round_robin"
         self._used = Counter(machine.node_of[: machine.ranks])
         self._next = max(self._used) + 1  # all nodes from here on are empty
         self._cores = machine.cores_per_node
@@ -39,19 +39,19 @@ class Universe:
         self._partial = [self._entry(node) for node in range(self._next) if self._used[node] < self._cores]
         heapify(self._partial)
         self.free = None if machine.open else machine.universe - machine.ranks
-        self._left: list[int] = []  # the nodes of slots vacated by failed processes
+        self._vacated: list[int] = []  # the nodes of slots vacated by failed processes
         self._failed: set[int] = set()
 
     def _entry(self, node: int) -> tuple[int, int]:
-        return (self._used[node] if self._dealt else 0, node)
+        return (self._used[node] if self._round_robin else 0, node)
 
-    def take(self, count: int, nodes: Collection[int] | None = None) -> list[int]:
+    def allocate(self, count: int, nodes: Collection[int] | None = None) -> list[int]:
         """Take up to `count` slots, only on `nodes` if given; return the node of each."""
         taken: list[int] = []
         while len(taken) < count and self.free != 0:
             node = self._best() if nodes is None else self._best_of(nodes)
             if node is None:
-                node = self._left_on(nodes)
+                node = self._vacated_on(nodes)
             if node is None:
                 break
             self._used[node] += 1
@@ -68,7 +68,7 @@ class Universe:
             node = entry[1]
             if entry != self._entry(node) or self._used[node] >= self._cores or node in self._failed:
                 heappop(self._partial)  # it has been taken, or is out of date
-            elif self._dealt and fresh and entry[0]:
+            elif self._round_robin and fresh and entry[0]:
                 break
             else:
                 heappop(self._partial)
@@ -86,7 +86,7 @@ class Universe:
     def _renew(self, node: int) -> None:
         """Keep a node that is about to get a rank as a candidate, if it has more free cores."""
         if self._used[node] + 1 < self._cores:
-            heappush(self._partial, (self._used[node] + 1 if self._dealt else 0, node))
+            heappush(self._partial, (self._used[node] + 1 if self._round_robin else 0, node))
 
     def _best_of(self, nodes: Collection[int]) -> int | None:
         free = [node for node in nodes if self._used[node] < self._cores and node not in self._failed]
@@ -96,28 +96,28 @@ class Universe:
         while self._next <= node:  # nodes before it stay empty, but are no longer beyond all used ones
             heappush(self._partial, self._entry(self._next))
             self._next += 1
-        if self._dealt and self._used[node] + 1 < self._cores:
+        if self._round_robin and self._used[node] + 1 < self._cores:
             heappush(self._partial, (self._used[node] + 1, node))
         return node
 
-    def give_back(self, node: int) -> None:
+    def release(self, node: int) -> None:
         """Free a slot on a node whose rank has ended."""
         self._used[node] -= 1
         if self.free is not None:
             self.free += 1
         heappush(self._partial, self._entry(node))
 
-    def leave(self, node: int) -> None:
+    def vacate(self, node: int) -> None:
         """Record the slot on a node that a failed initial rank has vacated."""
         if self.free is not None:
             self.free += 1
-        self._left.append(node)
+        self._vacated.append(node)
 
-    def _left_on(self, nodes: Collection[int] | None) -> int | None:
+    def _vacated_on(self, nodes: Collection[int] | None) -> int | None:
         """Return the node of a slot vacated by a failed process, on one of `nodes` if given."""
-        node = next((n for n in sorted(self._left) if n not in self._failed and (nodes is None or n in nodes)), None)
+        node = next((n for n in sorted(self._vacated) if n not in self._failed and (nodes is None or n in nodes)), None)
         if node is not None:
-            self._left.remove(node)
+            self._vacated.remove(node)
             self._used[node] -= 1
         return node
 

@@ -70,7 +70,7 @@ class FairContention:
         Returns the bytes per picosecond of a directed link.
     injection
         Bytes per picosecond that a rank can inject.
-    one_way_out
+    shared_first_link
         Whether all messages of a rank to other nodes share their first link.
     ahead_ps
         By how much flows are computed earlier than they occur: at most the latency of any message.
@@ -95,11 +95,11 @@ class FairContention:
         *,
         capacity: Callable[[Any], float],
         injection: float,
-        one_way_out: bool,
+        shared_first_link: bool,
         ahead_ps: int,
     ) -> None:
         self._link, self._capacity, self._ahead_ps = link, capacity, ahead_ps
-        self._injection, self._one_way_out = injection, one_way_out
+        self._injection, self._one_way_out = injection, shared_first_link
         self._flows = FairFlows(whole_times=True)
         self._numbers: dict[Any, int] = {}
         self._interfaces: dict[int, int] = {}  # the links that model the injection ports of ranks
@@ -203,6 +203,6 @@ def fair_contention(
         link,
         capacity=capacity,
         injection=1 / fastest if fastest else math.inf,
-        one_way_out=distances.one_way_out,
+        shared_first_link=distances.shared_first_link,
         ahead_ps=ahead_ps,
     )

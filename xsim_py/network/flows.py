@@ -306,7 +306,7 @@ def filled_by_hand(
 
     Parameters
     ----------
-    ways
+    links_per_layer
         The links of each flow, at least one.
     capacities
         The finite capacities of the links by number.

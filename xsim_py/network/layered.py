@@ -45,12 +45,12 @@ class LayeredNetwork(Network):
         self._node_of = places.node_of
         self._topology = places.topology
         self._figures = figures = places.topology.figures
-        self._way: Any = places.topology.hops if figures is None else places.topology.ways
+        self._way: Any = places.topology.hops if figures is None else places.topology.links_per_layer
         self._least_hops = places.topology.least_hops
         self._across: dict[Any, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention != "none"
         self._flows = spec.network is not None and spec.network.contention == "flows"
-        self._between = len(figures or ()) - places.topology.doors  # the number of layers of links between nodes
+        self._between = len(figures or ()) - places.topology.host_ports  # the number of layers of links between nodes
         self._nic = spec.nic
         self._memory = places.topology.layers[-1:] == ("memory",)
         self._beside: dict[Link, Link] = {}  # the costs without shared links
@@ -107,7 +107,7 @@ class LayeredNetwork(Network):
             found = self._by_code[key] = LayeredNetwork.link(self, src_rank, dst_rank)
         return found
 
-    def follow(self, node_of: Sequence[int]) -> None:
+    def update_nodes(self, node_of: Sequence[int]) -> None:
         """Take account of more ranks, and possibly more nodes."""
         self._node_of = node_of
         if self._code_of is not None:
@@ -171,8 +171,8 @@ class LayeredNetwork(Network):
         if self._shares_links:
             self._beside[link] = self._bare.get(name) or self.link_class(costs, layer=name, hops=0, way_ps=0)
             self._bare[name] = self._beside[link]
-        elif self._topology.doors:
-            own = (0,) * self._topology.doors
+        elif self._topology.host_ports:
+            own = (0,) * self._topology.host_ports
             self._beside[link] = self._over(costs, name, (*way[: self._between], *own))
         self._across[way if place is None else (place, way)] = link
         return link
@@ -277,7 +277,7 @@ class LayeredNetwork(Network):
             backbone = "backbone" in self._topology.layers
             least_ps = min(latency_ps for name, (_, latency_ps) in layers if name != "backbone")
             if one_by_one:
-                hops = 0 if backbone or self._topology.doors else 1
+                hops = 0 if backbone or self._topology.host_ports else 1
             else:
                 hops = max(self._least_hops - backbone, 0)
         costs = [self._across_costs, *(layer for _, layer in self._around)]
@@ -308,7 +308,7 @@ class LayeredNetwork(Network):
 
             ahead_ps = min(self.nearest_ps, self._same_ps) if self._memory else self.nearest_ps
             return fair_contention(self.link, costs, self._topology, ahead_ps=ahead_ps)
-        if not self._shares_links and not self._topology.doors:
+        if not self._shares_links and not self._topology.host_ports:
             return None
         from xsim_py.network.contention import LinkContention  # most runs share no links
 

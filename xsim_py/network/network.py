@@ -44,12 +44,12 @@ class Distances(Protocol):
         ...
 
     @property
-    def doors(self) -> int:
+    def host_ports(self) -> int:
         """The number of layers of links of the nodes themselves, which are the last ones."""
         ...
 
     @property
-    def one_way_out(self) -> bool:
+    def shared_first_link(self) -> bool:
         """True if all messages of a rank to other nodes share their first link."""
         ...
 
@@ -74,7 +74,7 @@ class Distances(Protocol):
         """Return the link in the opposite direction of a node's NIC."""
         ...
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return the number of links per layer from node ``a`` to node ``b``."""
         ...
 
@@ -171,7 +171,7 @@ class Network(Protocol):
         """Return the costs from one rank to another without the links that messages share, if any."""
         ...
 
-    def follow(self, node_of: Sequence[int]) -> None:
+    def update_nodes(self, node_of: Sequence[int]) -> None:
         """Take account of more ranks, and possibly more nodes; existing costs stay the same."""
         ...
 

@@ -30,7 +30,7 @@ class NoiseModel:
     seed : int
         The seed of the run.
     node_of : sequence of int
-        The node of each rank; see `follow`.
+        The node of each rank; see `update_nodes`.
     """
 
     def __init__(self, spec: NoiseSpec, *, seed: int, node_of: Sequence[int]) -> None:
@@ -39,7 +39,7 @@ class NoiseModel:
         self._node_of = node_of
         self._nodes: dict[int, float] = {}
 
-    def follow(self, node_of: Sequence[int]) -> None:
+    def update_nodes(self, node_of: Sequence[int]) -> None:
         """Take account of more ranks."""
         self._node_of = node_of
 

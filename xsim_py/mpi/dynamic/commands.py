@@ -88,15 +88,15 @@ def take_places(
     codes = []
     wanted = [command.allowed() for command in commands]  # before any slot is taken: it may raise Refused
     for command, allowed in zip(commands, wanted, strict=True):
-        nodes = places.take(command.processes, _nodes(command, machine))
+        nodes = places.allocate(command.processes, _nodes(command, machine))
         taken.append(nodes)
         count = max((count for count in allowed if count <= len(nodes)), default=-1)
         for node in nodes[max(count, 0) :]:
-            places.give_back(node)
+            places.release(node)
         del nodes[max(count, 0) :]
         if count < 0:
             for node in (node for each in taken for node in each):
-                places.give_back(node)
+                places.release(node)
             if "host" in command.info:
                 raise Refused(f"{command.info['host']} has no {command.processes} free places for {command}")
             more = f"give it more nodes, or a spawn.universe of more than {machine.universe:,}"

@@ -284,7 +284,7 @@ class Launcher(LibraryPart):
             if self._failures is not None and self._failures.takes_node(node, time_ps):
                 self._universe.close(node)
             elif number < self.shard.initial:
-                self._universe.leave(node)
+                self._universe.vacate(node)
         return self._universe
 
     def failed(self, number: int, time_ps: int) -> None:
@@ -351,7 +351,7 @@ class Launcher(LibraryPart):
     def _gone(self, number: int) -> None:
         """Handle the end of a process that was spawned or has a pending query: free its slot."""
         if number >= self.shard.initial:
-            self._places().give_back(self.fabric.settings.machine.node_of[number])
+            self._places().release(self.fabric.settings.machine.node_of[number])
         self.forget(number)
 
 

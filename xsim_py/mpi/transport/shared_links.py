@@ -47,7 +47,7 @@ class SharedLinks:
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
         self._machine = machine
         self._unshared = network.unshared
-        self._links = lru_cache(ROUTES_KEPT)(machine.shared_way)
+        self._links = lru_cache(ROUTES_KEPT)(machine.shared_route)
         self._across, self._within = machine.shares
         self._account = account
         self.fifo = account.fifo

@@ -182,7 +182,7 @@ class VirtualFiles:
         self._prefixes = None if paths is None else tuple(map(_folder, paths))
         self._not_ours = _DEVICES + tuple(sorted(_of_python()))
 
-    def follow(self, node_of: Sequence[int]) -> None:
+    def update_nodes(self, node_of: Sequence[int]) -> None:
         """Use the node numbers of newly placed or additional ranks."""
         self._node_of = node_of
 

@@ -53,7 +53,7 @@ class Processor:
         self._ps_per_byte = spec.ps_per_byte
         self.complaints: set[str] = set()
 
-    def follow(self, node_of: Sequence[int]) -> None:
+    def update_nodes(self, node_of: Sequence[int]) -> None:
         """Use the node numbers of a run with more ranks."""
         if self._noise is not None:
             self._noise.node_of = node_of
@@ -80,7 +80,7 @@ class Processor:
             duration_ps = round(duration_ps / self._speed_of(rank.number))
         if self._noise is not None:
             duration_ps += round(duration_ps * self._noise.part(rank))
-        if self._places.crowded:
+        if self._places.oversubscribed:
             self._core_of(rank.number).compute(fiber, duration_ps)
         else:
             fiber.sleep(duration_ps)
@@ -115,12 +115,12 @@ class Processor:
 
     def release(self, rank: Rank, now_ps: int) -> None:
         """Remove a failed rank from its core."""
-        if self._places.crowded:
+        if self._places.oversubscribed:
             self._core_of(rank.number).leave(rank, now_ps)
 
     def pause(self, rank: Rank, now_ps: int, until_ps: int) -> None:
         """Free a rank's core for others while the rank hangs."""
-        if self._places.crowded:
+        if self._places.oversubscribed:
             self._core_of(rank.number).pause(rank, now_ps, until_ps)
 
     def clear(self) -> None:

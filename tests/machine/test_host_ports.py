@@ -48,8 +48,8 @@ def test_routes_go_through_the_links_of_the_nodes(
 ) -> None:
     built = machine(topology, **more)
     assert (way(built, 0, 1), way(built, 0, 0)) == (across, within)
-    assert sum(built.topology.ways(0, 1)) == len(across.split())
-    assert built.topology.ways(0, 0).count(1) == len(within.split())
+    assert sum(built.topology.links_per_layer(0, 1)) == len(across.split())
+    assert built.topology.links_per_layer(0, 0).count(1) == len(within.split())
     own = sum(link[2:] in (".out", ".in", ".nic", ".port") for link in across.split()) if "nic" in more else 0
     own -= 2 * (topology.get("duplex") == "half") if own else 0
     assert built.topology.least_hops == built.topology.hops(0, 1) == len(across.split()) - own
@@ -61,14 +61,14 @@ NODES = {"cores_per_node": 8, "sockets_per_node": 2, "nics_per_node": 4}
 def test_ranks_have_the_nic_and_the_memory_of_their_cores() -> None:
     built = machine({"type": "switch"}, ranks=16, machine=NODES, nic={}, **MEMORY)
     name = built.topology.link_name
-    assert [name(built.shared_way(rank, 8)[-1]) for rank in range(8)] == [
+    assert [name(built.shared_route(rank, 8)[-1]) for rank in range(8)] == [
         *("n0.out", "n0.out", "n0.out1", "n0.out1", "n0.out2", "n0.out2", "n0.out3", "n0.out3"),
     ]
-    assert [name(link) for link in built.shared_way(0, 14)] == ["n1.in3", "n0.out"]
-    assert [name(link) for link in built.shared_way(0, 3)] == ["n0.mem"]
-    assert [name(link) for link in built.shared_way(7, 2)] == ["n0.mem1", "n0.mem"]
+    assert [name(link) for link in built.shared_route(0, 14)] == ["n1.in3", "n0.out"]
+    assert [name(link) for link in built.shared_route(0, 3)] == ["n0.mem"]
+    assert [name(link) for link in built.shared_route(7, 2)] == ["n0.mem1", "n0.mem"]
     dealt = machine({"type": "switch"}, ranks=16, machine={**NODES, "placement": "round_robin", "nodes": 2}, nic={})
-    outs = [name(dealt.shared_way(rank, 1)[-1]) for rank in (0, 4, 8, 14)]
+    outs = [name(dealt.shared_route(rank, 1)[-1]) for rank in (0, 4, 8, 14)]
     assert outs == ["n0.out", "n0.out1", "n0.out2", "n0.out3"]
     dealt.add_ranks(16, [1, 0])
     assert list(dealt.core_of) == [*(rank // 2 for rank in range(16)), 0, 0]

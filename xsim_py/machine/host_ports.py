@@ -9,17 +9,17 @@ from xsim_py.config import MachineSpec
 from xsim_py.machine.topology import IN, MEMORY, NIC, OUT, Route, Switch, Topology, Wire
 
 
-class Seat(NamedTuple):
+class PortNumbers(NamedTuple):
     """The NIC and the socket of a rank, by their numbers within its node."""
 
     nic: int = 0
     socket: int = 0
 
 
-_FIRST = Seat()
+_FIRST = PortNumbers()
 
 
-class Doors(Topology):
+class HostPorts(Topology):
     """A topology whose nodes have NICs or memories shared by the messages of their ranks, or both.
 
     Parameters
@@ -45,21 +45,21 @@ class Doors(Topology):
         self._into: Sequence[int] = [IN if kind == OUT else kind for kind in reversed(kinds)]
         added = [*(["nic", "nic both ways"] if len(kinds) == 2 else ["nic"] * len(kinds)), *["memory"] * bool(sockets)]
         self.layers = (*inner.layers, *added)
-        self.doors = len(added)
-        self.widths = inner.widths and (*inner.widths, *[1] * self.doors)
-        self.edge_figures = inner.edge_figures and inner.edge_figures + ((None, None),) * self.doors
-        self.closed_form, self.one_way_out = inner.closed_form, inner.one_way_out or nics > 0
+        self.host_ports = len(added)
+        self.widths = inner.widths and (*inner.widths, *[1] * self.host_ports)
+        self.edge_figures = inner.edge_figures and inner.edge_figures + ((None, None),) * self.host_ports
+        self.closed_form, self.shared_first_link = inner.closed_form, inner.shared_first_link or nics > 0
         self.grows, self.equally_far = inner.grows, inner.equally_far
         self.codes, self.switches, self.processor_name = inner.codes, inner.switches, inner.processor_name
         self.grow(inner.nodes)
 
     @classmethod
     def of(cls, spec: MachineSpec, nodes: int) -> Topology:
-        """Raise: this topology is only made by `around`."""
+        """Raise: this topology is only made by `wrap`."""
         raise NotImplementedError
 
     @classmethod
-    def around(cls, inner: Topology, spec: MachineSpec) -> Doors:
+    def wrap(cls, inner: Topology, spec: MachineSpec) -> HostPorts:
         """Return a topology with the NICs and memories that a description defines."""
         nic, memory = spec.nic, spec.memory
         nics = 0 if nic is None else spec.machine.nics_per_node or 1
@@ -83,11 +83,11 @@ class Doors(Topology):
             self.inner.grow(nodes)
         self.nodes, self.least_hops = nodes, self.inner.least_hops
 
-    def seat(self, core: int, cores: int) -> Seat:
+    def ports_of(self, core: int, cores: int) -> PortNumbers:
         """Return the NIC and socket of a core: cores are divided among them evenly, in order."""
-        return Seat(core * max(self._nics, 1) // cores, core * max(self._sockets, 1) // cores)
+        return PortNumbers(core * max(self._nics, 1) // cores, core * max(self._sockets, 1) // cores)
 
-    def passage(self, a: int, b: int, origin: Seat, to: Seat, *, inner: bool) -> Route:
+    def route_between(self, a: int, b: int, origin: PortNumbers, to: PortNumbers, *, inner: bool) -> Route:
         """Return the links from one rank to another.
 
         Parameters
@@ -102,14 +102,14 @@ class Doors(Topology):
         at, there = self.inner.vertex_of(a), self.inner.vertex_of(b)
         if at == there:
             sockets = sorted({origin.socket, to.socket}) if self._sockets else []
-            return [_door(at, MEMORY, socket) for socket in sockets]
-        out = [_door(at, kind, origin.nic) for kind in self._out]
-        into = [_door(there, kind, to.nic) for kind in self._into]
+            return [_port_link(at, MEMORY, socket) for socket in sockets]
+        out = [_port_link(at, kind, origin.nic) for kind in self._out]
+        into = [_port_link(there, kind, to.nic) for kind in self._into]
         return [*out, *(self.inner.route(a, b) if inner else ()), *into]
 
     def route(self, a: int, b: int, /) -> Route:
         """Return the route between the first cores of two nodes, or the memory of a node's first socket."""
-        return self.passage(a, b, _FIRST, _FIRST, inner=True)
+        return self.route_between(a, b, _FIRST, _FIRST, inner=True)
 
     def vertex_of(self, node: int, /) -> int:
         """Return the vertex of a node in the inner topology."""
@@ -119,10 +119,10 @@ class Doors(Topology):
         """Return the number of links between two nodes, without host ports."""
         return self.inner.hops(a, b)
 
-    def ways(self, a: int, b: int, /) -> tuple[int, ...]:
+    def links_per_layer(self, a: int, b: int, /) -> tuple[int, ...]:
         """Return the number of links per layer of the route, including NICs and memories."""
-        doors = [2 if a != b else 0] * len(self._out) + [int(a == b)] * bool(self._sockets)
-        return (*self.inner.ways(a, b), *doors)
+        host_ports = [2 if a != b else 0] * len(self._out) + [int(a == b)] * bool(self._sockets)
+        return (*self.inner.links_per_layer(a, b), *host_ports)
 
     def layer(self, link: Wire, /) -> int:
         """Return the index of a link's layer."""
@@ -176,6 +176,6 @@ class Doors(Topology):
         return f"{self.inner} with {' and '.join(words)} per node"
 
 
-def _door(vertex: int, kind: int, number: int) -> Wire:
+def _port_link(vertex: int, kind: int, number: int) -> Wire:
     """Return a link within a node: of its first NIC or socket, or of one with a number."""
     return (vertex, vertex, number, kind) if number else (vertex, vertex, kind)
