@@ -53,7 +53,9 @@ class Account:
 
     def arrivals(self, messages: Iterable[tuple[int, int, int, int]]) -> list[int]:
         route, account = self.machine.topology.route, self.account
-        return arrivals(account, [(time, (a, b, size), account.way(route(a, b))) for time, a, b, size in messages])
+        return arrivals(
+            account, [(time, (a, b, size), account.flow_route(route(a, b))) for time, a, b, size in messages]
+        )
 
     def alone(self, message: tuple[int, int, int, int]) -> int:
         time_ps, origin, to, size = message
@@ -117,7 +119,7 @@ def by_hand(flows: list[Flow], ps_per_byte: dict[str, int], *, injection: float 
     """When flows over these links arrive."""
     costs = [
         Link(
-            LayerSpec(ps_per_byte=Fraction(flow.most)), layer="network", hops=0, way_ps=flow.latency_ps,
+            LayerSpec(ps_per_byte=Fraction(flow.most)), layer="network", hops=0, route_ps=flow.latency_ps,
             slowest=Fraction(max(ps_per_byte[link] for link in flow.way)),
         )
         for flow in flows
@@ -131,7 +133,10 @@ def by_hand(flows: list[Flow], ps_per_byte: dict[str, int], *, injection: float 
     )
     return arrivals(
         account,
-        [(flow.start_ps, (flow.rank, number, flow.size), account.way(flow.way)) for number, flow in enumerate(flows)],
+        [
+            (flow.start_ps, (flow.rank, number, flow.size), account.flow_route(flow.way))
+            for number, flow in enumerate(flows)
+        ],
     )
 
 

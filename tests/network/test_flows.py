@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xsim_py.network.flows import FairFlows, filled, filled_by_hand
+from xsim_py.network.flows import FairFlows, max_min_rates, max_min_rates_of_few
 
 SETS = sorted((Path(__file__).parent / "flow_sets").glob("*.json"))
 
@@ -23,8 +23,8 @@ WAY = st.lists(st.integers(0, len(CAPACITIES) - 1), min_size=1, max_size=4)
 FLOW = st.tuples(st.integers(0, 6), st.sampled_from([0, 1, 3, 10, 64, 64]), WAY)
 
 
-def with_links(capacities: Sequence[float], *, whole_times: bool = False) -> tuple[FairFlows, list[int]]:
-    flows = FairFlows(whole_times=whole_times)
+def with_links(capacities: Sequence[float], *, integer_times: bool = False) -> tuple[FairFlows, list[int]]:
+    flows = FairFlows(integer_times=integer_times)
     return flows, [flows.add_link(capacity) for capacity in capacities]
 
 
@@ -137,9 +137,9 @@ def test_arrays_and_lists_fill_alike_to_the_last_bit(ways: list[list[int]]) -> N
     numbered = [[link + 1 for link in way] for way in ways]
     width = max(map(len, ways))
     routes = np.array([way + [0] * (width - len(way)) for way in numbered])
-    assert filled(routes, capacities).tolist() == filled_by_hand(numbered, capacities)
+    assert max_min_rates(routes, capacities).tolist() == max_min_rates_of_few(numbered, capacities)
     many = np.concatenate([capacities, np.full(4 * routes.size + 1, 1.0)])  # of which most are not used
-    assert filled(routes, many).tolist() == filled_by_hand(numbered, capacities)
+    assert max_min_rates(routes, many).tolist() == max_min_rates_of_few(numbered, capacities)
 
 
 @given(st.lists(FLOW, min_size=1, max_size=30))
@@ -182,7 +182,7 @@ def test_the_order_in_which_flows_are_told_does_not_matter(flows: list[Any], ran
 def test_whole_times_are_the_nearest_ones_wherever_the_clock_stands(flows: list[Any], start: int) -> None:
     step = 10**9
     capacities = [capacity / step for capacity in CAPACITIES]
-    account, links = with_links(capacities, whole_times=True)
+    account, links = with_links(capacities, integer_times=True)
     for name, (begin, size, way) in enumerate(flows):
         account.add(name, start + begin * step, size, [links[link] for link in way])
     found: dict[int, int] = {}
@@ -225,10 +225,10 @@ def test_a_rate_that_a_flow_does_not_exceed_is_a_link_of_its_own(flows: list[tup
     own = np.array([*capacities, *(most for _, most in flows)])
     ways = [[link + 1 for link in way] for way, _ in flows]
     most = [each for _, each in flows]
-    wanted = filled_by_hand([[*way, len(capacities) + number] for number, way in enumerate(ways)], own)
-    assert filled_by_hand(ways, capacities, most) == wanted
+    wanted = max_min_rates_of_few([[*way, len(capacities) + number] for number, way in enumerate(ways)], own)
+    assert max_min_rates_of_few(ways, capacities, most) == wanted
     routes = np.array([[*way, *[0] * (4 - len(way))] for way in ways])
-    assert filled(routes, capacities, np.array(most)).tolist() == wanted
+    assert max_min_rates(routes, capacities, np.array(most)).tolist() == wanted
     account, links = with_links(CAPACITIES)
     for number, (way, rate) in enumerate(flows):
         account.add(number, 0.0, 1.0, [links[link] for link in way], rate)

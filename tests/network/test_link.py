@@ -119,7 +119,7 @@ def test_any_figures_give_the_closed_form(
         recv_overhead_ps_per_byte=per_byte,
         count_first_byte=first,
     )
-    link = Link(costs, layer="network", hops=hops, way_ps=hops * per_hop)
+    link = Link(costs, layer="network", hops=hops, route_ps=hops * per_hop)
     wire = math.floor(max(size_bytes - (not first), 0) * per_byte + HALF)
     send_ps, recv_ps = (math.floor(size_bytes * each + HALF) for each in (send, per_byte))
     expected = Cost(overhead + send_ps, wire, max(gap, wire), latency + hops * per_hop, recv_ps, True)

@@ -44,7 +44,7 @@ class LinkContention:
     wake : callable
         Called with each time at which `advance` has to be called; set by the caller.
     arrive : callable
-        Called with the arrival time of a message's last byte, its `place` and the message; set by the caller.
+        Called with the arrival time of a message's last byte, its `order` and the message; set by the caller.
     fifo : bool
         Whether messages use a link one after the other.
     """
@@ -63,14 +63,14 @@ class LinkContention:
         if links:
             self._free_ps = [0] * links
 
-    def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
+    def enter(self, time_ps: int, order: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Bring a message to the first link of its route.
 
         Parameters
         ----------
         time_ps
             When its injection begins.
-        place
+        order
             Its order among simultaneous events, independent of the number of shards.
         ahead
             Its route: one directed link or more, the last one first. The message owns the list from now on.
@@ -82,16 +82,16 @@ class LinkContention:
             The object passed to `arrive`.
         """
         cost = unshared.cost(size_bytes)
-        passage = (place, ahead, cost.bytes_ps, cost.latency_ps + cost.wire_ps, message)
-        there = self._at.get(time_ps)
-        if there is not None:
-            there.append(passage)
+        passage = (order, ahead, cost.bytes_ps, cost.latency_ps + cost.wire_ps, message)
+        waiting = self._at.get(time_ps)
+        if waiting is not None:
+            waiting.append(passage)
         else:
             self._at[time_ps] = [passage]
             self.wake(time_ps)
 
     def advance(self, now_ps: int) -> list[Any]:
-        """Give each message that is at a link now that link as soon as it is free, in order of `place`.
+        """Give each message that is at a link now that link as soon as it is free, in the order of `order`.
 
         A head reaches the next link one hop after it got the link. The last byte arrives one hop, the latency and the
         time on the wire after the head got the last link.
@@ -108,7 +108,7 @@ class LinkContention:
         last_ps, last = now_ps, here  # most next hops are at the time of the previous one
         # Hot path: a message on a large torus makes ten hops.
         for passage in here:
-            place, ahead, wire_ps, rest_ps, message = passage
+            order, ahead, wire_ps, rest_ps, message = passage
             while True:
                 link = ahead.pop()
                 next_ps = free_ps[link]
@@ -117,7 +117,7 @@ class LinkContention:
                 free_ps[link] = next_ps + wire_ps
                 next_ps += per_hop_ps
                 if not ahead:
-                    self.arrive(next_ps + rest_ps, place, message)
+                    self.arrive(next_ps + rest_ps, order, message)
                 elif next_ps > now_ps:
                     if next_ps != last_ps:
                         last_ps = next_ps

@@ -48,12 +48,12 @@ def sharing_link(kind: type[Link]) -> type[Link]:
     return type(f"Sharing{kind.__name__}", (SharingLink, kind), {"__slots__": ()})
 
 
-class Way(NamedTuple):
+class FlowRoute(NamedTuple):
     """A route in the form that `FairContention.enter` takes."""
 
     links: tuple[int, ...]
     """The numbers of its links."""
-    alone: float
+    alone_rate: float
     """The rate without contention, in bytes per picosecond."""
     own: bool
     """True if the injection rate of its rank may be lower than these links allow."""
@@ -80,7 +80,7 @@ class FairContention:
     wake : callable
         Called with each time at which `advance` has to be called; set by the caller.
     arrive : callable
-        Called with the arrival time of a message's last byte, its `place` and the message; set by the caller.
+        Called with the arrival time of a message's last byte, its `order` and the message; set by the caller.
     fifo : bool
         Whether messages use a link one after the other.
     """
@@ -100,44 +100,44 @@ class FairContention:
     ) -> None:
         self._link, self._capacity, self._ahead_ps = link, capacity, ahead_ps
         self._injection, self._one_way_out = injection, shared_first_link
-        self._flows = FairFlows(whole_times=True)
+        self._flows = FairFlows(integer_times=True)
         self._numbers: dict[Any, int] = {}
         self._interfaces: dict[int, int] = {}  # the links that model the injection ports of ranks
         self._capacities = [math.inf]
         self._messages: dict[int, Any] = {}
         self._awake_ps: float = math.inf
 
-    def way(self, route: Sequence[Hashable], *, within: bool = False) -> Way:
+    def flow_route(self, route: Sequence[Hashable], *, within: bool = False) -> FlowRoute:
         """Return a route of one directed link or more, possibly within a node, as `enter` takes it."""
         known, capacities = self._numbers, self._capacities
         for link in route:
             if link not in known:
                 known[link] = self._add(self._capacity(link))
         numbers = [known[link] for link in route]
-        alone = min([capacities[number] for number in numbers])
+        alone_rate = min([capacities[number] for number in numbers])
         if len(set(numbers)) < len(numbers):  # e.g. a node's half-duplex port
-            alone = min([capacities[number] / uses for number, uses in Counter(numbers).items()])
+            alone_rate = min([capacities[number] / uses for number, uses in Counter(numbers).items()])
         if within:
-            return Way(tuple(numbers), alone, False)
+            return FlowRoute(tuple(numbers), alone_rate, False)
         own = self._injection < (capacities[numbers[0]] if self._one_way_out else math.inf)
-        return Way(tuple(numbers), min(alone, self._injection), own)
+        return FlowRoute(tuple(numbers), min(alone_rate, self._injection), own)
 
     def _add(self, capacity: float) -> int:
         self._capacities.append(capacity)
         return self._flows.add_link(capacity)
 
-    def enter(self, time_ps: int, place: int, ends: tuple[int, int, int], way: Way, message: Any) -> None:
+    def enter(self, time_ps: int, order: int, ends: tuple[int, int, int], route: FlowRoute, message: Any) -> None:
         """Begin a message.
 
         Parameters
         ----------
         time_ps
             When its injection begins.
-        place
+        order
             Its order among simultaneous events, independent of the number of shards.
         ends
             The sending rank, the receiving rank, and the size in bytes.
-        way
+        route
             Its route.
         message
             The object passed to `arrive`.
@@ -148,19 +148,19 @@ class FairContention:
         size_bytes = size_bytes + link.header_bytes if size_bytes >= 0 else 0
         wire_ps = cost.wire_ps
         begin_ps = time_ps + cost.latency_ps - self._ahead_ps
-        links, alone, own = way
-        size, most = wire_ps * alone, math.inf
-        if alone == math.inf:
+        links, alone_rate, own = route
+        size, most = wire_ps * alone_rate, math.inf
+        if alone_rate == math.inf:
             begin_ps, size = begin_ps + wire_ps, 0.0
-        elif wire_ps - size_bytes / alone > 1:  # by more than rounding
+        elif wire_ps - size_bytes / alone_rate > 1:  # by more than rounding
             size, most = float(size_bytes), size_bytes / wire_ps
         if own and size:
             interface = self._interfaces.get(origin)
             if interface is None:
                 interface = self._interfaces[origin] = self._add(self._injection)
             links = (interface, *links)
-        self._flows.add(place, begin_ps, size, links, most)
-        self._messages[place] = message
+        self._flows.add(order, begin_ps, size, links, most)
+        self._messages[order] = message
         if begin_ps < self._awake_ps:
             self._awake_ps = begin_ps
             self.wake(begin_ps)
@@ -169,8 +169,8 @@ class FairContention:
         """Begin and end the flows of this time, if any."""
         if now_ps < self._awake_ps:
             return
-        for ended_ps, place in self._flows.advance(now_ps):
-            self.arrive(ended_ps + self._ahead_ps, place, self._messages.pop(place))
+        for ended_ps, order in self._flows.advance(now_ps):
+            self.arrive(ended_ps + self._ahead_ps, order, self._messages.pop(order))
         self._awake_ps = next_ps = self._flows.next_time
         if next_ps < math.inf:
             self.wake(next_ps)

@@ -40,7 +40,7 @@ class FairFlows:
 
     Parameters
     ----------
-    whole_times
+    integer_times
         True if times are integers, such as picoseconds; a flow then ends at the nearest one. Otherwise they are floats.
 
     Notes
@@ -49,21 +49,21 @@ class FairFlows:
     picosecond.
     """
 
-    def __init__(self, *, whole_times: bool = False) -> None:
-        self._whole = whole_times
+    def __init__(self, *, integer_times: bool = False) -> None:
+        self._integer_times = integer_times
         self._epoch: Any = 0
         self._capacities = np.full(64, np.inf)  # index 0 is a dummy link that pads the routes
         self._links = 1
         self._limited = [False]  # whether a link has a finite capacity
         self._on: list[set[int]] = [set()]
-        self._ways: list[list[int]] = []
+        self._paths: list[list[int]] = []
         self._names: list[Any] = []
         self._free: list[int] = []
         self._routes = np.zeros((0, 1), np.int64)
         self._rate, self._left, self._since, self._due, self._most = (np.zeros(0) for _ in range(5))
         self._held = 0  # the number of active flows with a maximum rate
         self._soonest = math.inf
-        self._waiting: list[tuple[Any, Any, int, float, list[int], float]] = []
+        self._pending: list[tuple[Any, Any, int, float, list[int], float]] = []
         self._serial = count()
 
     def add_link(self, capacity: float) -> int:
@@ -82,7 +82,7 @@ class FairFlows:
         self._links += 1
         return number
 
-    def add(self, name: Any, begin: Any, size: float, route: Iterable[int], most: float = math.inf) -> None:
+    def add(self, name: Any, begin: Any, size: float, route: Iterable[int], max_rate: float = math.inf) -> None:
         """Add a flow.
 
         Parameters
@@ -95,25 +95,25 @@ class FairFlows:
             The amount to transfer.
         route
             The numbers of its links, from `add_link`.
-        most
+        max_rate
             Its maximum rate, if it has a link at all.
         """
-        way = [link for link in route if self._limited[link]]
-        heappush(self._waiting, (begin, name, next(self._serial), size, way, most))
+        path = [link for link in route if self._limited[link]]
+        heappush(self._pending, (begin, name, next(self._serial), size, path, max_rate))
 
     @property
     def next_time(self) -> Any:
         """The time of the next begin or end of a flow, if none is added; infinity if there is none."""
-        begins = self._waiting[0][0] if self._waiting else math.inf
+        begins = self._pending[0][0] if self._pending else math.inf
         if self._soonest == math.inf:
             return begins
-        ends = self._epoch + (int(self._soonest) if self._whole else self._soonest)
+        ends = self._epoch + (int(self._soonest) if self._integer_times else self._soonest)
         return min(begins, ends)
 
     @property
     def rates(self) -> dict[Any, float]:
         """The rates of all active flows, by name."""
-        return {name: float(self._rate[slot]) for slot, name in enumerate(self._names) if self._ways[slot]}
+        return {name: float(self._rate[slot]) for slot, name in enumerate(self._names) if self._paths[slot]}
 
     def advance(self, now: Any) -> list[tuple[Any, Any]]:
         """Advance the time up to and including `now`.
@@ -125,116 +125,118 @@ class FairFlows:
         """
         ended: list[tuple[Any, Any]] = []
         while (time := self.next_time) <= now and time < math.inf:
-            ended += self._happen(time)
+            ended += self._process_events(time)
         return ended
 
-    def _happen(self, time: Any) -> list[tuple[Any, Any]]:
+    def _process_events(self, time: Any) -> list[tuple[Any, Any]]:
         """Begin and end all flows of one time, and recompute the affected rates."""
-        if self._whole and (len(self._free) == len(self._ways) or time - self._epoch > _FARTHEST):
-            self._begin_epoch(time)
-        last = time if self._whole else time * (1 + _SAME_INSTANT)
+        if self._integer_times and (len(self._free) == len(self._paths) or time - self._epoch > _FARTHEST):
+            self._move_epoch(time)
+        last = time if self._integer_times else time * (1 + _SAME_INSTANT)
         ended: list[tuple[Any, Any]] = []
-        touched: set[int] = set()
+        affected: set[int] = set()
         if self._soonest <= last - self._epoch:
             for slot in np.flatnonzero(self._due <= last - self._epoch).tolist():
-                ended.append((time if self._whole else float(self._due[slot]), self._names[slot]))
-                touched.update(self._leave(slot))
-        while self._waiting and self._waiting[0][0] <= last:
-            begin, name, _, size, way, most = heappop(self._waiting)
-            if way and size > 0:
-                touched.update(way)
-                self._enter(name, size, way, most)
+                ended.append((time if self._integer_times else float(self._due[slot]), self._names[slot]))
+                affected.update(self._leave(slot))
+        while self._pending and self._pending[0][0] <= last:
+            begin, name, _, size, path, max_rate = heappop(self._pending)
+            if path and size > 0:
+                affected.update(path)
+                self._enter(name, size, path, max_rate)
             else:
                 ended.append((begin, name))
-        self._share(touched, float(time - self._epoch))
+        self._share(affected, float(time - self._epoch))
         self._soonest = float(self._due.min(initial=np.inf))
         ended.sort()
         return ended
 
-    def _begin_epoch(self, time: Any) -> None:
+    def _move_epoch(self, time: Any) -> None:
         """Make `time` the origin of times, so that they stay small enough to be exact."""
         self._since -= time - self._epoch
         self._due -= time - self._epoch
         self._soonest -= time - self._epoch
         self._epoch = time
 
-    def _enter(self, name: Any, size: float, way: list[int], most: float) -> None:
+    def _enter(self, name: Any, size: float, path: list[int], max_rate: float) -> None:
         if not self._free:
             self._grow()
-        if len(way) > self._routes.shape[1]:
-            more = len(way) - self._routes.shape[1]
+        if len(path) > self._routes.shape[1]:
+            more = len(path) - self._routes.shape[1]
             self._routes = np.pad(self._routes, ((0, 0), (0, more)))
         slot = self._free.pop()
-        self._names[slot], self._ways[slot] = name, way
-        self._routes[slot, : len(way)] = way
-        self._left[slot], self._most[slot] = size, most
-        self._held += most < math.inf
-        for link in way:
+        self._names[slot], self._paths[slot] = name, path
+        self._routes[slot, : len(path)] = path
+        self._left[slot], self._most[slot] = size, max_rate
+        self._held += max_rate < math.inf
+        for link in path:
             self._on[link].add(slot)
 
     def _grow(self) -> None:
         """Double the room for flows."""
-        old = len(self._ways)
+        old = len(self._paths)
         more = max(old, 16)
         self._routes = np.pad(self._routes, ((0, more), (0, 0)))
         self._rate, self._left, self._since, self._most = (
             np.pad(each, (0, more)) for each in (self._rate, self._left, self._since, self._most)
         )
         self._due = np.pad(self._due, (0, more), constant_values=np.inf)
-        self._ways += [[] for _ in range(more)]
+        self._paths += [[] for _ in range(more)]
         self._names += [None] * more
         self._free += range(old + more - 1, old - 1, -1)
 
     def _leave(self, slot: int) -> list[int]:
         """Remove a flow from its links, and return them."""
-        way = self._ways[slot]
-        for link in way:
+        path = self._paths[slot]
+        for link in path:
             self._on[link].discard(slot)
         self._held -= bool(self._most[slot] < math.inf)
-        self._ways[slot], self._names[slot] = [], None
+        self._paths[slot], self._names[slot] = [], None
         self._routes[slot] = 0
         self._rate[slot] = 0
         self._due[slot] = np.inf
         self._free.append(slot)
-        return way
+        return path
 
-    def _share(self, touched: set[int], time: float) -> None:
+    def _share(self, affected: set[int], time: float) -> None:
         """Recompute the rates of all flows connected to these links by a chain of shared links."""
-        slots = self._joined(touched)
+        slots = self._component(affected)
         if not len(slots):
             return
-        most = self._most[slots] if self._held else None
+        max_rate = self._most[slots] if self._held else None
         if len(slots) > _FEW:
-            rates = filled(self._routes[slots], self._capacities[: self._links], most)
+            rates = max_min_rates(self._routes[slots], self._capacities[: self._links], max_rate)
         else:
-            ways = [self._ways[slot] for slot in slots]
-            rates = np.array(filled_by_hand(ways, self._capacities, None if most is None else most.tolist()))
+            paths = [self._paths[slot] for slot in slots]
+            rates = np.array(
+                max_min_rates_of_few(paths, self._capacities, None if max_rate is None else max_rate.tolist())
+            )
         changed = rates != self._rate[slots]
         slots, rates = slots[changed], rates[changed]
-        left = self._left[slots] - self._rate[slots] * (time - self._since[slots])
-        left = np.maximum(left, 0)
-        lasting = left / rates
-        self._left[slots], self._rate[slots], self._since[slots] = left, rates, time
-        self._due[slots] = time + (np.rint(lasting) if self._whole else lasting)
+        remaining = self._left[slots] - self._rate[slots] * (time - self._since[slots])
+        remaining = np.maximum(remaining, 0)
+        lasting = remaining / rates
+        self._left[slots], self._rate[slots], self._since[slots] = remaining, rates, time
+        self._due[slots] = time + (np.rint(lasting) if self._integer_times else lasting)
 
-    def _joined(self, touched: set[int]) -> Ints:
+    def _component(self, affected: set[int]) -> Ints:
         """Return the slots of the flows connected to these links by a chain of shared links."""
-        links, slots = set(touched), set[int]()
-        frontier = list(touched)
+        links, slots = set(affected), set[int]()
+        frontier = list(affected)
         while frontier:
             fresh = self._on[frontier.pop()] - slots
             slots |= fresh
             if len(slots) > _MANY:
-                return self._joined_of_many(list(links))
+                return self._component_by_scan(list(links))
             for slot in fresh:
-                for link in self._ways[slot]:
+                for link in self._paths[slot]:
                     if link not in links:
                         links.add(link)
                         frontier.append(link)
         return np.fromiter(slots, np.int64, len(slots))
 
-    def _joined_of_many(self, links: list[int]) -> Ints:
-        """Return the result of `_joined` by repeated scans of all routes."""
+    def _component_by_scan(self, links: list[int]) -> Ints:
+        """Return the result of `_component` by repeated scans of all routes."""
         marked = np.zeros(self._links, np.bool_)
         marked[links] = True
         found = -1
@@ -247,7 +249,7 @@ class FairFlows:
             marked[0] = False
 
 
-def filled(routes: Ints, capacities: Floats, most: Floats | None = None) -> Floats:
+def max_min_rates(routes: Ints, capacities: Floats, max_rate: Floats | None = None) -> Floats:
     """Return the max-min fair rates of flows over links, with arrays.
 
     Parameters
@@ -256,7 +258,7 @@ def filled(routes: Ints, capacities: Floats, most: Floats | None = None) -> Floa
         The links of each flow: F rows, padded with zeros.
     capacities
         The capacities of L links by number; that of number 0 is infinite.
-    most
+    max_rate
         The F maximum rates of the flows; None: unlimited.
 
     Returns
@@ -268,41 +270,41 @@ def filled(routes: Ints, capacities: Floats, most: Floats | None = None) -> Floa
         links, places = np.unique(routes, return_inverse=True)
         if links[0]:  # all routes have equal lengths: number 0 is missing
             links, places = np.concatenate([[0], links]), places + 1
-        return filled(places.reshape(routes.shape), capacities[links], most)
+        return max_min_rates(places.reshape(routes.shape), capacities[links], max_rate)
     rates = np.zeros(len(routes))
     alive = np.arange(len(routes))
-    left = capacities.copy()
-    users = np.bincount(routes.ravel(), minlength=len(left))
-    blocked = np.empty(len(left), np.bool_)
+    remaining = capacities.copy()
+    users = np.bincount(routes.ravel(), minlength=len(remaining))
+    blocked = np.empty(len(remaining), np.bool_)
     while len(alive):
-        share = np.divide(left, users, out=np.full(len(left), np.inf), where=users > 0)
+        share = np.divide(remaining, users, out=np.full(len(remaining), np.inf), where=users > 0)
         share[0] = np.inf
         shares = share[routes]
         lowest = shares.min(axis=1)
-        if most is not None:  # acts as a private link of the flow
-            lowest = np.minimum(lowest, most)
+        if max_rate is not None:  # acts as a private link of the flow
+            lowest = np.minimum(lowest, max_rate)
         blocked[:] = False
         blocked[routes[lowest[:, None] < shares]] = True
         blocked[0] = True
-        settled = ~blocked[routes].all(axis=1)
-        if most is not None:
-            settled |= lowest == most
-            most = most[~settled]
-        rates[alive[settled]] = lowest[settled]
+        fixed = ~blocked[routes].all(axis=1)
+        if max_rate is not None:
+            fixed |= lowest == max_rate
+            max_rate = max_rate[~fixed]
+        rates[alive[fixed]] = lowest[fixed]
         # Sums of sorted numbers do not depend on the order of the flows.
-        order = np.flatnonzero(settled)[np.argsort(lowest[settled])]
+        order = np.flatnonzero(fixed)[np.argsort(lowest[fixed])]
         entries = routes[order].ravel()
-        taken = np.bincount(entries, np.repeat(lowest[order], routes.shape[1]), len(left))
-        users -= np.bincount(entries, minlength=len(left))
-        left = np.maximum(left - taken, 0)
-        alive, routes = alive[~settled], routes[~settled]
+        used = np.bincount(entries, np.repeat(lowest[order], routes.shape[1]), len(remaining))
+        users -= np.bincount(entries, minlength=len(remaining))
+        remaining = np.maximum(remaining - used, 0)
+        alive, routes = alive[~fixed], routes[~fixed]
     return rates
 
 
-def filled_by_hand(
-    ways: Sequence[Sequence[int]], capacities: Floats, most: Sequence[float] | None = None
+def max_min_rates_of_few(
+    paths: Sequence[Sequence[int]], capacities: Floats, max_rate: Sequence[float] | None = None
 ) -> list[float]:
-    """Return the result of `filled`, bit for bit, with lists: faster for few flows.
+    """Return the result of `max_min_rates`, bit for bit, with lists: faster for few flows.
 
     Parameters
     ----------
@@ -310,29 +312,29 @@ def filled_by_hand(
         The links of each flow, at least one.
     capacities
         The finite capacities of the links by number.
-    most
+    max_rate
         The maximum rates of the flows; None: unlimited.
     """
-    if most is None:
-        most = [math.inf] * len(ways)
-    if len(ways) == 1:
-        return [min(most[0], *[float(capacities[link]) / uses for link, uses in Counter(ways[0]).items()])]
-    rates = [0.0] * len(ways)
-    alive = list(range(len(ways)))
-    users = Counter(link for way in ways for link in way)
-    left = {link: float(capacities[link]) for link in users}
+    if max_rate is None:
+        max_rate = [math.inf] * len(paths)
+    if len(paths) == 1:
+        return [min(max_rate[0], *[float(capacities[link]) / uses for link, uses in Counter(paths[0]).items()])]
+    rates = [0.0] * len(paths)
+    alive = list(range(len(paths)))
+    users = Counter(link for path in paths for link in path)
+    remaining = {link: float(capacities[link]) for link in users}
     while alive:
-        share = {link: left[link] / uses for link, uses in users.items() if uses}
-        lowest = {flow: min(most[flow], *[share[link] for link in ways[flow]]) for flow in alive}
-        blocked = {link for flow in alive for link in ways[flow] if lowest[flow] < share[link]}
-        settled = [flow for flow in alive if lowest[flow] == most[flow] or not blocked.issuperset(ways[flow])]
-        settled.sort(key=lowest.__getitem__)
-        taken = dict.fromkeys(users, 0.0)
-        for flow in settled:
+        share = {link: remaining[link] / uses for link, uses in users.items() if uses}
+        lowest = {flow: min(max_rate[flow], *[share[link] for link in paths[flow]]) for flow in alive}
+        blocked = {link for flow in alive for link in paths[flow] if lowest[flow] < share[link]}
+        fixed = [flow for flow in alive if lowest[flow] == max_rate[flow] or not blocked.issuperset(paths[flow])]
+        fixed.sort(key=lowest.__getitem__)
+        used = dict.fromkeys(users, 0.0)
+        for flow in fixed:
             rates[flow] = lowest[flow]
-            for link in ways[flow]:
-                taken[link] += lowest[flow]
+            for link in paths[flow]:
+                used[link] += lowest[flow]
                 users[link] -= 1
-        left = {link: max(left[link] - taken[link], 0.0) for link in users}
+        remaining = {link: max(remaining[link] - used[link], 0.0) for link in users}
         alive = [flow for flow in alive if not rates[flow]]
     return rates

@@ -45,7 +45,7 @@ class LayeredNetwork(Network):
         self._node_of = places.node_of
         self._topology = places.topology
         self._figures = figures = places.topology.figures
-        self._way: Any = places.topology.hops if figures is None else places.topology.links_per_layer
+        self._route_of: Any = places.topology.hops if figures is None else places.topology.links_per_layer
         self._least_hops = places.topology.least_hops
         self._across: dict[Any, Link] = {}
         self._shares_links = spec.network is not None and spec.network.contention != "none"
@@ -53,14 +53,14 @@ class LayeredNetwork(Network):
         self._between = len(figures or ()) - places.topology.host_ports  # the number of layers of links between nodes
         self._nic = spec.nic
         self._memory = places.topology.layers[-1:] == ("memory",)
-        self._beside: dict[Link, Link] = {}  # the costs without shared links
-        self._bare: dict[str, Link] = {}
+        self._unshared: dict[Link, Link] = {}  # the costs without shared links
+        self._unshared_by_name: dict[str, Link] = {}
         self.uniform: dict[int, Cost] = {}
         self.equally_far = False
         self._places = places
         sockets = spec.machine.sockets_per_node or 1
         near = [(each.nodes or 0, each.cores or places.cores_per_node // sockets, each) for each in spec.layers or ()]
-        self._around = [(nodes, each) for nodes, _, each in sorted(near, key=lambda one: one[0]) if nodes]
+        self._enclosing = [(nodes, each) for nodes, _, each in sorted(near, key=lambda one: one[0]) if nodes]
         within = [(cores, each) for nodes, cores, each in sorted(near, key=lambda one: one[1]) if not nodes]
         if self._flows and self._memory:
             self._share_interfaces()
@@ -71,12 +71,12 @@ class LayeredNetwork(Network):
             self._share_interfaces()
             self._across.clear()
         per_hop_ps = 0 if spec.network is None or figures is not None else spec.network.per_hop_ps
-        equally_far = (places.topology.equally_far or (figures is None and per_hop_ps == 0)) and not self._around
+        equally_far = (places.topology.equally_far or (figures is None and per_hop_ps == 0)) and not self._enclosing
         if isinstance(places.node_of, range) and spec.network is not None and equally_far:
             # Hot path: one rank per node, and equal costs between any two nodes.
-            self._only = self._nearest()
+            self._uniform = self._nearest()
             self.link = self._uniform_link  # type: ignore[method-assign]
-            self.uniform = self._only.cache
+            self.uniform = self._uniform.cache
             self.equally_far = True
         self._by_pair: dict[int, Link] = {}
         self._by_code: dict[int, Link] = {}
@@ -92,7 +92,7 @@ class LayeredNetwork(Network):
         from xsim_py.network.fair_contention import sharing_link  # few machines have any
 
         self.link_class = sharing_link(self.link_class)
-        self._bare.clear()
+        self._unshared_by_name.clear()
 
     def _set_codes(self) -> None:
         ranks, codes = self._node_of, self._codes
@@ -115,11 +115,11 @@ class LayeredNetwork(Network):
         if self._least_hops != self._topology.least_hops:  # there was only one node
             self._least_hops = self._topology.least_hops
             if self.link == self._uniform_link:
-                self._only = self._nearest()
-                self.uniform = self._only.cache
+                self._uniform = self._nearest()
+                self.uniform = self._uniform.cache
 
     def _uniform_link(self, src_rank: int, dst_rank: int) -> Link:
-        return self._same if src_rank == dst_rank else self._only
+        return self._same if src_rank == dst_rank else self._uniform
 
     def link(self, src_rank: int, dst_rank: int) -> Link:
         """Return the costs from one rank to another; pairs at equal distance share one object."""
@@ -144,63 +144,65 @@ class LayeredNetwork(Network):
 
     def _between_nodes(self, a: int, b: int) -> Link:
         """Return the costs from one node to another."""
-        way = self._way(a, b)
-        for place, (nodes, _) in enumerate(self._around):
+        route = self._route_of(a, b)
+        for index, (nodes, _) in enumerate(self._enclosing):
             if a // nodes == b // nodes:
-                return self._across.get((place, way)) or self._make(way, place)
-        return self._across.get(way) or self._make(way)
+                return self._across.get((index, route)) or self._make(route, index)
+        return self._across.get(route) or self._make(route)
 
     def _within(self, costs: LayerSpec, name: str) -> Link:
         """Make the costs of messages within a node, including those of its shared memory, if any."""
         slowest, memory_ps = self._figures[-1] if self._memory and self._figures else (Fraction(0), 0)
-        link = self.link_class(costs, layer=name, hops=0, way_ps=memory_ps, slowest=slowest)
-        self._beside[link] = self.link_class(costs, layer=name, hops=0, way_ps=0)
+        link = self.link_class(costs, layer=name, hops=0, route_ps=memory_ps, slowest=slowest)
+        self._unshared[link] = self.link_class(costs, layer=name, hops=0, route_ps=0)
         return link
 
-    def _make(self, way: Any, place: int | None = None) -> Link:
+    def _make(self, route: Any, index: int | None = None) -> Link:
         """Make the costs of a route: a number of hops or, if layers of links have parameters, of links per layer.
 
-        The costs are those of section ``network``, or of the layer of nodes with index `place`.
+        The costs are those of section ``network``, or of the layer of nodes with index `index`.
         """
-        costs, name = self._figures_of(place)
+        costs, name = self._figures_of(index)
         if self._figures is None:
             assert self._across_costs is not None
-            link = self.link_class(costs, layer=name, hops=way, way_ps=way * self._across_costs.per_hop_ps)
+            link = self.link_class(costs, layer=name, hops=route, route_ps=route * self._across_costs.per_hop_ps)
         else:
-            link = self._over(costs, name, way)
+            link = self._over(costs, name, route)
         if self._shares_links:
-            self._beside[link] = self._bare.get(name) or self.link_class(costs, layer=name, hops=0, way_ps=0)
-            self._bare[name] = self._beside[link]
+            self._unshared[link] = self._unshared_by_name.get(name) or self.link_class(
+                costs, layer=name, hops=0, route_ps=0
+            )
+            self._unshared_by_name[name] = self._unshared[link]
         elif self._topology.host_ports:
             own = (0,) * self._topology.host_ports
-            self._beside[link] = self._over(costs, name, (*way[: self._between], *own))
-        self._across[way if place is None else (place, way)] = link
+            self._unshared[link] = self._over(costs, name, (*route[: self._between], *own))
+        self._across[route if index is None else (index, route)] = link
         return link
 
-    def _figures_of(self, place: int | None) -> tuple[LayerSpec, str]:
+    def _figures_of(self, index: int | None) -> tuple[LayerSpec, str]:
         """Return the costs between nodes, or of the layer of nodes with that index, and the name."""
-        if place is not None:
-            layer = self._around[place][1]
+        if index is not None:
+            layer = self._enclosing[index][1]
             return layer, layer.name
         assert self._across_costs is not None  # validation of the description ensures this
         return self._across_costs, "network"
 
-    def _over(self, costs: LayerSpec, name: str, way: Sequence[int]) -> Link:
+    def _over(self, costs: LayerSpec, name: str, route: Sequence[int]) -> Link:
         """Make the costs of a route with that number of links per layer."""
         assert self._figures is not None
-        way_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(way, self._figures, strict=True))
-        slowest = max([ps for links, (ps, _) in zip(way, self._figures, strict=True) if links], default=Fraction(0))
-        return self.link_class(costs, layer=name, hops=sum(way[: self._between]), way_ps=way_ps, slowest=slowest)
+        route_ps = sum(links * latency_ps for links, (_, latency_ps) in zip(route, self._figures, strict=True))
+        slowest = max([ps for links, (ps, _) in zip(route, self._figures, strict=True) if links], default=Fraction(0))
+        return self.link_class(costs, layer=name, hops=sum(route[: self._between]), route_ps=route_ps, slowest=slowest)
 
     def _nearest(self) -> Link:
         """Return the costs between the first two nodes, or between nearest nodes if all links are equal."""
-        way = self._nearest_way()
-        return self._across.get(way) or self._make(way)
+        route = self._nearest_route()
+        return self._across.get(route) or self._make(route)
 
-    def _nearest_way(self) -> Any:
+    def _nearest_route(self) -> Any:
         if self._figures is None:
             return self._least_hops
-        return (0,) * len(self._figures) if self._least_hops == 0 else self._way(0, 1)
+        return (0,) * len(self._figures) if self._least_hops == 0 else self._route_of(0, 1)
 
     @property
     def in_order(self) -> bool:
@@ -219,8 +221,8 @@ class LayeredNetwork(Network):
         """Return the costs between nearest nodes, also with each layer of nodes."""
         if self._across_costs is None:
             return []
-        way = self._nearest_way()
-        return [self._nearest(), *(self._make(way, place) for place in range(len(self._around)))]
+        route = self._nearest_route()
+        return [self._nearest(), *(self._make(route, index) for index in range(len(self._enclosing)))]
 
     def min_latency_ps(self, blocks: Sequence[range] | None = None) -> int:
         """Return the smallest latency between ranks of different blocks.
@@ -260,7 +262,7 @@ class LayeredNetwork(Network):
 
         If links are shared, it is only the part before them.
         """
-        return min((self._beside[link] if self._memory else link).least_ps for link in self._all_within())
+        return min((self._unshared[link] if self._memory else link).least_ps for link in self._all_within())
 
     @property
     def nearest_ps(self) -> int:
@@ -280,8 +282,8 @@ class LayeredNetwork(Network):
                 hops = 0 if backbone or self._topology.host_ports else 1
             else:
                 hops = max(self._least_hops - backbone, 0)
-        costs = [self._across_costs, *(layer for _, layer in self._around)]
-        return min(self.link_class(each, layer="", hops=hops, way_ps=hops * least_ps).least_ps for each in costs)
+        costs = [self._across_costs, *(layer for _, layer in self._enclosing)]
+        return min(self.link_class(each, layer="", hops=hops, route_ps=hops * least_ps).least_ps for each in costs)
 
     def longest(self) -> Link:
         """Return the costs between the two farthest nodes, or within a node if that takes longer."""
@@ -291,14 +293,14 @@ class LayeredNetwork(Network):
             diameter = self._topology.diameter()
             across = self._across.get(diameter) or self._make(diameter)
         else:
-            across = max(map(self._make, self._some_ways()), key=lambda link: link.latency_ps)
+            across = max(map(self._make, self._sample_routes()), key=lambda link: link.latency_ps)
         return max(across, *self._nearest_of_all(), *self._all_within(), key=lambda link: link.latency_ps)
 
-    def _some_ways(self) -> set[tuple[int, ...]]:
+    def _sample_routes(self) -> set[tuple[int, ...]]:
         """Return the routes between all nodes, or from a sample of many, whose routes are representative."""
         nodes = self._topology.nodes
         sources = range(nodes) if nodes <= _FEW_NODES else (0, nodes // 2, nodes - 1)
-        return {self._way(a, b) for a in sources for b in range(nodes)}
+        return {self._route_of(a, b) for a in sources for b in range(nodes)}
 
     def contention(self) -> LinkContention | FairContention | None:
         """Return a new contention model of the links, or None if messages share none."""
@@ -330,4 +332,4 @@ class LayeredNetwork(Network):
 
     def unshared(self, src_rank: int, dst_rank: int) -> Link:
         """Return the costs from one rank to another without the links that messages share."""
-        return self._beside[self.link(src_rank, dst_rank)]
+        return self._unshared[self.link(src_rank, dst_rank)]

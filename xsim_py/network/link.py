@@ -84,7 +84,7 @@ class Link:
         The parameters of the layer.
     layer
         Its name.
-    hops, way_ps
+    hops, route_ps
         The number of links of the route, and their contribution to each latency.
     slowest
         Picoseconds per byte of the slowest link: a lower limit for the injection time.
@@ -113,7 +113,7 @@ class Link:
     )
 
     def __init__(
-        self, costs: LayerSpec, *, layer: str, hops: int, way_ps: int, slowest: Fraction = Fraction(0)
+        self, costs: LayerSpec, *, layer: str, hops: int, route_ps: int, slowest: Fraction = Fraction(0)
     ) -> None:
         self.layer = layer
         self.hops = hops
@@ -125,7 +125,7 @@ class Link:
         self._base_ps = self._figures[0].latency_ps
         if self._times is not None and self._base_ps == 0:
             self._base_ps = max(self._times.of(0) - costs.send_overhead_ps - costs.recv_overhead_ps, 1)
-        self.latency_ps = self._base_ps + way_ps
+        self.latency_ps = self._base_ps + route_ps
 
     def cost(self, size_bytes: int) -> Cost:
         """Return the cost of a message of that size, from the cache if possible."""
@@ -168,17 +168,17 @@ class Link:
     @property
     def least_ps(self) -> int:
         """The minimum time from the first byte's injection to the arrival."""
-        costs = map(self.computed, self._turns())
+        costs = map(self.computed, self._breakpoints())
         return min(self.latency_ps, *(cost.latency_ps + cost.wire_ps for cost in costs))
 
     @property
     def in_order(self) -> bool:
         """True if messages between two ranks arrive in order by themselves: similar times suffice."""
-        costs = [self.computed(size_bytes) for size_bytes in self._turns()]
+        costs = [self.computed(size_bytes) for size_bytes in self._breakpoints()]
         most_ps = max(cost.wire_ps + cost.latency_ps - cost.busy_ps for cost in costs)
         return most_ps <= self.least_ps
 
-    def _turns(self) -> list[int]:
+    def _breakpoints(self) -> list[int]:
         """Return the sizes between which all costs are linear."""
         threshold = self._figures[0].eager_threshold_bytes
         known = [*self._from_bytes, *([] if self._times is None else self._times.sizes)]

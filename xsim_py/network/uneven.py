@@ -56,7 +56,7 @@ class UnevenContention(LinkContention):
         self._layer_of, self._figures, self._partner = layer_of, figures, partner
         self._layers: dict[Any, LinkFigures] = {}
 
-    def enter(self, time_ps: int, place: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
+    def enter(self, time_ps: int, order: int, ahead: list[Any], unshared: Link, size_bytes: int, message: Any) -> None:
         """Bring a message to the first link of its route; see `LinkContention.enter`."""
         cost = unshared.cost(size_bytes)
         hops = []
@@ -70,33 +70,33 @@ class UnevenContention(LinkContention):
                 own_ps = round_half_up(own_bytes * ps_per_byte.numerator, ps_per_byte.denominator)
                 hops.append((link, own_ps, figures))
         rest_ps = cost.latency_ps + cost.wire_ps - cost.bytes_ps
-        self._come(time_ps, (place, hops, cost.bytes_ps, rest_ps, message))
+        self._wait_at(time_ps, (order, hops, cost.bytes_ps, rest_ps, message))
 
-    def _come(self, time_ps: int, passage: Any) -> None:
-        there = self._at.get(time_ps)
-        if there is not None:
-            there.append(passage)
+    def _wait_at(self, time_ps: int, passage: Any) -> None:
+        waiting = self._at.get(time_ps)
+        if waiting is not None:
+            waiting.append(passage)
         else:
             self._at[time_ps] = [passage]
             self.wake(time_ps)
 
     def advance(self, now_ps: int) -> list[Any]:
-        """Give each message at a link that link in order of `place`; see `LinkContention.advance`."""
+        """Give each message at a link that link in the order of `order`; see `LinkContention.advance`."""
         here = sorted(self._at.pop(now_ps), key=lambda passage: passage[0])
         movers = [passage[4] for passage in here]
-        for place, ahead, slowest_ps, rest_ps, message in here:
+        for order, ahead, slowest_ps, rest_ps, message in here:
             while True:
                 link, own_ps, figures = ahead.pop()
                 begin_ps = max(self._free_ps[link], now_ps)
                 if figures.rest is not None and self._partner is not None:
-                    own_ps = _beside(own_ps, self._free_ps[self._partner(link)] - begin_ps, figures.rest)
+                    own_ps = _with_busy_partner(own_ps, self._free_ps[self._partner(link)] - begin_ps, figures.rest)
                 slowest_ps = max(slowest_ps, own_ps)
                 self._free_ps[link] = begin_ps + max(own_ps, figures.least_ps)
                 next_ps = begin_ps + figures.latency_ps
                 if not ahead:
-                    self.arrive(next_ps + rest_ps + slowest_ps, place, message)
+                    self.arrive(next_ps + rest_ps + slowest_ps, order, message)
                 elif next_ps > now_ps:
-                    self._come(next_ps, (place, ahead, slowest_ps, rest_ps, message))
+                    self._wait_at(next_ps, (order, ahead, slowest_ps, rest_ps, message))
                 else:  # a hop without duration: the next one comes before all remaining messages
                     movers.append(message)
                     continue
@@ -104,7 +104,7 @@ class UnevenContention(LinkContention):
         return movers
 
 
-def _beside(alone_ps: int, busy_ps: int, rest: Fraction) -> int:
+def _with_busy_partner(alone_ps: int, busy_ps: int, rest: Fraction) -> int:
     """Return the time of a message whose link has a reduced bandwidth for the first `busy_ps`."""
     if busy_ps <= 0:
         return alone_ps

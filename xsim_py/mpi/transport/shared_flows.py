@@ -46,7 +46,7 @@ class SharedFlows(SharedLinks):
     def _way(self, origin: int, to: int) -> Any:
         machine = self._machine
         within = machine.node_of[origin] == machine.node_of[to]
-        return self._account.way(machine.shared_route(origin, to)[::-1], within=within)
+        return self._account.flow_route(machine.shared_route(origin, to)[::-1], within=within)
 
     def hold(self, rank: Rank, send: Send) -> bool:
         """Complete a send when its data, which have just left, arrive.
