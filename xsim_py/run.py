@@ -234,7 +234,7 @@ def _once(
             drop_unclaimed()
     if asked.schedule is not None and not asked.schedule.watch:  # may be written by hand
         _refuse_impossible(asked.schedule, result)
-    result.take_origin(machine=deepcopy(job.spec.told))  # the machine is kept for the next run
+    result.take_origin(machine=deepcopy(job.spec.plain))  # the machine is kept for the next run
     return result
 
 

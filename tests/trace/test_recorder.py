@@ -12,7 +12,7 @@ def test_rows_are_kept_in_columns():
     rows = Rows(3)
     rows.append(1, 2, 3)
     rows.append(4, 5, 6)
-    rows.put(0, 1, -9)
+    rows.set(0, 1, -9)
     assert len(rows) == 2
     assert [list(rows.column(number)) for number in range(3)] == [[1, 4], [-9, 5], [3, 6]]
 
@@ -31,7 +31,7 @@ def test_a_number_that_does_not_fit_does_not_tear_its_row(row):
 def test_a_number_that_does_not_fit_may_be_put_later():
     rows = Rows(2)
     rows.append(1, 2)
-    rows.put(0, 1, HUGE_PS)
+    rows.set(0, 1, HUGE_PS)
     assert [list(rows.column(number)) for number in range(2)] == [[1], [HUGE_PS]]
 
 
@@ -48,11 +48,11 @@ def two_parts():
     departed(first, 71, 20, tag=6, collective=True, call="Comm.Bcast")
     first.end(0, 30)
     second.begin(1, "Recv", 10)
-    second.taken(second.arrived(71, 45), 50)
+    second.matched(second.arrived(71, 45), 50)
     second.end(1, 50, "ERR_TRUNCATE")
     second.arrived(70, None)
     second.begin(1, "Barrier", 60)
-    second.cut(1, None)
+    second.close_open(1, None)
     second.mark(1, 40, "learned", "rank 7 has failed")
     first.mark(0, 40, "failed")
     return first, second
@@ -102,7 +102,7 @@ def test_times_beyond_64_bits_stay_exact():
     recorder.begin(0, "Recv", 5)
     recorder.end(0, HUGE_PS + 1)
     departed(recorder, 1, HUGE_PS + 2)
-    recorder.taken(recorder.arrived(1, HUGE_PS + 3), HUGE_PS + 4)
+    recorder.matched(recorder.arrived(1, HUGE_PS + 3), HUGE_PS + 4)
     trace = Trace.of([recorder])
     assert trace.spans[0].end_ps == HUGE_PS + 1
     assert trace.messages[0][-5:-2] == (HUGE_PS + 2, HUGE_PS + 3, HUGE_PS + 4)
@@ -112,8 +112,8 @@ def test_a_call_that_is_only_kept_if_it_took_time():
     recorder = Recorder()
     for end_ps in (10, 11):
         recorder.begin(0, "Get_rank", 10)
-        recorder.end(0, end_ps, if_it_took_time=True)
-    recorder.cut(0, 12)
+        recorder.end(0, end_ps, skip_if_instant=True)
+    recorder.close_open(0, 12)
     assert Trace.of([recorder]).spans == [Span(0, "Get_rank", 10, 11, "")]
 
 
@@ -121,7 +121,7 @@ def test_the_traces_of_several_starts_follow_each_other():
     later = Recorder()
     later.begin(0, "Send", 100)
     departed(later, 70, 120)  # a number of its own start: the event keys begin anew
-    later.cut(0, 130)
+    later.close_open(0, 130)
     traces = [Trace.of(two_parts()), Trace.of([later])]
     whole = Trace.joined(traces, [0, 90])
     assert list(whole.spans) == [*EXPECTED[0], Span(0, "Send", 100, 130, "did not return")]

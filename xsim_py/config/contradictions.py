@@ -132,8 +132,12 @@ def _fat_tree(spec: MachineSpec) -> Iterator[Contradiction]:
     first = FORMS[-1] if not forms else forms[0]
     if spec.machine.nodes is not None:
         sizes = ("leaves", *first) if first == FORMS[-1] else first
-        said = " and ".join(f"topology.{key}" for key in sizes)
-        yield "machine.nodes", f"the size of this fat tree is given by {said}; drop machine.nodes", ("topology.type",)
+        keys = " and ".join(f"topology.{key}" for key in sizes)
+        yield (
+            "machine.nodes",
+            f"the size of this fat tree is given by {keys}; drop machine.nodes",
+            ("topology.type",),
+        )
     needed = [key for key in first if key != "levels"]
     for key in needed:
         if getattr(topology, key) is None:

@@ -22,7 +22,7 @@ class Described:
     """A description that has been read, with source locations by dotted path."""
 
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
-    told: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    plain: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """The description as plain values, after overrides by options."""
 
     def place(self, path: str) -> Location:
@@ -72,7 +72,7 @@ def read_description(
         override(root, path=path, value=value, problems=reading.problems)
     spec: Any = Section(cls).read(root, "", reading)
     places = {"": root.place} | {path: entry.place for path, entry in reading.entries.items()}
-    spec = dataclasses.replace(spec, name=spec.name or name, places=places, told=plain_values(root), **more)
+    spec = dataclasses.replace(spec, name=spec.name or name, places=places, plain=plain_values(root), **more)
     # A key that could not be read has its default: contradictions with it would be meaningless.
     wrong = {problem.path for problem in reading.problems}
     for path, message, involved in contradictions(spec):

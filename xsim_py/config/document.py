@@ -108,20 +108,20 @@ def override(root: Entry, *, path: str, value: object, problems: list[Problem]) 
         if not isinstance(where.value, dict):
             problems.append(Problem(place, path, f"cannot set {last}: {section} is not a section"))
             return
-    where.value[last] = _moved(entry, place)
+    where.value[last] = _relocated(entry, place)
 
 
-def _moved(entry: Entry, place: Location) -> Entry:
+def _relocated(entry: Entry, place: Location) -> Entry:
     """Return a copy of ``entry`` and everything below it, with the source location ``place``."""
     value = entry.value
     if isinstance(value, dict):
-        value = {key: _moved(item, place) for key, item in value.items()}
+        value = {key: _relocated(item, place) for key, item in value.items()}
     elif isinstance(value, list):
-        value = [_moved(item, place) for item in value]
+        value = [_relocated(item, place) for item in value]
     return Entry(value, place, place, entry.folder)
 
 
-class _Made(NamedTuple):
+class _Sized(NamedTuple):
     """An entry with its size: aliases may expand to much more than is written."""
 
     entry: Entry
@@ -156,7 +156,7 @@ class _Reader:
         self.name = name
         self.folder = folder
         self.problems = problems
-        self.anchors: dict[str, _Made | None] = {}  # None while the value is unfinished
+        self.anchors: dict[str, _Sized | None] = {}  # None while the value is unfinished
         self.open: list[_Open] = []
         self.root: Entry | None = None
         self.values = 0
@@ -165,7 +165,7 @@ class _Reader:
         start = Location.in_file(self.name, 1, 1)
         try:
             for event in yaml.parse(text, Loader=_Loader):
-                self.take(event)
+                self.process(event)
             return self.root or Entry({}, start, start, self.folder)
         except _Stop as stop:
             self.problem(*stop.args)
@@ -188,12 +188,12 @@ class _Reader:
     def problem(self, place: Location, message: str, path: str = "") -> None:
         self.problems.append(Problem(place, path, message))
 
-    def take(self, event: yaml.Event) -> None:
+    def process(self, event: yaml.Event) -> None:
         """Process the parser's next event."""
         if isinstance(event, yaml.ScalarEvent):
             place = self.place(event.start_mark)
             self.count(1, levels=0)
-            self.add(_Made(Entry(_scalar(event), place, place, self.folder), event.value), event.anchor)
+            self.add(_Sized(Entry(_scalar(event), place, place, self.folder), event.value), event.anchor)
         elif isinstance(event, yaml.CollectionStartEvent):
             made: dict[str, Entry] | list[Entry] = {} if isinstance(event, yaml.MappingStartEvent) else []
             self.open.append(_Open(self.place(event.start_mark), event.anchor, made, self.values))
@@ -215,43 +215,43 @@ class _Reader:
         made = self.anchors[event.anchor]
         if made is None:
             self.problem(place, "this value contains itself")
-        made = made or _Made(Entry(None, place, place, self.folder))
+        made = made or _Sized(Entry(None, place, place, self.folder))
         self.count(made.values, levels=made.levels)
         self.add(made, None)
 
     def close(self, done: _Open) -> None:
         entry = Entry(done.value, done.place, done.place, self.folder)
-        self.add(_Made(entry, None, self.values - done.first, done.levels + 1), done.anchor)
+        self.add(_Sized(entry, None, self.values - done.first, done.levels + 1), done.anchor)
 
     def count(self, values: int, *, levels: int) -> None:
         """Count values and levels; stop reading at the limits."""
         self.values += values
         if self.values > _MOST_VALUES:
-            said = f"too many values (more than {_MOST_VALUES:,}, aliases included)"
-            raise _Stop(self.open[-1].place, said)
+            message = f"too many values (more than {_MOST_VALUES:,}, aliases included)"
+            raise _Stop(self.open[-1].place, message)
         if len(self.open) + levels > MOST_LEVELS:
             raise _Stop(self.open[-1].place, _NESTED)
 
-    def add(self, made: _Made, anchor: str | None) -> None:
+    def add(self, made: _Sized, anchor: str | None) -> None:
         """Add a finished value to its parent, as a value or as a key."""
         if anchor is not None:
             self.anchors[anchor] = made
         if not self.open:
             self.root = made.entry
             return
-        around = self.open[-1]
-        around.levels = max(around.levels, made.levels)
-        if isinstance(around.value, list):
-            around.value.append(made.entry)
-        elif around.key is None:
-            around.key = self.key(made, around.value)
+        parent = self.open[-1]
+        parent.levels = max(parent.levels, made.levels)
+        if isinstance(parent.value, list):
+            parent.value.append(made.entry)
+        elif parent.key is None:
+            parent.key = self.key(made, parent.value)
         else:
-            name, place = around.key
+            name, place = parent.key
             if name is not None:
-                around.value[name] = dataclasses.replace(made.entry, key_place=place)
-            around.key = None
+                parent.value[name] = dataclasses.replace(made.entry, key_place=place)
+            parent.key = None
 
-    def key(self, made: _Made, found: dict[str, Entry]) -> tuple[str | None, Location]:
+    def key(self, made: _Sized, found: dict[str, Entry]) -> tuple[str | None, Location]:
         place = made.entry.place
         if made.text is None:
             self.problem(place, "a key must be a name")

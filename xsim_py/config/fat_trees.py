@@ -72,33 +72,33 @@ def parse_cascade(text: str) -> tuple[tuple[int, int], tuple[int, int], tuple[in
     return (groups, blue), (chassis, black), (blades, green), hosts
 
 
-def tree_shape(wanted: TopologySpec, nodes: int) -> Shape:
+def tree_shape(topology: TopologySpec, nodes: int) -> Shape:
     """Return the tree that a validated description defines.
 
     If its size is open, it has room for `nodes`.
     """
-    if wanted.shape is not None:
-        return parse_shape(wanted.shape)
-    if wanted.children is not None and wanted.parents is not None:
-        return wanted.children, wanted.parents, wanted.parallel or (1,) * len(wanted.children)
-    if wanted.arity is not None:
-        arity = wanted.arity
-        levels = wanted.levels or next(n for n in itertools.count(1) if arity**n >= nodes)
-        return _with((arity,) * levels, (1,) + (arity,) * (levels - 1), wanted)
-    if wanted.radix is not None:
-        half = wanted.radix // 2
-        levels = wanted.levels or next(n for n in itertools.count(2) if 2 * half**n >= nodes)
-        return _with((half,) * (levels - 1) + (2 * half,), (1,) + (half,) * (levels - 1), wanted)
-    below = wanted.nodes_per_leaf
+    if topology.shape is not None:
+        return parse_shape(topology.shape)
+    if topology.children is not None and topology.parents is not None:
+        return topology.children, topology.parents, topology.parallel or (1,) * len(topology.children)
+    if topology.arity is not None:
+        arity = topology.arity
+        levels = topology.levels or next(n for n in itertools.count(1) if arity**n >= nodes)
+        return _tapered((arity,) * levels, (1,) + (arity,) * (levels - 1), topology)
+    if topology.radix is not None:
+        half = topology.radix // 2
+        levels = topology.levels or next(n for n in itertools.count(2) if 2 * half**n >= nodes)
+        return _tapered((half,) * (levels - 1) + (2 * half,), (1,) + (half,) * (levels - 1), topology)
+    below = topology.nodes_per_leaf
     assert below is not None  # validation of the description ensures this
-    leaves = wanted.leaves or -(-nodes // below)
-    if wanted.spines is not None:
-        return (below, leaves), (1, wanted.spines), (1, 1)
-    return _with((below, leaves), (1, below), wanted)
+    leaves = topology.leaves or -(-nodes // below)
+    if topology.spines is not None:
+        return (below, leaves), (1, topology.spines), (1, 1)
+    return _tapered((below, leaves), (1, below), topology)
 
 
-def _with(children: Sequence[int], parents: Sequence[int], wanted: TopologySpec) -> Shape:
+def _tapered(children: Sequence[int], parents: Sequence[int], topology: TopologySpec) -> Shape:
     """Return a tree whose top level has `taper` times fewer switches."""
-    taper = wanted.taper or 1
+    taper = topology.taper or 1
     top = max(1, math.ceil(parents[-1] / taper)) if len(parents) > 1 else parents[-1]
     return tuple(children), (*parents[:-1], top), (1,) * len(children)

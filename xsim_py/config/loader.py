@@ -110,7 +110,7 @@ def description_text(source: str | Path | Mapping[str, Any], *, overrides: Mappi
 
     See `load_machine`.
     """
-    return yaml_text(load_machine(source, overrides=overrides).told)
+    return yaml_text(load_machine(source, overrides=overrides).plain)
 
 
 def machine_name(source: str | Path | Mapping[str, Any]) -> str:
@@ -126,8 +126,8 @@ def machine_name(source: str | Path | Mapping[str, Any]) -> str:
             root, name = read_yaml_file(path, what=_WHAT, problems=[]), path.stem
     except ConfigError:
         return Path(str(source)).stem
-    said = root.value.get("name") if isinstance(root.value, dict) else None
-    return said.value if said is not None and isinstance(said.value, str) and said.value else name
+    named = root.value.get("name") if isinstance(root.value, dict) else None
+    return named.value if named is not None and isinstance(named.value, str) and named.value else name
 
 
 def machine_names(sources: Mapping[str, str]) -> dict[str, str]:
@@ -173,7 +173,7 @@ def _paths(cls: type[Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 _OF_LAYER: Final = dict.fromkeys(("segments", "times", "header_bytes"))
 _OLD_OF_TOPOLOGY: Final = {"type", "dims", "twist", "file", "edges", "hosts"}
-_YOUNGER: Final[dict[str, dict[str, Any]]] = {
+_NEWER_KEYS: Final[dict[str, dict[str, Any]]] = {
     "": {**dict.fromkeys(("layers", "nic", "memory")), "spawn": SpawnSpec(), "process": ProcessSpec()},
     "machine": {
         **dict.fromkeys(("sockets_per_node", "nics_per_node", "rank_file", "memory_per_node_bytes")),
@@ -196,21 +196,21 @@ def config_hash(spec: MachineSpec) -> str:
     Order of keys, units and comments are ignored, and so are the name, description and source. The contents of a
     graph's file count, but not its path.
     """
-    told = _without_silent(dataclasses.replace(spec, name="", description="", source=""), _YOUNGER[""])
-    for path, younger in _YOUNGER.items():
+    values = _without_defaults(dataclasses.replace(spec, name="", description="", source=""), _NEWER_KEYS[""])
+    for path, newer in _NEWER_KEYS.items():
         if path and (section := attrgetter(path)(spec)) is not None:
             *above, name = path.split(".")
-            reduce(getitem, above, told)[name] = _without_silent(section, younger)
+            reduce(getitem, above, values)[name] = _without_defaults(section, newer)
     if spec.topology.type == "fattree":
-        told["topology"] |= {key: getattr(spec.topology, key) for key in ("leaves", "nodes_per_leaf", "spines")}
-    text = json.dumps(told, default=_plain, sort_keys=True)
+        values["topology"] |= {key: getattr(spec.topology, key) for key in ("leaves", "nodes_per_leaf", "spines")}
+    text = json.dumps(values, default=_plain, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def _without_silent(section: object, younger: Mapping[str, Any]) -> dict[str, Any]:
+def _without_defaults(section: object, newer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a section without those younger than hashes that have their defaults."""
-    told: Any = _plain(section)
-    return {name: value for name, value in told.items() if name not in younger or value != younger[name]}
+    values: Any = _plain(section)
+    return {name: value for name, value in values.items() if name not in newer or value != newer[name]}
 
 
 def _plain(value: object) -> object:

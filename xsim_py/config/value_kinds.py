@@ -46,8 +46,8 @@ class Reading:
 
     def unknown(self, entry: Entry, path: str, advise: Callable[[], str]) -> None:
         """Record an unknown key, with advice: finding a similar name takes a while."""
-        said = f"; {advise()}" if len(self.problems) < _ADVISED else ""
-        self.problems.append(Problem(entry.key_place, path, f"unknown key{said}"))
+        hint = f"; {advise()}" if len(self.problems) < _ADVISED else ""
+        self.problems.append(Problem(entry.key_place, path, f"unknown key{hint}"))
 
 
 class Kind(Protocol):
@@ -506,8 +506,8 @@ class Key(NamedTuple):
 def options(cls: type[Any]) -> tuple[Key, ...]:
     """Return the keys of a section: those of its fields that are an `option`."""
     fields = [each for each in dataclasses.fields(cls) if _OPTION in each.metadata]
-    told = [(each.name, *each.metadata[_OPTION]) for each in fields]
-    return tuple(Key(name, key or _UNIT.sub("", name), *rest) for name, key, *rest in told)
+    rows = [(each.name, *each.metadata[_OPTION]) for each in fields]
+    return tuple(Key(name, key or _UNIT.sub("", name), *rest) for name, key, *rest in rows)
 
 
 def option(

@@ -431,7 +431,7 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     rank = fiber.rank
     operation.fiber = type(rank.fiber)(rank, fiber.clock_ps)
     if rank.mpi.fabric.trace is not None:
-        operation.entrance = rank.mpi.fabric.trace.goes_on(rank.number)
+        operation.entrance = rank.mpi.fabric.trace.continue_in_background(rank.number)
     rank.mpi.background += 1
     rank.private("fibers", set).add(operation.fiber)
     rank.key += 1

@@ -332,7 +332,7 @@ def _recorded(shard: Shard, fabric: Fabric) -> Recorder | None:
     trace = fabric.trace
     if trace is not None:
         for rank in shard.ranks:
-            trace.cut(rank.number, shard.stopped_ps if rank.ended_ps is None else rank.ended_ps)
+            trace.close_open(rank.number, shard.stopped_ps if rank.ended_ps is None else rank.ended_ps)
         if shard.abort is not None and shard.local(shard.abort.rank):
             trace.mark(shard.abort.rank, shard.abort.time_ps, "aborted", shard.abort.message)
     return trace

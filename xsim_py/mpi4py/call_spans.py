@@ -63,7 +63,7 @@ def _leave(number: int, name: str, fiber: Fiber, error: BaseException | None) ->
     drawn.fiber = None
     drawn.until_ps = max(fiber.clock_ps, drawn.until_ps)
     local = error is None and name.startswith(_LOCAL) and name not in _TELLING
-    _recorder(fiber).end(number, drawn.until_ps, _described(error), if_it_took_time=local)
+    _recorder(fiber).end(number, drawn.until_ps, _described(error), skip_if_instant=local)
 
 
 def _described(error: BaseException | None) -> str:

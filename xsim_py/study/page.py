@@ -61,7 +61,7 @@ def write_study_page(results: StudyResults, target: str | Path, *, command: str 
     parts = [folded(f"means over repetitions: {len(means):,} rows", data_table(means))] if len(means) else []
     parts += [folded(f"every run: {len(runs):,} rows", data_table(runs))] if len(runs) else []
     page.add("Tables", note("Click on a heading to sort."), *parts)
-    described = [] if spec.told is None else [folded("the description of the study", verbatim(yaml_text(spec.told)))]
+    described = [] if spec.plain is None else [folded("the description of the study", verbatim(yaml_text(spec.plain)))]
     machines = {run.arguments["machine"]: None for run in results.planned} if spec.command is None else {}
     for machine in machines:
         what = f"the description of {portable_name(machine)}, without the changes by the study"

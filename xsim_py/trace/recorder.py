@@ -49,7 +49,7 @@ class Rows:
             self._make_room()
             self._numbers.extend(row)
 
-    def put(self, row: int, column: int, value: int) -> None:
+    def set(self, row: int, column: int, value: int) -> None:
         """Replace one number."""
         try:
             self._numbers[row * self._width + column] = value
@@ -101,16 +101,16 @@ class Recorder:
         """Open a span: a call by the rank at a source line; at most one is open per rank."""
         self._open[rank] = name, start_ps, place, []
 
-    def end(self, rank: int, end_ps: int, detail: str = "", *, if_it_took_time: bool = False) -> None:
-        """Close the open span of a rank; with `if_it_took_time`, discard it if it took none."""
+    def end(self, rank: int, end_ps: int, detail: str = "", *, skip_if_instant: bool = False) -> None:
+        """Close the open span of a rank; with `skip_if_instant`, discard it if it took none."""
         name, start_ps, place, entries = self._open.pop(rank)
         if end_ps == start_ps:  # the next call may begin at that time, too, and must not own these rows
             for row in entries:
-                self.entries.put(row, 1, NEVER)
-        if end_ps != start_ps or not if_it_took_time:
+                self.entries.set(row, 1, NEVER)
+        if end_ps != start_ps or not skip_if_instant:
             self.spans.append(rank, self._text(name), start_ps, end_ps, self._text(detail), self._text(place))
 
-    def cut(self, rank: int, end_ps: int | None) -> None:
+    def close_open(self, rank: int, end_ps: int | None) -> None:
         """Close the open span, if any, of a rank that failed at that time, or was still in the call (None)."""
         if rank in self._open:
             self.end(rank, NEVER if end_ps is None else end_ps, "did not return")
@@ -149,14 +149,14 @@ class Recorder:
         self.arrivals.append(number, NEVER if arrival_ps is None else arrival_ps, NEVER, NEVER)
         return len(self.arrivals) - 1
 
-    def completed(self, arrival: int, arrival_ps: int) -> None:
+    def data_arrived(self, arrival: int, arrival_ps: int) -> None:
         """Record the arrival of a message's data."""
-        self.arrivals.put(arrival, 1, arrival_ps)
+        self.arrivals.set(arrival, 1, arrival_ps)
 
-    def taken(self, arrival: int, taken_ps: int, posted_ps: int | None = None) -> None:
+    def matched(self, arrival: int, taken_ps: int, posted_ps: int | None = None) -> None:
         """Record the match of a message with a receive posted at that time, or just now (None)."""
-        self.arrivals.put(arrival, 2, taken_ps)
-        self.arrivals.put(arrival, 3, taken_ps if posted_ps is None else posted_ps)
+        self.arrivals.set(arrival, 2, taken_ps)
+        self.arrivals.set(arrival, 3, taken_ps if posted_ps is None else posted_ps)
 
     # ---------------------------------------------------------------------------------------------------- waits
 
@@ -176,7 +176,7 @@ class Recorder:
         peer : int, optional
             The sender of the message, or the rank expected to reply.
         ticket : int, optional
-            Of a send with a reply: see `departed`; of a collective, its row: see `goes_on`.
+            Of a send with a reply: see `departed`; of a collective, its row: see `continue_in_background`.
         """
         self.waits.append(rank, self._call_ps(rank, start_ps), start_ps, end_ps, what, peer, ticket)
 
@@ -204,7 +204,7 @@ class Recorder:
             entries.append(len(self.entries))
         self.entries.append(rank, call_ps, enter_ps, communicator, number, pattern, root, me)
 
-    def goes_on(self, rank: int) -> int | None:
+    def continue_in_background(self, rank: int) -> int | None:
         """Record that the collective entered in a rank's open call continues after it.
 
         Return its row.
@@ -212,7 +212,7 @@ class Recorder:
         entries = self._open[rank][3] if rank in self._open else None
         if not entries:
             return None
-        self.entries.put(entries[-1], 1, NEVER)
+        self.entries.set(entries[-1], 1, NEVER)
         return entries.pop()
 
     def _call_ps(self, rank: int, otherwise_ps: int) -> int:

@@ -70,10 +70,10 @@ def load_trace(source: Path, *, digest: str, ranks: int) -> Trace | None:
     if not source.is_file():
         return None
     try:
-        whole = json.loads(_unpacked(source))
-        if whole["digest"] != digest:
+        content = json.loads(_unpacked(source))
+        if content["digest"] != digest:
             return None
-        parts = [_records(kind, whole[name], ranks) if whole[name] else [] for name, kind in _KINDS.items()]
+        parts = [_records(kind, content[name], ranks) if content[name] else [] for name, kind in _KINDS.items()]
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise ConfigError(f"{source}: not a trace that xsim_py wrote ({type(error).__name__}: {error})") from error
     return Trace(*parts)

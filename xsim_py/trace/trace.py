@@ -258,7 +258,7 @@ def _messages(parts: list[Recorder]) -> tuple[Records[Message], Sequence[int]]:
     columns["call"] = _texts((part.texts(), part.departures.column(7)) for part in parts)
     columns["kind"] = _texts((part.texts(), part.departures.column(8)) for part in parts)
     columns["sent_ps"] = sent_ps = _joined(part.departures.column(9) for part in parts)
-    met = {
+    by_number = {
         key: times
         for part in parts
         for key, *times in zip(*(part.arrivals.column(column) for column in range(4)), strict=True)
@@ -267,7 +267,7 @@ def _messages(parts: list[Recorder]) -> tuple[Records[Message], Sequence[int]]:
     columns |= dict.fromkeys(("arrival_ps", "taken_ps", "entered_ps"), ())  # in this order
     columns["entered_ps"] = _joined(part.departures.column(10) for part in parts)
     for column, name in enumerate(("arrival_ps", "taken_ps", "posted_ps")):
-        columns[name] = _packed([met.get(key, never)[column] for key in number])
+        columns[name] = _packed([by_number.get(key, never)[column] for key in number])
     order = sorted(range(len(number)), key=lambda place: (sent_ps[place], number[place]))
     tickets = _picked(_joined(part.departures.column(11) for part in parts), order)
     return Records(_make_message, {key: _picked(column, order) for key, column in columns.items()}), tickets

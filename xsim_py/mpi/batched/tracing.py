@@ -30,7 +30,7 @@ def carried(fabric: Fabric, call: Meeting) -> None:
         if leaving:
             departs(fabric, call, key, source, dest, size_bytes, sent_ps, rendezvous)
         if coming:
-            trace.taken(trace.arrived(key, came_ps), taken_ps)
+            trace.matched(trace.arrived(key, came_ps), taken_ps)
 
 
 def departs(

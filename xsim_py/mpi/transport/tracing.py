@@ -171,14 +171,14 @@ class TracingFabric(Fabric):
             self._met(message, arrival, time_ps, posted_ps)
 
     def _met(self, message: Message, arrival: int, time_ps: int, posted_ps: int | None = None) -> None:
-        self.trace.taken(arrival, time_ps, posted_ps)
+        self.trace.matched(arrival, time_ps, posted_ps)
         if message.kind == RENDEZVOUS:
             self._awaited[message.origin, message.ticket] = arrival
 
     def _rendezvous_data(self, box: Mailbox, message: Message) -> None:
         arrival = self._awaited.pop((message.origin, message.ticket), None)
         if arrival is not None:
-            self.trace.completed(arrival, message.arrival_ps)
+            self.trace.data_arrived(arrival, message.arrival_ps)
         super()._rendezvous_data(box, message)
 
     # ------------------------------------------------------------------------------------------------------- waits
