@@ -31,6 +31,7 @@ from xsim_py.engine import (
 )
 from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
+from xsim_py.mpi.algorithm_selection import from_description, uses_ftco
 from xsim_py.mpi.assembly import make_library
 from xsim_py.mpi.batched.meetings import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
@@ -41,7 +42,6 @@ from xsim_py.mpi.ftco.shapes import ftco_shapes
 from xsim_py.mpi.settings import Settings
 from xsim_py.mpi.shard_result import ShardResult, collect, joined, release
 from xsim_py.mpi.transport.fabric import Fabric
-from xsim_py.mpi.wanted_algorithms import from_description, uses_ftco
 from xsim_py.mpi4py._install import PRIVATE, install_face, measured_owners, unfinalized
 from xsim_py.mpi4py.call_spans import install_spans
 from xsim_py.network import make_network, make_noise
@@ -423,10 +423,10 @@ class Job:
             part.first + i for part in attempt.parts for i, time_ps in enumerate(part.ended_ps) if time_ps is not None
         }
         aborted = attempt.ended == "aborted" and self.failures is None
-        troubled = not aborted and (bool(failed) or any(part.troubled for part in attempt.parts))
+        failure_seen = not aborted and (bool(failed) or any(part.failure_seen for part in attempt.parts))
         finished = ended - waiting - failed
         broken_off = self.control.broken_off
-        finish(self.monitor, attempt.ended, waiting, finished, troubled=troubled, broken_off=broken_off)
+        finish(self.monitor, attempt.ended, waiting, finished, failure_seen=failure_seen, broken_off=broken_off)
 
     def _check_output(self, parts: list[ShardResult]) -> None:
         """Raise the error of the program's output, here or in another process: `OSError`, or the stream's own."""
@@ -449,7 +449,7 @@ class Job:
             left = self.outputs[0].digest() + ("" if self.files is None else self.files.digest())
             died = {(rank, cause) for _, rank, cause in self.attempts[-1].failures}
             came = {cause for _, cause in died}  # a node's failure occurs if one of its ranks was still running
-            came_too = set().union(*(part.mishaps for attempt in self.attempts for part in attempt.parts))
+            came_too = set().union(*(part.faults for attempt in self.attempts for part in attempt.parts))
             called = {site: said for part in self.attempts[-1].parts for site, said in part.called.items()}
             never = [what for key, what in self.written.items() if key not in died and key[1] not in came]
             found = [] if self.host is None else self.host.warnings

@@ -213,7 +213,7 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
         if status and part.first + index not in failed
     ]
     lost, _ = unread(parts)
-    if lost and not ends and not any(part.troubled for part in parts):
+    if lost and not ends and not any(part.failure_seen for part in parts):
         return "stalled", 3, lost
     return "finished", min(ends)[2] if ends else 0, ""
 
@@ -224,7 +224,7 @@ def _ending(parts: Sequence[ShardResult]) -> tuple[str, int, str]:
 def _warnings(parts: Sequence[ShardResult], ended: str, compute: str) -> list[str]:
     warnings = []
     leftovers = _flat(part.leftovers for part in parts)
-    if leftovers and ended == "finished" and not any(part.troubled for part in parts):
+    if leftovers and ended == "finished" and not any(part.failure_seen for part in parts):
         warnings.append(unreceived(leftovers, sum(part.leftover_count for part in parts)))
     if compute == "measured":
         warnings.append("compute time was measured on the host: times and digest differ from run to run")

@@ -421,7 +421,7 @@ def finish(
     waiting: set[int],
     finished: set[int],
     *,
-    troubled: bool,
+    failure_seen: bool,
     broken_off: Collection[str] = (),
 ) -> None:
     """Run the final checks at the end of a run.
@@ -432,12 +432,12 @@ def finish(
         The outcome of the run; see `report.result.ENDINGS`.
     waiting, finished : set of int
         The ranks that wait forever, and those that finished normally.
-    troubled : bool
+    failure_seen : bool
         Whether processes have failed: then calls were interrupted through no error of the program.
     broken_off : collection of str
         The tests that a rank has left by an exception: what they leave open is not reported.
     """
-    if ended == "interrupted" or troubled:
+    if ended == "interrupted" or failure_seen:
         return
     monitor.lines.pause()  # the last rank ended outside a call
     requests.in_progress(monitor)

@@ -41,10 +41,10 @@ _MOST_PICKED = 4096
 MISMATCH = "collective mismatch"
 """The beginning of reports about ranks in different collectives."""
 
-LEFT = "collectives left"
+ABANDONED = "collectives left"
 """The key (`Rank.private`) of the set of collectives that a rank has left by an exception: context and number."""
 
-UNSETTLED = "calls that go on"
+PENDING_AGREEMENTS = "calls that go on"
 """The key (`Rank.private`) of pending agreements of calls left by an exception, by communicator; Finalize awaits
 them.
 """
@@ -67,14 +67,14 @@ class Note(NamedTuple):
         return True
 
     def __str__(self) -> str:
-        said = []
+        parts = []
         if self.root is not None:
-            said.append(f"root={self.root}")
+            parts.append(f"root={self.root}")
         if self.size_bytes is not None:
-            said.append(f"{self.size_bytes} bytes")
+            parts.append(f"{self.size_bytes} bytes")
         if self.detail:
-            said.append(self.detail)
-        return f"{self.name}({', '.join(said)})"
+            parts.append(self.detail)
+        return f"{self.name}({', '.join(parts)})"
 
 
 class LoneNote(Note):
@@ -206,7 +206,7 @@ class CollectiveChannel:
 
     def _mismatch(self, source: int, other: Note) -> NoReturn:
         comm = self.comm
-        own = comm.me if comm.guise is None else comm.named(comm.me)
+        own = comm.me if comm.report_name is None else comm.named(comm.me)
         mine = f"rank {own} is in {self.note}"
         theirs = f"gets a message of rank {comm.named(source)}'s {other}"
         stop_mismatch(f"{MISMATCH} on {comm.shown.label()}: {mine} and {theirs}", self)
@@ -219,17 +219,17 @@ class CollectiveChannel:
 class AllOf:
     """A waiter that wakes a fiber once, after the last of several operations, not after each."""
 
-    __slots__ = ("fiber", "left", "operations")
+    __slots__ = ("fiber", "operations", "remaining")
 
     def __init__(self, fiber: Fiber, operations: list[Operation]) -> None:
         self.fiber = fiber
         self.operations = operations
-        self.left = len(operations)
+        self.remaining = len(operations)
 
     def resume(self) -> None:
         """Count a completed operation; resume the fiber after the last."""
-        self.left -= 1
-        if not self.left:
+        self.remaining -= 1
+        if not self.remaining:
             self.fiber.resume()
 
     def interrupt(self) -> None:
@@ -246,7 +246,7 @@ class AllOf:
     def describe(self) -> str:
         """Return one line for the deadlock report."""
         text = self.first.describe()
-        return f"{text}, and {self.left - 1} more requests" if self.left > 1 else text
+        return f"{text}, and {self.remaining - 1} more requests" if self.remaining > 1 else text
 
 
 def wait_all(operations: list[Operation]) -> None:
@@ -259,7 +259,7 @@ def wait_all(operations: list[Operation]) -> None:
     pending = [operation for operation in operations if not operation.done]
     if pending:
         fabric = fiber.rank.mpi.fabric
-        if fabric.troubled:
+        if fabric.failure_seen:
             for operation in pending:
                 fabric.guard.admit_wait(operation)
         while pending:
@@ -308,7 +308,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     if comm.local is not None:
         comm.local.collectives += 1
         local = CollectiveChannel(comm.local, comm.local.collectives, note, check=check)
-    if comm.fabric.troubled and not admitted:
+    if comm.fabric.failure_seen and not admitted:
         comm.fabric.guard.admit(comm, None, collective=True, survives=survives(comm, note.name))
     if local is not None:
         return CollectiveChannel(comm, tag, note, check=check, local=local)
@@ -327,7 +327,7 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     meetings = comm.fabric.meetings
     if meetings is None or size < meetings.least_ranks:
         made.meeting = None
-        if size > 1 and comm.guise is None:
+        if size > 1 and comm.report_name is None:
             comm.fabric.order.begin(comm, tag, note)
     else:
         made.meeting = meetings.begin(comm, (made.cid, tag), note)
@@ -362,7 +362,7 @@ def refused(comm: Communicator, peer: int | None, *, collective: str = "") -> Op
 
     As in Open MPI, the error is raised on completion. `collective` is the name of a collective; then `peer` is None.
     """
-    if not comm.fabric.troubled:
+    if not comm.fabric.failure_seen:
         return None
     survive = bool(collective) and survives(comm, collective)
     error = comm.fabric.guard.refusal(comm, peer, collective=bool(collective), survives=survive)
@@ -440,9 +440,9 @@ def begin(name: str, body: Callable[[], Any]) -> Background:
     return operation
 
 
-def settle_all(rank: Rank) -> None:
+def complete_pending(rank: Rank) -> None:
     """Wait, at the end of the running rank's program, for operations that outlast calls it has left."""
-    for operation in (rank.extra or {}).get(UNSETTLED, {}).values():
+    for operation in (rank.extra or {}).get(PENDING_AGREEMENTS, {}).values():
         complete(operation)
 
 
@@ -452,12 +452,12 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
     See `collectives.choose`. The selection for an operation also holds for its v- and w-forms and, of
     ``reduce_scatter``, for the block form, if they have that algorithm.
     """
-    wanted = comm.preference
+    selection = comm.preference
     size = comm.context.size
-    if not wanted:
+    if not selection:
         return choose(operation, size, size_bytes, commutative, TUNED)
     key = operation, size, size_bytes, commutative
-    algorithm = wanted.picked.get(key)
+    algorithm = selection.picked.get(key)
     if algorithm is None:
         preference = preferred(comm, operation)
         if preference == FTCO:
@@ -469,9 +469,9 @@ def pick(comm: Communicator, operation: str, size_bytes: int = 0, commutative: b
             )
         else:
             algorithm = choose(operation, size, size_bytes, commutative, preference)
-        if len(wanted.picked) >= _MOST_PICKED:
-            wanted.picked.clear()
-        wanted.picked[key] = algorithm
+        if len(selection.picked) >= _MOST_PICKED:
+            selection.picked.clear()
+        selection.picked[key] = algorithm
     return algorithm
 
 
@@ -483,14 +483,14 @@ def _plain(comm: Communicator, operation: str) -> str:
 
 def preferred(comm: Communicator, operation: str) -> str:
     """Return the name of the algorithm selected for an operation; see `pick`."""
-    wanted = comm.preference
-    preference = wanted.get(operation) or wanted.get(operation.removesuffix("_block").rstrip("vw"), TUNED)
-    if operation not in wanted and preference not in REGISTRY[operation]:
+    selection = comm.preference
+    preference = selection.get(operation) or selection.get(operation.removesuffix("_block").rstrip("vw"), TUNED)
+    if operation not in selection and preference not in REGISTRY[operation]:
         return FTCO if preference == FTCO and operation in FTCO_OPERATIONS else TUNED
     return preference
 
 
-def served(comm: Communicator, operation: str) -> bool:
+def ftco_serves(comm: Communicator, operation: str) -> bool:
     """Return True if FTCO serves an operation."""
     return comm.preference.ftco and preferred(comm, operation) == FTCO
 
@@ -503,7 +503,7 @@ def survives(comm: Communicator, name: str) -> bool:
     operation = _MADE_OF.get(method) or method
     if operation not in REGISTRY:
         operation = operation.removeprefix("i")
-    return operation in REGISTRY and served(comm, operation)
+    return operation in REGISTRY and ftco_serves(comm, operation)
 
 
 _MADE_OF = {
@@ -529,8 +529,8 @@ def timed(size_bytes: int, body: Callable[[], Any], ch: CollectiveChannel) -> An
 
 def leave(ch: CollectiveChannel) -> None:
     """Record that the running rank leaves a collective by an exception: unreceived messages are not a mismatch."""
-    left = current.running().rank.private(LEFT, set)
-    left.add((ch.cid, ch.tag))
+    calls = current.running().rank.private(ABANDONED, set)
+    calls.add((ch.cid, ch.tag))
     if ch.local is not None:
         leave(ch.local)
 

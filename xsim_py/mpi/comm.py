@@ -23,7 +23,7 @@ from xsim_py.process.python.threads import is_program
 from xsim_py.process.ranks import current
 
 from . import errors
-from .wanted_algorithms import Preference, Wanted, for_communicator
+from .algorithm_selection import Preference, Selection, for_communicator
 
 if TYPE_CHECKING:
     from .transport.fabric import Fabric
@@ -52,7 +52,7 @@ class Context:
         The members, as world ranks; of the local group if this is one side of an intercommunicator.
     remote : sequence of int
         The world ranks of ranks in calls: the members of an intracommunicator, the other group of an intercommunicator.
-    whom : sequence of int
+    peer_ranks : sequence of int
         The same as `remote`. Hot path: not as a range, which CPython indexes 55 ns slower.
     size, remote_size : int
         Their numbers.
@@ -60,7 +60,7 @@ class Context:
         The name in reports of the COMM_WORLD of spawned ranks; else empty.
     here : int
         The number of members in this shard; 0: not counted yet.
-    stands_for : Context or None
+    replaces : Context or None
         The program's context, if a layer replaced it by this one.
     """
 
@@ -70,13 +70,13 @@ class Context:
         "_remote_ranks",
         "cid",
         "here",
+        "peer_ranks",
         "ranks",
         "remote",
         "remote_size",
+        "replaces",
         "size",
-        "stands_for",
         "title",
-        "whom",
     )
 
     def __init__(
@@ -85,16 +85,16 @@ class Context:
         self.cid = cid
         self.ranks = ranks
         self.remote = ranks if remote is None else remote
-        self.whom = self.remote
+        self.peer_ranks = self.remote
         if like is not None and self.remote == like.remote:
-            self.whom = like.whom  # one list of a million numbers is enough
+            self.peer_ranks = like.peer_ranks  # one list of a million numbers is enough
         elif isinstance(self.remote, range) and len(self.remote) > 1:
-            self.whom = list(self.remote)
+            self.peer_ranks = list(self.remote)
         self.size = len(ranks)
         self.remote_size = len(self.remote)
         self.here = 0
         self.title = ""
-        self.stands_for: Context | None = None
+        self.replaces: Context | None = None
         self._index: dict[int, int] | None = None
         self._remote_ranks: frozenset[int] | None = None
 
@@ -180,7 +180,7 @@ class ImplicitActions(NamedTuple):
 _LOCAL = ImplicitActions()
 
 
-class Guise:
+class ReportName:
     """The name in reports of a communicator that a layer has made to replace one of the program's.
 
     Parameters
@@ -214,16 +214,16 @@ class Guise:
         """Count a completed call on `comm`."""
         self.counted = self.number(comm)
 
-    def put_on(self, comm: Communicator) -> None:
+    def apply_to(self, comm: Communicator) -> None:
         """Apply this name to `comm` from now on; its earlier calls are not calls of the program."""
-        comm.guise = self
+        comm.report_name = self
         self.skipped = self.counted - comm.collectives
 
 
 class _Hot:
     """The slots that a message needs of a communicator: those of a base class are adjacent, in a cache line."""
 
-    __slots__ = ("box", "cid", "fabric", "me", "whom")
+    __slots__ = ("box", "cid", "fabric", "me", "peer_ranks")
 
 
 class Communicator(_Hot):
@@ -237,7 +237,7 @@ class Communicator(_Hot):
         Its number, even.
     me : int
         This rank's number in it (in the local group).
-    remote, whom : sequence of int
+    remote, peer_ranks : sequence of int
         The world ranks of ranks in calls; see `Context`.
     local : Communicator or None
         The intracommunicator of the local group, for an intercommunicator; None for an intracommunicator.
@@ -263,11 +263,11 @@ class Communicator(_Hot):
         Their replacement, set by the program: a value, or a function of the rank; None: nothing.
     locks : dict or None
         One for each lower-case collective that has been called; None unless the program has asked for them.
-    guise : Guise or None
+    report_name : Guise or None
         Its name in reports, if it replaces one of the program's.
     implicit : ImplicitActions
         The implicit actions of its library on failures; see `failures.implicit`.
-    looked_ps : dict or None
+    polled_since_ps : dict or None
         The begins of unsuccessful polls; in fault-tolerant runs only (see `polling`).
     errhandler, attributes, info, name, object_context
         Local properties, defined by the mpi4py layer.
@@ -285,19 +285,19 @@ class Communicator(_Hot):
         "failed",
         "freed",
         "groups_made",
-        "guise",
         "implicit",
         "info",
         "local",
         "locks",
-        "looked_ps",
         "missing",
         "name",
         "object_context",
         "outer",
+        "polled_since_ps",
         "preference",
         "remote",
         "replacement",
+        "report_name",
         "topology",
     )
 
@@ -308,7 +308,7 @@ class Communicator(_Hot):
         self.fabric: Fabric = box.fabric
         self.me = context.index(box.rank.number) if me is None else me
         self.remote = context.remote
-        self.whom = context.whom
+        self.peer_ranks = context.peer_ranks
         self.local = local
         self.outer: Communicator | None = None
         if local is not None:
@@ -319,7 +319,7 @@ class Communicator(_Hot):
         self.collectives = 0
         self.children = 0
         self.groups_made: dict[object, int] | None = None
-        self.guise: Guise | None = None
+        self.report_name: ReportName | None = None
         self.errhandler: Any = None
         self.implicit = _LOCAL
         self.attributes: Any = None
@@ -330,23 +330,23 @@ class Communicator(_Hot):
         self.buffer: Any = None
         self.freed = False
         self.locks: dict[Any, SharedLock] | None = None
-        self.looked_ps: dict[Hashable, int] | None = None
+        self.polled_since_ps: dict[Hashable, int] | None = None
         self.missing: frozenset[int] = NOBODY
         self.replacement: Any = None
         self.preference = _NOTHING
-        wanted = self.fabric.settings.collectives
-        if wanted:
-            self.prefer(wanted)
+        selection = self.fabric.settings.collectives
+        if selection:
+            self.prefer(selection)
             if local is not None:
-                local.prefer(wanted)
+                local.prefer(selection)
 
-    def prefer(self, wanted: Wanted) -> None:
+    def prefer(self, selection: Selection) -> None:
         """Use these algorithms for its collectives from the next one on.
 
         All members must select the same.
         """
         inter = self.local is not None or self.outer is not None
-        self.preference = for_communicator(wanted, len(self.context.ranks), inter=inter)
+        self.preference = for_communicator(selection, len(self.context.ranks), inter=inter)
 
     @property
     def ranks(self) -> Sequence[int]:
@@ -411,16 +411,16 @@ class Communicator(_Hot):
     @property
     def shown(self) -> Communicator:
         """The communicator to name in reports: the program's."""
-        return self if self.guise is None else self.guise.of
+        return self if self.report_name is None else self.report_name.of
 
     def named(self, place: int) -> int:
         """Return the name in reports of a rank that calls can address."""
-        return place if self.guise is None else self.guise.of.context.place(self.remote[place])
+        return place if self.report_name is None else self.report_name.of.context.place(self.remote[place])
 
     @property
     def number(self) -> int:
         """The number of the collective that was begun last, as the program counts."""
-        return self.collectives if self.guise is None else self.guise.number(self)
+        return self.collectives if self.report_name is None else self.report_name.number(self)
 
     def fail(self, code: int, detail: str = "") -> NoReturn:
         """Report an error of a call that cannot continue to the error handler, and raise it."""

@@ -198,7 +198,7 @@ def duplicate(old: Type) -> Type:
     return new
 
 
-def again(old: Type) -> Type:
+def rebuilt(old: Type) -> Type:
     """Return a type that is built in the same way, with independent state."""
     new = _like(old, old.recipe)
     new.committed = old.committed

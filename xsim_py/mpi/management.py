@@ -115,7 +115,7 @@ def duplicate_for_objects(comm: Communicator, name: str) -> tuple[Communicator, 
     remote = None if local is None else old.remote
     context = shared_context(comm.fabric, derive_cid(comm.cid, "objects"), old.ranks, remote)
     made = Communicator(context, comm.box, me=comm.me, local=local)
-    context.stands_for = old
+    context.replaces = old
     made.preference, made.errhandler = comm.preference, comm.errhandler
     made.implicit = comm.implicit._replace(uniform="local")
     return made, low_group
@@ -137,15 +137,15 @@ def split(comm: Communicator, color: int, key: int, name: str = "Comm.Split") ->
     return Communicator(context, comm.box)
 
 
-_IN_NO_PART = struct.pack("<qq", c.UNDEFINED, 0)  # a failed member
+_NO_COLOR = struct.pack("<qq", c.UNDEFINED, 0)  # a failed member
 
 
 def _of_color(table: Sequence[bytes | None], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
     if isinstance(table, EqualBlocks):
-        said = table.whole
+        entries = table.whole
     else:
-        said = b"".join(_IN_NO_PART if entry is None else entry for entry in table)
-    colors, keys = np.frombuffer(said, "<i8").reshape(-1, 2).T
+        entries = b"".join(_NO_COLOR if entry is None else entry for entry in table)
+    colors, keys = np.frombuffer(entries, "<i8").reshape(-1, 2).T
     chosen = np.flatnonzero(colors == color)
     return tuple(ranks[rank] for rank in chosen[np.argsort(keys[chosen], kind="stable")].tolist())
 
@@ -237,7 +237,7 @@ def create_from_members(
     cid = derive_cid(comm.cid if base_cid is None else base_cid, "group", tag, tuple(ranks), count)
     made = Communicator(shared_context(comm.fabric, cid, ranks), comm.box)
     parent = comm if base_cid is None else None
-    if comm.fabric.troubled:
+    if comm.fabric.failure_seen:
         comm.fabric.guard.admit(parent or made, None, collective=True, survives=survives(made, _CREATE_GROUP))
     made.outer = parent  # until it exists, failures of its parent concern it, too
     agree(made, _CREATE_GROUP)

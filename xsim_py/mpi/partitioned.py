@@ -65,13 +65,13 @@ class Stream:
 class Outgoing(Operation):
     """A started partitioned send: complete when all partitions were ready and have left."""
 
-    __slots__ = ("left", "ready", "stream")
+    __slots__ = ("ready", "remaining", "stream")
 
     def __init__(self, stream: Stream) -> None:
         super().__init__()
         self.stream = stream
         self.ready = [False] * stream.partitions
-        self.left = stream.partitions
+        self.remaining = stream.partitions
 
     def describe(self) -> str:
         """Return one line for the deadlock report."""
@@ -93,20 +93,20 @@ class Outgoing(Operation):
             stream.comm, stream.peer, stream.tag, data, stream.cid, STANDARD_MODE, "Prequest.Pready", True, 0
         )
         if send is None:
-            self._gone(None)
+            self._departed(None)
         else:
             send.waiter = _Departure(self, send)
 
-    def _gone(self, send: Operation | None) -> None:
+    def _departed(self, send: Operation | None) -> None:
         """Count a partition that has left, or cannot leave."""
         fiber = current.fiber
-        self.left -= 1
+        self.remaining -= 1
         if send is not None:
             self.time_ps = max(self.time_ps, send.time_ps)
             self.error = self.error or send.error
         elif fiber is not None:
             self.time_ps = max(self.time_ps, fiber.clock_ps)
-        if not self.left:
+        if not self.remaining:
             self.complete()
 
 
@@ -121,7 +121,7 @@ class _Departure:
 
     def resume(self) -> None:
         """Count the partition: it has left."""
-        self.operation._gone(self.send)
+        self.operation._departed(self.send)
 
     def interrupt(self) -> None:
         """Continue to wait: the partition cannot leave for now."""
@@ -131,24 +131,24 @@ class _Departure:
 class Incoming:
     """A started partitioned receive, and the partitions received so far."""
 
-    __slots__ = ("arrived", "parts", "stream", "there")
+    __slots__ = ("arrived", "parts", "received", "stream")
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.parts: list[bytes | None] | None = None
         self.arrived = [False] * stream.partitions
-        self.there = 0
+        self.received = 0
 
     def body(self) -> None:
         """Receive all partitions, in a separate fiber."""
-        while self.parts is None or self.there < len(self.parts):
+        while self.parts is None or self.received < len(self.parts):
             stream = self.stream
             message = receive(stream.comm, stream.peer, stream.tag, stream.cid, "Comm.Precv_init")
             number, count = _HEADER.unpack_from(message.data)
             if self.parts is None:
                 self.parts = [None] * count
             self.parts[number] = message.data[_HEADER.size :]
-            self.there += 1
+            self.received += 1
             try:
                 self._store()
             except errors.Exception as error:

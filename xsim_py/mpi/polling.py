@@ -7,8 +7,8 @@ of workers in turn. A round ends when a target is polled again. An arrival is de
 fraction and the cost of a round, and a wait costs a number of rounds that grows with its logarithm. Clocks read in a
 loop that waits for a time tick by a similar rule (see `process.python.clock`).
 
-In a fault-tolerant run an unsuccessful poll may also reveal a failure (`look_past`), so that a program that polls
-detects it like one that waits.
+In a fault-tolerant run an unsuccessful poll may also reveal a failure (`detect_by_polling`), so that a program that
+polls detects it like one that waits.
 
 A wait restarts with any other action of a rank: a successful poll, time that passed in another way, a message sent.
 This follows from the rank's state alone, so it is the same for every number of shards.
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from xsim_py.process.ranks.fiber import Fiber
     from xsim_py.process.ranks.rank import Rank
 
-_PATIENT_LOOKS = 1000
+_PATIENT_POLLS = 1000
 _PART = 6  # a poll takes up to 1/64 of the time waited so far
 _LONGEST_PS = 10**10
 _PART_OF_LONG = 10  # in a wait of more than 10 s a poll takes 1/1024: it may last for hours
 _LONGEST_ROUND = 1 << 16  # a rank that keeps polling new targets is assumed to repeat itself
 
 
-class Looks:
+class Polls:
     """The unsuccessful polls of one rank, and the begin of its current series.
 
     Attributes
@@ -58,7 +58,7 @@ class Looks:
         self.last: Any = None
 
 
-def looked_in_vain(fiber: Fiber, what: Hashable, shown: Any) -> None:
+def unsuccessful_poll(fiber: Fiber, what: Hashable, shown: Any) -> None:
     """Charge an unsuccessful poll, after synchronisation with the kernel.
 
     `what` identifies the target of the poll; `shown` represents it in reports.
@@ -66,27 +66,27 @@ def looked_in_vain(fiber: Fiber, what: Hashable, shown: Any) -> None:
     rank = fiber.rank
     fabric = rank.shard.fabric
     box = rank.mpi or fabric.open(rank)
-    looks = box.looks
-    if looks is None:
-        looks = box.looks = Looks()
-    if looks.clock_ps != fiber.clock_ps or looks.key != rank.key:
-        looks.since_ps = fiber.clock_ps
-        looks.asked.clear()
-    looks.count += 1
-    looks.last = shown
+    polls = box.polls
+    if polls is None:
+        polls = box.polls = Polls()
+    if polls.clock_ps != fiber.clock_ps or polls.key != rank.key:
+        polls.since_ps = fiber.clock_ps
+        polls.asked.clear()
+    polls.count += 1
+    polls.last = shown
     cost_ps: int = fabric.settings.poll_ps
-    if looks.count > _PATIENT_LOOKS:
-        if what in looks.asked or len(looks.asked) >= _LONGEST_ROUND:
-            looks.asked.clear()
-            waited_ps = fiber.clock_ps - looks.since_ps
+    if polls.count > _PATIENT_POLLS:
+        if what in polls.asked or len(polls.asked) >= _LONGEST_ROUND:
+            polls.asked.clear()
+            waited_ps = fiber.clock_ps - polls.since_ps
             cost_ps = max(cost_ps, min(waited_ps >> _PART, _LONGEST_PS), waited_ps >> _PART_OF_LONG)
-        looks.asked.add(what)
+        polls.asked.add(what)
     fiber.clock_ps += cost_ps
-    looks.clock_ps = fiber.clock_ps
-    looks.key = rank.key + 1  # because the next poll first waits for its time
+    polls.clock_ps = fiber.clock_ps
+    polls.key = rank.key + 1  # because the next poll first waits for its time
 
 
-def look_past(comm: Any, what: Hashable, depends_on: Callable[[int], bool]) -> None:
+def detect_by_polling(comm: Any, what: Hashable, depends_on: Callable[[int], bool]) -> None:
     """Make the running rank detect failures that its unsuccessful polls for `what` have outlasted.
 
     The caller consults the guard afterwards, which may raise an error. `depends_on` returns True if `what` may come
@@ -95,24 +95,24 @@ def look_past(comm: Any, what: Hashable, depends_on: Callable[[int], bool]) -> N
     fabric = comm.fabric
     if fabric.shard.fault_tolerant:
         fiber = current.running()
-        if comm.looked_ps is None:
-            comm.looked_ps = {}
-        since_ps = comm.looked_ps.setdefault(what, fiber.clock_ps)
-        if fabric.troubled:
-            fabric.guard.looked(fiber, since_ps, depends_on)
+        if comm.polled_since_ps is None:
+            comm.polled_since_ps = {}
+        since_ps = comm.polled_since_ps.setdefault(what, fiber.clock_ps)
+        if fabric.failure_seen:
+            fabric.guard.polled(fiber, since_ps, depends_on)
 
 
-def found_on(comm: Any, what: Hashable) -> None:
+def end_poll(comm: Any, what: Hashable) -> None:
     """End the wait that a poll on this communicator has ended, so that the next poll begins a new one."""
     found(comm.box.rank)
-    if comm.looked_ps is not None:
-        comm.looked_ps.pop(what, None)
+    if comm.polled_since_ps is not None:
+        comm.polled_since_ps.pop(what, None)
 
 
 def found(rank: Rank) -> None:
     """End the wait of a rank after a successful poll."""
     box = rank.mpi
-    if box is not None and box.looks is not None:
-        box.looks.clock_ps = -1
-        box.looks.last = None
-        box.looks.asked.clear()
+    if box is not None and box.polls is not None:
+        box.polls.clock_ps = -1
+        box.polls.last = None
+        box.polls.asked.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .wanted_algorithms import Wanted
+from .algorithm_selection import Selection
 
 
 class Settings(NamedTuple):
@@ -16,7 +16,7 @@ class Settings(NamedTuple):
     ranks : int
         The size of COMM_WORLD.
     collectives : mapping
-        The algorithm of each collective operation; others are chosen by size. See `wanted_algorithms`.
+        The algorithm of each collective operation; others are chosen by size. See `algorithm_selection`.
     poll_ps : int
         The cost of an unsuccessful poll.
     pairs : bool
@@ -40,7 +40,7 @@ class Settings(NamedTuple):
     """
 
     ranks: int
-    collectives: Wanted
+    collectives: Selection
     poll_ps: int
     pairs: bool
     machine: Any

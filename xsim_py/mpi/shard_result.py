@@ -17,7 +17,7 @@ from xsim_py.process.python.threads import name_of, others
 from xsim_py.process.ranks.fiber import UNTIL
 from xsim_py.process.ranks.rank import Abort, Rank
 
-from .calls import LEFT, AllOf, Background
+from .calls import ABANDONED, AllOf, Background
 from .collectives.choose import title
 from .comm import WORLD_CID
 from .constants import ANY_SOURCE, ANY_TAG
@@ -106,10 +106,10 @@ class ShardResult:
     If ranks have not ended, `begun` and `refused` are the collective calls that ranks have made (see
     `transport.call_order`), and `counted` their numbers, by the number of the communicator and by rank. `unread` are
     the unreceived messages of collectives: communicator, number, note, and sender. `failures` are those of this shard's
-    ranks: time, rank, cause; `learned` are the detections: failed rank, time, detecting rank, how; `troubled` is
+    ranks: time, rank, cause; `learned` are the detections: failed rank, time, detecting rank, how; `failure_seen` is
     whether calls may have been left in the middle because of failures or revocations; `storage` is the use of a
     simulated storage by each rank: operations, bytes read, bytes written, picoseconds; `profile` is the wall-clock
-    seconds spent in each of `process.profiler.PARTS`. The last ranks are the spawned ones (`later`); `worlds`, in the
+    seconds spent in each of `process.profiler.PARTS`. The last ranks are the spawned ones (`spawned`); `worlds`, in the
     first part, are those of the whole run; `shared`, in the first part of a process, is the state that its ranks have
     changed for each other, by name; `choices` are those of the ranks, in a run with a schedule; `polls` is True if a
     rank has polled unsuccessfully; `computed`, in the first part of a process, is the result of compute measurements,
@@ -145,12 +145,12 @@ class ShardResult:
     counted: dict[int, dict[int, int]] = field(default_factory=dict)
     values: list[Any] = field(default_factory=list)
     trace: Recorder | None = None
-    troubled: bool = False
+    failure_seen: bool = False
     failures: list[tuple[int, int, str]] = field(default_factory=list)
     learned: list[tuple[int, int, int, str]] = field(default_factory=list)
     storage: list[tuple[int, int, int, int]] = field(default_factory=list)
     profile: list[float] = field(default_factory=list)
-    later: list[int] = field(default_factory=list)
+    spawned: list[int] = field(default_factory=list)
     worlds: list[World] = field(default_factory=list)
     shared: dict[str, str] = field(default_factory=dict)
     choices: list[MadeChoice] = field(default_factory=list)
@@ -164,7 +164,7 @@ class ShardResult:
     kept: Kept | None = None
 
     @property
-    def mishaps(self) -> set[str]:
+    def faults(self) -> set[str]:
         """The soft errors and transient failures that have occurred, as specified."""
         return {flip.cause for flip in self.flips} | {hang.cause for hang in self.hangs}
 
@@ -177,11 +177,13 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
 
     So lists over ranks are in order, part by part; `first` is the first number of a spawned rank.
     """
-    if not any(part.later for part in parts):
+    if not any(part.spawned for part in parts):
         return parts
     nothing: Any = {field.name: [] for field in fields(ShardResult)}
     nothing.update(first=first, digest=0, events=0, now_ps=0, stopped_ps=None, abort=None, abort_place="")
-    nothing.update(stop_reason="", collectives={}, shared={}, called={}, leftover_count=0, trace=None, troubled=False)
+    nothing.update(
+        stop_reason="", collectives={}, shared={}, called={}, leftover_count=0, trace=None, failure_seen=False
+    )
     nothing.update(computed=None, kept=None)
     more = ShardResult(**nothing)
     for name in _OF_RANKS:
@@ -189,8 +191,8 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
         for part in parts:
             entries = getattr(part, name)
             if entries:
-                mine = len(entries) - len(part.later)
-                found += zip(part.later, entries[mine:], strict=True)
+                mine = len(entries) - len(part.spawned)
+                found += zip(part.spawned, entries[mine:], strict=True)
                 del entries[mine:]
         setattr(more, name, [entry for _, entry in sorted(found, key=itemgetter(0))])
     rows = np.concatenate([part.pairs for part in parts])
@@ -242,7 +244,7 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
                 entry = _waiting(fiber, program)
                 entry.reason = f"its thread {name_of(fiber)}: {entry.reason}"
                 part.waiting.append(entry)
-    _look_for_messages(part, ranks, program)
+    _collect_unreceived(part, ranks, program)
     if part.waiting or not shard.alone:
         part.begun = fabric.order.begun(program.start)
         part.refused = fabric.order.refused(program.start)
@@ -250,17 +252,17 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
         part.counted = _counted(ranks)
     if program.has_value:  # spawned ranks do not run it
         part.values = [rank.extra.get("value") if rank.extra else None for rank in ranks[: len(shard.block)]]
-    part.later = [rank.number for rank in ranks[len(shard.block) :]]
+    part.spawned = [rank.number for rank in ranks[len(shard.block) :]]
     part.worlds = list(fabric.part(Launcher).worlds.values()) if shard.number == 0 else []
     part.trace = _recorded(shard, fabric)
     part.choices = fabric.choices()
-    part.polls = any(rank.mpi is not None and rank.mpi.looks is not None for rank in ranks)
+    part.polls = any(rank.mpi is not None and rank.mpi.polls is not None for rank in ranks)
     part.flips = fabric.flipped()
     part.hangs = fabric.hung()
     if fabric.settings.counts_memory:
         part.peak_bytes = _peak_bytes(ranks)
     part.clock_waits = [entry for rank in ranks if rank.reads is not None for entry in _clock_waits(rank, program)]
-    part.troubled = fabric.troubled
+    part.failure_seen = fabric.failure_seen
     part.kept = fabric.kept and fabric.kept._replace(file=shown(fabric.kept.file, program.start))
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:
@@ -282,11 +284,11 @@ def _peak_bytes(ranks: Sequence[Rank]) -> list[int]:
     return [peak_bytes(rank) for rank in ranks]
 
 
-def _look_for_messages(part: ShardResult, ranks: Sequence[Rank], program: Program) -> None:
+def _collect_unreceived(part: ShardResult, ranks: Sequence[Rank], program: Program) -> None:
     """Record the unreceived messages: those of the program, and those within collectives."""
     unread: set[tuple[str, int, str, int]] = set()
     for rank in ranks:
-        left = rank.extra.get(LEFT, ()) if rank.extra else ()
+        left = rank.extra.get(ABANDONED, ()) if rank.extra else ()
         for message in rank.mpi.all_kept() if rank.mpi is not None and rank.mpi.unexpected else ():
             if (message.cid, message.tag) in left:
                 continue
@@ -297,7 +299,7 @@ def _look_for_messages(part: ShardResult, ranks: Sequence[Rank], program: Progra
                     part.leftovers.append(Leftover(message.origin, rank.number, tag, message.size_bytes, place))
             else:
                 context = rank.mpi.fabric.contexts.get((message.cid & ~1, -1))
-                cid = message.cid & ~1 if context is None or context.stands_for is None else context.stands_for.cid
+                cid = message.cid & ~1 if context is None or context.replaces is None else context.replaces.cid
                 label = "MPI_COMM_WORLD" if cid == WORLD_CID else "a communicator"
                 unread.add((label, message.tag, str(message.note), message.origin))
     part.unread = sorted(unread)[:_MOST_LEFTOVERS]
@@ -358,10 +360,10 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
     reason = fiber.waiting
     place = getattr(reason, "place", None) or _place(fiber.greenlet, program)
     waiting = WaitingRank(fiber.rank.number, fiber.clock_ps, "", place, [], [])
-    looks = getattr(fiber.rank.mpi, "looks", None) if fiber is fiber.rank.fiber else None
-    if reason in (None, UNTIL) and looks is not None and looks.last is not None:
-        waiting.reason = f"polling, {looks.last.describe()}"
-        waiting.polled = _senders(looks.last)
+    polls = getattr(fiber.rank.mpi, "polls", None) if fiber is fiber.rank.fiber else None
+    if reason in (None, UNTIL) and polls is not None and polls.last is not None:
+        waiting.reason = f"polling, {polls.last.describe()}"
+        waiting.polled = _senders(polls.last)
         return waiting
     if reason is None:
         call = call_of(fiber.greenlet)
@@ -385,7 +387,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
     elif call and not re.search(rf"^(\w+\.)?{call.rpartition('.')[2]}\b|for {call}\)", waiting.reason, re.IGNORECASE):
         waiting.reason = f"{call}: {waiting.reason}"
     if len(leaves) == 1 and isinstance(leaves[0], Receive | Probe):
-        waiting.reason += _instead(leaves[0], program)
+        waiting.reason += _arrived_instead(leaves[0], program)
     if len(waiting.peers) == 1 and not waiting.collectives:
         named = next(_named(leaf) for leaf in leaves if _peers(leaf))
         if waiting.peers[0] != named:
@@ -393,7 +395,7 @@ def _waiting(fiber: Fiber, program: Program) -> WaitingRank:
     return waiting
 
 
-def _instead(leaf: Receive | Probe, program: Program) -> str:
+def _arrived_instead(leaf: Receive | Probe, program: Program) -> str:
     """Return a message that has arrived instead of the awaited one: with another tag, or from another rank."""
     if leaf.note is not None or leaf.message is not None:
         return ""
@@ -439,7 +441,7 @@ def _named(leaf: Any) -> int:
     if isinstance(leaf, RepairCall):
         return leaf.awaited[0]
     named: int = leaf.dest if isinstance(leaf, Send) else leaf.source
-    return named if leaf.comm.guise is None else leaf.comm.named(named)
+    return named if leaf.comm.report_name is None else leaf.comm.named(named)
 
 
 def _abort_place(shard: Shard, program: Program) -> str:

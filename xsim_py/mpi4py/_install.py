@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from xsim_py.mpi import per_process
-from xsim_py.mpi.calls import settle_all
+from xsim_py.mpi.calls import complete_pending
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.patches import Patches
 
@@ -96,7 +96,7 @@ def _own(name: str, make: Any) -> Any:
 
 def unfinalized(rank: Rank) -> bool:
     """Return True if a rank has skipped MPI_Finalize, which mpi4py calls at exit unless `mpi4py.rc` disables it."""
-    settle_all(rank)
+    complete_pending(rank)
     if options.taken().finalize or rank.mpi is None:
         return False
     return functions.Is_initialized() and not functions.Is_finalized()

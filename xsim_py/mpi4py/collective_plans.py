@@ -25,10 +25,10 @@ from xsim_py.mpi.batched import forms
 from xsim_py.mpi.calls import (
     CollectiveChannel,
     channel,
+    ftco_serves,
     note,
     perform,
     pick,
-    served,
 )
 from xsim_py.mpi.collectives import inter
 from xsim_py.mpi.collectives.channel import Fold, cut, equal_sizes
@@ -102,8 +102,8 @@ def role_of(comm: Communicator, root: int) -> inter.Role:
 
 def root_of(comm: Communicator, root: int) -> int | None:
     """Return the root as named by all ranks that exchange messages with it, or as the program does behind a layer."""
-    if comm.guise is not None:
-        return comm.guise.root
+    if comm.report_name is not None:
+        return comm.report_name.root
     return comm.me if root == c.ROOT else root
 
 
@@ -130,7 +130,7 @@ def algorithm_for(
     ch.algorithm = algorithm = pick(comm, operation, size_bytes, commutative)
     if algorithm in SUBSTITUTES:
         ch.algorithm = SUBSTITUTES[algorithm](ch.size, size_bytes, unit_bytes)
-    elif comm.preference.ftco and operation != "barrier" and served(comm, operation):
+    elif comm.preference.ftco and operation != "barrier" and ftco_serves(comm, operation):
         return partial(algorithm, fill=BufferFill(comm, target, ch.note.name))
     return algorithm
 

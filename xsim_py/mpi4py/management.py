@@ -9,12 +9,12 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi import errhandler as handlers
 from xsim_py.mpi import errors
 from xsim_py.mpi import management as manage
+from xsim_py.mpi.algorithm_selection import INFO_KEY, WORDS, selection_of_word
 from xsim_py.mpi.calls import begin, refused
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.dynamic.spawn import app_number
 from xsim_py.mpi.failures.implicit import take_hints
 from xsim_py.mpi.group import Members, contains
-from xsim_py.mpi.wanted_algorithms import INFO_KEY, WORDS, of_word
 from xsim_py.process.lifecycle import abort_job
 
 from . import send_buffers
@@ -233,7 +233,7 @@ class Management(Erring, Attributed, CommHandle):
             errors.fail(c.ERR_INFO_VALUE, f"{INFO_KEY}={wanted} is neither {' nor '.join(WORDS)}")
         take_hints(comm, hints or {})
         comm.info = hints
-        comm.prefer(comm.fabric.settings.collectives if wanted is None else of_word(wanted))
+        comm.prefer(comm.fabric.settings.collectives if wanted is None else selection_of_word(wanted))
 
     def Get_info(self) -> Info:
         return Info.Create(self._comm().info or {})

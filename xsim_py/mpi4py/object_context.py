@@ -16,7 +16,7 @@ from functools import partial
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import management as manage
 from xsim_py.mpi.calls import CollectiveChannel, channel, lone_note, note
-from xsim_py.mpi.comm import Communicator, Guise
+from xsim_py.mpi.comm import Communicator, ReportName
 from xsim_py.mpi.errors import fail
 from xsim_py.mpi.failures.implicit import uniformly
 
@@ -68,7 +68,7 @@ def context_of(comm: Communicator, name: str) -> ObjectContext:
         make = partial(manage.duplicate_for_objects, comm, name)
         agrees = comm.implicit.uniform in ("construct", "coll")
         context.comm, context.low_group = uniformly(comm, make, "Comm.Dup") if agrees else make()
-        context.comm.guise = Guise(comm)
+        context.comm.report_name = ReportName(comm)
     if context.comm is None:
         fail(c.ERR_COMM, f"the duplicate of {comm.label()} that {name} needs could not be made at its first such call")
     return context
@@ -76,7 +76,7 @@ def context_of(comm: Communicator, name: str) -> ObjectContext:
 
 def duplicate_of(comm: Communicator, name: str) -> Communicator:
     """Return the duplicate of a communicator for a call that uses it once; see `context_of`."""
-    if comm.guise is not None:
+    if comm.report_name is not None:
         return comm
     context = context_of(comm, name)
     context.uses += 1
@@ -92,11 +92,11 @@ def open_channel(
     `before` is the number of calls on `comm` before this one; if it has changed, creating the duplicate has taken the
     number.
     """
-    alone = comm.guise is None and comm.implicit.uniform != "agreed"
+    alone = comm.report_name is None and comm.implicit.uniform != "agreed"
     said = lone_note(name, root) if alone else note(name, root)
     if comm.collectives == before:
         comm.collectives += 1
-        if comm.guise is None and comm.local is None and comm.context.size > 1:
+        if comm.report_name is None and comm.local is None and comm.context.size > 1:
             comm.fabric.order.begin(comm, comm.collectives, said)
     duplicate.collectives = comm.collectives - 1
     if duplicate.local is not None:

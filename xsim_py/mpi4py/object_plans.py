@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xsim_py.mpi.batched import forms
-from xsim_py.mpi.calls import CollectiveChannel, channel, note, perform, pick, served
+from xsim_py.mpi.calls import CollectiveChannel, channel, ftco_serves, note, perform, pick
 from xsim_py.mpi.collectives.channel import SharedBlocks, VariedBlocks
 from xsim_py.mpi.comm import Communicator
 
@@ -73,7 +73,7 @@ def dump_all(objects: Any, count: int) -> list[bytes]:
 def bcast(comm: Communicator, name: str, obj: Any, root: int, packed: bool = False) -> Plan:
     """Plan a broadcast; with `packed` the object is a pickle and stays one."""
     root = integer(root)
-    if served(comm, "bcast"):
+    if ftco_serves(comm, "bcast"):
         return ftco.bcast(comm, name, obj, root)
     role = role_of(comm, root)
     data = None if role != "root" else obj if packed else dump(obj)
@@ -92,7 +92,7 @@ def bcast(comm: Communicator, name: str, obj: Any, root: int, packed: bool = Fal
 def gather(comm: Communicator, name: str, obj: Any, root: int) -> Plan:
     """Plan a gather into a list on the root."""
     root = integer(root)
-    if served(comm, "gather"):
+    if ftco_serves(comm, "gather"):
         return ftco.gather(comm, name, obj, root)
     role = role_of(comm, root)
     sends = role == "member" or (role == "root" and comm.local is None)
@@ -113,7 +113,7 @@ def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
     root = integer(root)
     role = role_of(comm, root)
     parts = dump_all(objects, len(comm.remote)) if role == "root" else None
-    if served(comm, "scatter"):
+    if ftco_serves(comm, "scatter"):
         return ftco.scatter(comm, name, parts, root)
     ch = channel(comm, note(name, root_of(comm, root)), check=False)
 
@@ -128,7 +128,7 @@ def scatter(comm: Communicator, name: str, objects: Any, root: int) -> Plan:
 
 def allgather(comm: Communicator, name: str, obj: Any) -> Plan:
     """Plan a gather into a list on all ranks."""
-    if served(comm, "allgather"):
+    if ftco_serves(comm, "allgather"):
         return ftco.allgather(comm, name, obj)
     data = dump(obj)
     ch = channel(comm, note(name), check=False)
@@ -252,7 +252,7 @@ def _scanned(items: list[Any] | None, op: Operator, exclusive: bool) -> list[Any
 def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> Plan:
     """Plan a reduction to the root."""
     root = integer(root)
-    if served(comm, "reduce"):
+    if ftco_serves(comm, "reduce"):
         return ftco.reduce(comm, name, obj, op, root)
     if not taken().fast_reduce:
         size_bytes, gathered, ch = gather(comm, name, obj, root)
@@ -280,7 +280,7 @@ def reduce(comm: Communicator, name: str, obj: Any, op: Operator, root: int) -> 
 
 def allreduce(comm: Communicator, name: str, obj: Any, op: Operator) -> Plan:
     """Plan a reduction to all ranks; on an intercommunicator each group gets the other's result."""
-    if served(comm, "allreduce"):
+    if ftco_serves(comm, "allreduce"):
         return ftco.allreduce(comm, name, obj, op)
     if not taken().fast_reduce:
         size_bytes, gathered, ch = allgather(comm, name, obj)

@@ -86,7 +86,7 @@ class PointToPoint(CommHandle):
             size_bytes = target.nbytes
         if type(tag) is not int or type(source) is not int:
             source, tag = integer(source), integer(tag)
-        plain = 0 <= source < len(comm.whom) and (0 <= tag <= TAG_LIMIT or tag == ANY_TAG)
+        plain = 0 <= source < len(comm.peer_ranks) and (0 <= tag <= TAG_LIMIT or tag == ANY_TAG)
         if not plain and not valid_source(comm, source, tag):
             if status is not None:
                 status._set(PROC_NULL, ANY_TAG, 0)
@@ -120,7 +120,7 @@ class PointToPoint(CommHandle):
         if not (size_bytes := room(recvbuf)):
             target = _target_of(recvbuf, source)
             size_bytes = target.nbytes
-        size = len(comm.whom)
+        size = len(comm.peer_ranks)
         if not type(dest) is type(sendtag) is type(source) is type(recvtag) is int:
             dest, sendtag, source, recvtag = map(integer, (dest, sendtag, source, recvtag))
         plain = 0 <= sendtag | recvtag <= _ONE_DIGIT or (recvtag == ANY_TAG and 0 <= sendtag <= _ONE_DIGIT)
@@ -361,7 +361,7 @@ def _valid_dest(comm: Communicator, dest: int, tag: int, *, waits: bool = True) 
         return True
     if dest != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {dest} is not in 0..{len(comm.remote) - 1}")
-    elif waits and comm.fabric.troubled:
+    elif waits and comm.fabric.failure_seen:
         comm.fabric.guard.admit(comm, None)
     return False
 
@@ -371,7 +371,7 @@ def _send(
 ) -> None:
     if type(tag) is not int or type(dest) is not int:
         dest, tag = integer(dest), integer(tag)
-    if not (0 <= dest < len(comm.whom) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
+    if not (0 <= dest < len(comm.peer_ranks) and 0 <= tag <= TAG_LIMIT) and not _valid_dest(comm, dest, tag):
         return
     send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
     if send is not None:
@@ -385,7 +385,7 @@ def _isend(
         dest, tag = integer(dest), integer(tag)
     send: Operation | None = None
     if _valid_dest(comm, dest, tag, waits=False):
-        if comm.fabric.troubled:
+        if comm.fabric.failure_seen:
             send = refused(comm, comm.remote[dest])
         if send is None:
             send = start_send(comm, dest, tag, data, comm.cid, mode, name, check, about)
@@ -403,7 +403,7 @@ def _irecv(comm: Communicator, finish: Callable[[Any], Any], source: int, tag: i
 
 
 def _begin_receive(comm: Communicator, source: int, tag: int, name: str) -> Operation:
-    if comm.fabric.troubled:
+    if comm.fabric.failure_seen:
         operation = refused(comm, comm.remote[source] if source >= 0 else None)
         if operation is not None:
             return operation

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import refused
 from xsim_py.mpi.comm import Communicator
-from xsim_py.mpi.polling import found_on, look_past, looked_in_vain
+from xsim_py.mpi.polling import detect_by_polling, end_poll, unsuccessful_poll
 from xsim_py.mpi.transport.mailbox import Probe
 from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Receive
 from xsim_py.mpi.transport.message import Message as Envelope
@@ -45,7 +45,7 @@ def valid_source(comm: Communicator, source: int, tag: int, *, waits: bool = Tru
         return True
     if source != PROC_NULL:
         comm.reject(c.ERR_RANK, f"rank {source} is not in 0..{len(comm.remote) - 1}, nor ANY_SOURCE")
-    elif waits and comm.fabric.troubled:
+    elif waits and comm.fabric.failure_seen:
         comm.fabric.guard.admit(comm, None)
     return False
 
@@ -84,7 +84,7 @@ def probe(
         return None
     box = comm.box
     guard = comm.fabric.guard
-    if comm.fabric.troubled:
+    if comm.fabric.failure_seen:
         guard.admit_receive(comm, source, None)
     choice = None
     if source == ANY_SOURCE and box.chooser is not None:
@@ -96,7 +96,7 @@ def probe(
         if box.probes is None:
             box.probes = []
         box.probes.append(probe)
-        if comm.fabric.troubled:
+        if comm.fabric.failure_seen:
             guard.watch(probe)
         fiber.park(probe)
         message = probe.message
@@ -117,7 +117,7 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
     fiber = _begin(comm, source, tag, status)
     if fiber is None:
         return False
-    if comm.fabric.troubled:
+    if comm.fabric.failure_seen:
         comm.fabric.guard.admit(comm, None)
     chooser = comm.box.chooser if source == ANY_SOURCE else None
     count = len(comm.remote)
@@ -126,12 +126,12 @@ def iprobe(comm: Communicator, source: int, tag: int, status: Status | None, *, 
     message = comm.box.look(comm.cid, source if chooser is None else chooser.next_forced(), tag)
     if message is None:
         wanted: Any = Probe(comm, comm.cid, source, tag, fiber, "Comm.Improbe" if take else "Comm.Iprobe")
-        look_past(comm, source, wanted.depends_on)
-        if comm.fabric.troubled:
+        detect_by_polling(comm, source, wanted.depends_on)
+        if comm.fabric.failure_seen:
             comm.fabric.guard.admit_receive(comm, source, None)
-        looked_in_vain(fiber, (comm.cid, source, tag), wanted)
+        unsuccessful_poll(fiber, (comm.cid, source, tag), wanted)
         return None
-    found_on(comm, source)
+    end_poll(comm, source)
     choice = None if chooser is None else chooser.begin("probe", comm.cid, tag, count, takes=take)
     return _taken(comm, message, status, choice, take=take)
 
@@ -203,7 +203,7 @@ class Message(Handle):
             if refusal is not None:
                 return Request._make(Task(refusal, comm=comm))
             comm.fabric.matched(fiber.rank, operation, envelope, fiber.clock_ps)
-            if comm.fabric.troubled and not operation.done:
+            if comm.fabric.failure_seen and not operation.done:
                 comm.fabric.guard.watch(operation)
         return Request._make(Task(operation, finish))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
-from xsim_py.mpi.polling import found, looked_in_vain
+from xsim_py.mpi.polling import found, unsuccessful_poll
 from xsim_py.mpi.transport.message import Operation, Receive
 from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process.ranks import current
@@ -52,7 +52,7 @@ def _wait_for_one(tasks: Sequence[Task]) -> None:
         return
     operations = [task.operation for task in tasks if task.operation is not None]
     fabric = fiber.rank.mpi.fabric
-    if fabric.troubled:
+    if fabric.failure_seen:
         _admit_wait(operations)
     while True:
         for operation in operations:
@@ -76,14 +76,14 @@ def _admit_wait(operations: Sequence[Operation]) -> None:
 def _not_yet(tasks: Sequence[Task]) -> None:
     """Handle an unsuccessful test; raise an error if tasks cannot complete before a failure is acknowledged."""
     fiber = current.running()
-    if fiber.rank.mpi is not None and fiber.rank.mpi.fabric.troubled:
+    if fiber.rank.mpi is not None and fiber.rank.mpi.fabric.failure_seen:
         _admit_wait([task.operation for task in tasks if not task.is_done() and task.operation is not None])
     _poll(tasks[0])
 
 
 def _poll(task: Task) -> None:
     """Charge time for an unsuccessful test of one task or more, so that a polling loop cannot stop the clock."""
-    looked_in_vain(current.running(), task, task.operation)
+    unsuccessful_poll(current.running(), task, task.operation)
 
 
 def _found() -> None:

@@ -12,7 +12,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.failures import knowledge, repair
 from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.mpi.group import Members
-from xsim_py.mpi.polling import look_past
+from xsim_py.mpi.polling import detect_by_polling
 from xsim_py.mpi.transport.message import Operation
 from xsim_py.mpi.transport.p2p import complete
 from xsim_py.process.output.tracebacks import forget_frames
@@ -46,7 +46,7 @@ class FaultTolerance(CommHandle):
     def Get_failed(self) -> Group:
         comm = self._comm()
         # A program that polls for another failure looks for one, as a probe looks for a message.
-        look_past(comm, ("failed", len(comm.failed_members())), comm.holds)
+        detect_by_polling(comm, ("failed", len(comm.failed_members())), comm.holds)
         failed = tuple(comm.failed_members())
         if not failed:
             clock.read_ps()

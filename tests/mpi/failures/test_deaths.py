@@ -64,7 +64,7 @@ def test_a_death_is_announced_to_all_shards_and_no_rank_knows_of_it(shards):
     die(run.world, 1)
     run.world.run()
     assert [list(deaths.dead) for deaths in run.deaths] == [[1]] * shards
-    assert all(fabric.troubled for fabric in run.world.fabrics)
+    assert all(fabric.failure_seen for fabric in run.world.fabrics)
     assert not any(rank.mpi.knowledge for rank in run.world.ranks)
     assert [len(deaths.deaths) for deaths in run.deaths][:1] == [1]
 

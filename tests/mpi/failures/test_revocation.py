@@ -46,7 +46,7 @@ def test_all_members_hear_of_it(algorithm, shards):
     revoke(run, 5)
     run.world.run()
     assert all(map(is_revoked, run.world.comms))
-    assert all(fabric.troubled for fabric in run.world.fabrics)
+    assert all(fabric.failure_seen for fabric in run.world.fabrics)
 
 
 @pytest.mark.parametrize(("algorithm", "count"), [("reliable_broadcast", 8 * 2 * 3), ("direct", 8 * 7), ("local", 0)])

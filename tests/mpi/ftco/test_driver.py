@@ -299,14 +299,14 @@ def test_a_hint_chooses_for_one_communicator() -> None:
 
         hints = MPI.Info.Create({"xsim_collectives": "ftco"})
         plain = world().Dup()
-        served = world().Dup_with_info(hints)
+        ftco_serves = world().Dup_with_info(hints)
         plain.Barrier()
         used = [plain._comm().box.knowledge is not None]  # made for the first message of FTCO
-        served.Barrier()
+        ftco_serves.Barrier()
         used.append(plain._comm().box.knowledge is not None)
-        copy = served.Dup()
-        back = served.Dup_with_info(MPI.Info.Create({"xsim_collectives": "tuned"}))
-        names = [comm._comm().preference.get("barrier") for comm in (plain, served, copy, back)]
+        copy = ftco_serves.Dup()
+        back = ftco_serves.Dup_with_info(MPI.Info.Create({"xsim_collectives": "tuned"}))
+        names = [comm._comm().preference.get("barrier") for comm in (plain, ftco_serves, copy, back)]
         world().Set_info(hints)
         names.append(world()._comm().preference.get("barrier"))
         world().Set_info(MPI.INFO_NULL)

@@ -198,7 +198,7 @@ class Meetings(WayBack):
             and fiber is fiber.rank.fiber
             and (type(fiber) is Fiber or fiber.rank.number in self.deaths)
             and fiber.clock_ps < _LATEST_PS
-            and (not self.fabric.troubled or self._is_sound(comm))
+            and (not self.fabric.failure_seen or self._is_sound(comm))
         )
 
     def _is_sound(self, comm: Communicator) -> bool:

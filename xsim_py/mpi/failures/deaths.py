@@ -65,7 +65,7 @@ class Deaths:
         if not fresh:
             return
         state.note(self._news(fresh, now_ps, how))
-        fabric.troubled = True
+        fabric.failure_seen = True
         for number in fresh:
             fabric.digest += hash((now_ps, rank.number, number))
             if fabric.trace is not None:
@@ -201,7 +201,7 @@ class Reports(LibraryPart):
             self._shard.kernel.events -= 1
         death = self._deaths.dead[death[0]] = Death(*death)
         self.tell_launcher(death.rank, death.time_ps)
-        self._fabric.troubled = True
+        self._fabric.failure_seen = True
         for rank in self._shard.ranks:
             box = rank.mpi
             if box is None or type(box) is ClosedMailbox:

@@ -82,7 +82,7 @@ class Detector(LibraryPart):
     def expect(self, rank: Rank, number: int, waiting: Any, since_ps: int) -> None:
         """Watch an agreement, which waits since then for rank `number`, failed or not."""
 
-    def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
+    def polled(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
         """Notify the running rank of failures that its polls since then detect: none in this class.
 
         Parameters

@@ -30,7 +30,7 @@ class FailureGuard:
     def __init__(self, deaths: Deaths, detector: Detector) -> None:
         self._deaths = deaths
         self.watch = detector.watch
-        self.looked = detector.looked
+        self.polled = detector.polled
 
     def admit(self, comm: Communicator, peer: int | None, *, collective: bool = False, survives: bool = False) -> None:
         """Raise the `refusal` of a call, if there is one."""

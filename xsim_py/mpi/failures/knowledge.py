@@ -1,7 +1,7 @@
 """One rank's knowledge of failures and revocations, and its sessions that deal with them.
 
 A rank gets a `Knowledge` when it first learns of a failure or revocation. Until then, and in every run without
-failures, the only cost is one test of ``fabric.troubled`` per call.
+failures, the only cost is one test of ``fabric.failure_seen`` per call.
 
 All ranks of a large run may learn the same at the same time, and a dictionary or a set of one entry takes more than 200
 bytes. So a table is created with its first entry, and equal knowledge is one object for several ranks.

@@ -76,7 +76,7 @@ def create_of_living(
     It fails on all members if one has failed and another did not know it before, which then learns of it; known failed
     members are excluded. Other failures in `comm` do not matter, unless it is revoked.
     """
-    if comm.fabric.troubled:
+    if comm.fabric.failure_seen:
         comm.fabric.guard.admit(comm, None)
     if comm.box.rank.number not in members:
         return None

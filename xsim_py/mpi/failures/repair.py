@@ -459,7 +459,7 @@ def shrunk(call: RepairCall) -> Communicator:
     cid = derive_cid(comm.cid, "shrink", call.number, sorted(failed))
     if comm.local is None:
         context = comm.fabric.contexts.get((cid, -1))  # made once per shard: there may be many members
-        return Communicator(context or shared_context(comm.fabric, cid, _without(comm.whom, failed)), comm.box)
+        return Communicator(context or shared_context(comm.fabric, cid, _without(comm.peer_ranks, failed)), comm.box)
     ranks, remote = _without(comm.ranks, failed), _without(comm.remote, failed)
     return make_inter(comm, cid, ranks, remote)
 

@@ -136,7 +136,7 @@ class Revocation(LibraryPart):
         state = knowledge_of(rank.mpi)
         revoked = state.revoked | {cid}
         state.revoked = self._revoked.setdefault(revoked, revoked)
-        fabric.troubled = True
+        fabric.failure_seen = True
         now_ps = self.shard.kernel.now_ps
         fabric.digest += hash((now_ps, rank.number, cid))
         if fabric.trace is not None:

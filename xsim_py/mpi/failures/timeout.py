@@ -79,7 +79,7 @@ class TimeoutDetector(Detector):
         ):
             self.deaths.learn(rank, (number,), "timeout")
 
-    def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
+    def polled(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
         """Notify the running rank of failures that its polls have awaited for the timeout."""
         state = fiber.rank.mpi.knowledge
         known = () if state is None else state.known

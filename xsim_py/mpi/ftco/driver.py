@@ -382,7 +382,7 @@ class FtcoSession:
 
     def mismatch(self, mine: Any, who: str, theirs: Any = None) -> str:
         """Return the message of the abort of a job whose ranks are in different collectives."""
-        named = self.members.stands_for or self.members
+        named = self.members.replaces or self.members
         where = "MPI_COMM_WORLD" if named.cid == WORLD_CID else f"a communicator of {named.size} ranks"
         whole = self.rank.shard.everyone
         said = f"rank {self.rank.number} is in {mine}, {who} in {theirs or self.note} (ranks of {whole})"

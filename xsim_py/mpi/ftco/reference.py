@@ -155,9 +155,9 @@ class ReferenceNode(TreeNode):
     def _next(self) -> int:
         """Return the next destination of DATA, or -1 if there is none now."""
         while self._point < self._span[1]:
-            what, whom = _POINTS[self._point]
+            what, peer_ranks = _POINTS[self._point]
             if what in (_SEND, _WAIT):
-                others = self._with[whom]
+                others = self._with[peer_ranks]
                 while self._place < len(others):
                     other = others[self._place]
                     if what == _SEND:

@@ -43,7 +43,7 @@ def issue(window: Window, target: int, packet: RmaPacket, size_bytes: int) -> in
     rank = fiber.rank
     to = window.comm.ranks[target]
     fabric = window.comm.fabric
-    if fabric.troubled:
+    if fabric.failure_seen:
         fabric.guard.admit(window.comm, to)
     link = fabric.link(rank.number, to)
     cost = link.cache.get(size_bytes) or link.cost(size_bytes)
@@ -81,7 +81,7 @@ def _start(
     if window.epochs.all_locked and target not in window.acquired and target not in window.unchecked:
         window.acquired.add(target)  # the first operation of the epoch requests the lock
         mode = c.LOCK_SHARED
-    if window.comm.fabric.troubled:
+    if window.comm.fabric.failure_seen:
         window.comm.fabric.guard.admit(window.comm, window.comm.ranks[target])
     if kind in (FETCH, SWAP) and window.arriving[target] >= _MANY:
         current.running().clock_ps += window.comm.fabric.settings.poll_ps

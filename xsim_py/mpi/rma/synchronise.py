@@ -19,7 +19,7 @@ from xsim_py.mpi import constants as c
 from xsim_py.mpi.calls import channel, note, pick, timed
 from xsim_py.mpi.errors import Exception as Error
 from xsim_py.mpi.errors import fail
-from xsim_py.mpi.polling import found_on, look_past, looked_in_vain
+from xsim_py.mpi.polling import detect_by_polling, end_poll, unsuccessful_poll
 from xsim_py.process.ranks import current
 
 from .operations import issue
@@ -121,17 +121,17 @@ def test(window: Window) -> bool:
     fiber = current.running()
     fiber.sync()
     comm = window.comm
-    ready, whom = _completion(window, origins)
+    ready, peers = _completion(window, origins)
     if ready():
-        found_on(comm, "Win.Test")
+        end_poll(comm, "Win.Test")
         _unexpose(window, origins)
         return True
-    wanted = WindowWait(window, "Win.Test", _COMPLETE_OF, ready, whom)
-    look_past(comm, "Win.Test", wanted.depends_on)
-    if comm.fabric.troubled:
-        for place in whom():
+    wanted = WindowWait(window, "Win.Test", _COMPLETE_OF, ready, peers)
+    detect_by_polling(comm, "Win.Test", wanted.depends_on)
+    if comm.fabric.failure_seen:
+        for place in peers():
             comm.fabric.guard.admit(comm, comm.ranks[place])
-    looked_in_vain(fiber, window, wanted)
+    unsuccessful_poll(fiber, window, wanted)
     return False
 
 
@@ -250,5 +250,5 @@ def sync(window: Window) -> None:
     """Run MPI_Win_sync: it sees all earlier stores of others, and costs as much as an unsuccessful poll."""
     window.epochs.passive("Win.Sync")
     fiber = current.running()
-    looked_in_vain(fiber, window, None)
+    unsuccessful_poll(fiber, window, None)
     fiber.sync()

@@ -23,26 +23,31 @@ class WindowWait(Send):
     ----------
     ready : callable
         Returns True if the condition holds.
-    whom : callable
+    peers : callable
         Returns the awaited ranks in the window.
     what : str
         The awaited action, for the deadlock report.
     """
 
-    __slots__ = ("ready", "what", "whom", "window")
+    __slots__ = ("peers", "ready", "what", "window")
 
     def __init__(
-        self, window: Window, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]
+        self,
+        window: Window,
+        name: str,
+        what: str,
+        ready: Callable[[], bool],
+        peers: Callable[[], Collection[int]],
     ) -> None:
-        super().__init__(window.comm, next(iter(whom()), window.comm.me), 0, b"", name, window.clock_ps)
+        super().__init__(window.comm, next(iter(peers()), window.comm.me), 0, b"", name, window.clock_ps)
         self.window = window
         self.what = what
         self.ready = ready
-        self.whom = whom
+        self.peers = peers
 
     def describe(self) -> str:
         """Return one line for the deadlock report."""
-        places = sorted(map(self.comm.named, self.whom()))
+        places = sorted(map(self.comm.named, self.peers()))
         who = f"rank{'s' * (len(places) > 1)} {', '.join(map(str, places[:8]))}{', ...' * (len(places) > 8)}"
         return f"{self.name} on {self.comm.shown.label()}: {self.what} {who}"
 
@@ -52,11 +57,11 @@ class WindowWait(Send):
         if self.what == LOCK_OF:
             return []
         comm = self.window.comm
-        return [comm.ranks[place] for place in sorted(self.whom()) if place != comm.me]
+        return [comm.ranks[place] for place in sorted(self.peers()) if place != comm.me]
 
     def depends_on(self, number: int) -> bool:
         """Return True if it cannot complete without this world rank; see `Operation`."""
-        return self.window.comm.context.place(number) in self.whom()
+        return self.window.comm.context.place(number) in self.peers()
 
 
 class Departure(Operation):

@@ -294,24 +294,26 @@ class Window:
             until.time_ps = now_ps
             until.complete()
 
-    def until(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> WindowWait:
+    def until(
+        self, name: str, what: str, ready: Callable[[], bool], peers: Callable[[], Collection[int]]
+    ) -> WindowWait:
         """Begin to wait for a condition that does not hold yet."""
         fabric = self.comm.fabric
-        if fabric.troubled:
-            for place in sorted(whom()):
+        if fabric.failure_seen:
+            for place in sorted(peers()):
                 fabric.guard.admit(self.comm, self.comm.ranks[place])
-        until = WindowWait(self, name, what, ready, whom)
+        until = WindowWait(self, name, what, ready, peers)
         self.waiting.append(until)
         self.comm.box.register(until)
-        if fabric.troubled:
+        if fabric.failure_seen:
             fabric.guard.watch(until)
         return until
 
-    def wait_for(self, name: str, what: str, ready: Callable[[], bool], whom: Callable[[], Collection[int]]) -> None:
+    def wait_for(self, name: str, what: str, ready: Callable[[], bool], peers: Callable[[], Collection[int]]) -> None:
         """Block the running fiber until a condition holds, and raise errors reported by targets."""
         if not ready():
             try:
-                wait(self.until(name, what, ready, whom))
+                wait(self.until(name, what, ready, peers))
             finally:
                 self._forget_the_dead()
         self.raise_problem()

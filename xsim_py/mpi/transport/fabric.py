@@ -63,13 +63,13 @@ class HotFabric:
         "deliver",
         "digest",
         "due",
+        "failure_seen",
         "first",
         "inline_end",
         "log",
         "ranks",
         "shortcuts",
         "trace",
-        "troubled",
         "uniform",
         "waited_ps",
     )
@@ -91,7 +91,7 @@ class Fabric(HotFabric):
 
     Attributes
     ----------
-    troubled : bool
+    failure_seen : bool
         Whether there has been a failure or a revocation: from then on calls consult the guard.
     kept : Kept or None
         The blocks that calls have left unchanged in receive buffers.
@@ -153,7 +153,7 @@ class Fabric(HotFabric):
         self.digest = 0
         self.serial = 0  # counts what all ranks post and keep; only the order within a rank matters
         self.calls: dict[tuple[str, str, Any], list[int]] = {}
-        self.troubled = False
+        self.failure_seen = False
         self.kept: Kept | None = None
         self.guard: Guard
         self.bounce: Callable[[Rank, Message], None] = _nobody_minds
@@ -382,7 +382,7 @@ class Fabric(HotFabric):
         operation.message = message
         operation.overhead_ps = message.overhead_ps
         if message.kind == RENDEZVOUS:
-            if self.troubled:
+            if self.failure_seen:
                 operation.error = self.guard.lost(rank, message)
                 if operation.error is not None:
                     operation.time_ps = when_ps

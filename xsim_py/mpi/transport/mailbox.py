@@ -116,7 +116,7 @@ class Mailbox(_HotSlots):
         The last blocking receive, for reuse.
     used : Message or None
         The message of that receive, for reuse.
-    looks : Looks or None
+    polls : Looks or None
         The unsuccessful polls of the rank (see `polling`).
     private : dict
         Further objects of this process (error codes, attached buffer, keyvals), created on first use.
@@ -124,7 +124,7 @@ class Mailbox(_HotSlots):
 
     chooser: Chooser | None = None
 
-    __slots__ = ("fabric", "knowledge", "looks", "private", "probes", "rank", "self_comm", "ticket", "tickets", "wild")
+    __slots__ = ("fabric", "knowledge", "polls", "private", "probes", "rank", "self_comm", "ticket", "tickets", "wild")
 
     def __init__(self, rank: Rank, fabric: Fabric) -> None:
         self.rank = rank
@@ -147,7 +147,7 @@ class Mailbox(_HotSlots):
         self.self_comm: Any = None
         self.background = 0
         self.knowledge: Any = None
-        self.looks: Any = None
+        self.polls: Any = None
         self.private: dict[str, Any] | None = None
 
     def of_process(self, name: str, make: Any) -> Any:

@@ -43,8 +43,8 @@ def start_send(
     rank = fiber.rank
     origin = rank.number
     fabric = comm.fabric
-    to = comm.whom[dest]
-    if fabric.troubled:
+    to = comm.peer_ranks[dest]
+    if fabric.failure_seen:
         fabric.guard.admit(comm, to, collective=needs_all(about))
     size = len(data)
     cost = fabric.uniform.get(size)
@@ -106,7 +106,7 @@ def start_send(
 def _wait_for_interface(fiber: Any, comm: Endpoint, to: int, about: Any) -> None:
     """Let earlier requests use the NIC first: a replied rendezvous or another fiber, for example."""
     fiber.sync()
-    if comm.fabric.troubled:  # a failure notice may have arrived meanwhile
+    if comm.fabric.failure_seen:  # a failure notice may have arrived meanwhile
         comm.fabric.guard.admit(comm, to, collective=needs_all(about))
 
 
@@ -135,7 +135,7 @@ def _start_with_answer(
     if type(note) is tuple and envelopes.departed is not None:
         envelopes.departed(message)
     fabric.launch(rank, message, start_ps, wire_ps, latency_ps)
-    if fabric.troubled:
+    if fabric.failure_seen:
         fabric.guard.watch(send)
     return None if send.buffered else send
 
@@ -149,7 +149,7 @@ def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, no
         fiber.sync()
     box = comm.box
     fabric = comm.fabric
-    if fabric.troubled:
+    if fabric.failure_seen:
         fabric.guard.admit(comm, comm.remote[source] if source >= 0 else None, collective=needs_all(note))
     operation: Receive = _blank(Receive)  # hot path: what its `__init__` does, in half the time
     operation.done = operation.cancelled = False
@@ -172,7 +172,7 @@ def start_receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, no
         operation.overhead_ps = message.overhead_ps
     else:
         fabric.matched(fiber.rank, operation, message, fiber.clock_ps)
-    if fabric.troubled and not operation.done:
+    if fabric.failure_seen and not operation.done:
         fabric.guard.watch(operation)
     return operation
 
@@ -188,7 +188,7 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     box: Mailbox = comm.box
     fabric: Fabric = comm.fabric
     message = None
-    if fabric.troubled:
+    if fabric.failure_seen:
         fabric.guard.admit_receive(comm, source, note)
     if box.unexpected:
         message = box.take(cid, source, tag)
@@ -218,7 +218,7 @@ def receive(comm: Endpoint, source: int, tag: int, cid: int, name: str, note: An
     else:
         box.post(operation)
     if not operation.done:
-        if fabric.troubled:
+        if fabric.failure_seen:
             fabric.guard.watch(operation)
         operation.waiter = fiber
         fiber.park(operation)
@@ -265,7 +265,7 @@ def complete(operation: Operation) -> None:
     fiber: Any = current.fiber
     if not operation.done:
         fabric = fiber.rank.mpi.fabric
-        if fabric.troubled:
+        if fabric.failure_seen:
             fabric.guard.admit_wait(operation)
         operation.waiter = fiber
         fiber.park(operation)

@@ -64,8 +64,8 @@ class Endpoint(Protocol):
         The transport of its messages.
     cid, me : int
         The context's number, and the rank in it.
-    remote, whom : sequence of int
-        The world ranks of ranks in calls; `whom` is the faster one.
+    remote, peer_ranks : sequence of int
+        The world ranks of ranks in calls; `peer_ranks` is the faster one.
     """
 
     box: Any
@@ -73,7 +73,7 @@ class Endpoint(Protocol):
     cid: int
     me: int
     remote: Sequence[int]
-    whom: Sequence[int]
+    peer_ranks: Sequence[int]
 
     @property
     def shown(self) -> Endpoint:
@@ -98,7 +98,7 @@ class Endpoint(Protocol):
 class Guard(Protocol):
     """Knows which operations cannot complete.
 
-    It is consulted only after a failure or revocation (`Fabric.troubled`).
+    It is consulted only after a failure or revocation (`Fabric.failure_seen`).
     """
 
     def admit(self, comm: Any, peer: int | None, *, collective: bool = False, survives: bool = False) -> None:
@@ -118,7 +118,7 @@ class Guard(Protocol):
     def watch(self, operation: Any) -> None:
         """Ensure that an operation that begins to wait does not wait indefinitely."""
 
-    def looked(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
+    def polled(self, fiber: Fiber, since_ps: int, depends_on: Callable[[int], bool]) -> None:
         """Update the rank's knowledge after an unsuccessful poll, the latest of a series since that time."""
 
     def pending(self, operation: Operation) -> BaseException | None:

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from xsim_py.config import ResilienceSpec
 from xsim_py.mpi import calls, errors
 from xsim_py.mpi import constants as c
-from xsim_py.mpi.comm import Communicator, Guise, derive_cid, shared_context
+from xsim_py.mpi.comm import Communicator, ReportName, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.per_process import of_process
 from xsim_py.mpi.transport.p2p import complete
@@ -69,27 +69,27 @@ class Alias:
 
     Attributes
     ----------
-    guise : Guise
+    report_name : Guise
         The name of the inner one in reports, with ranks, roots and call numbers of the program's.
     hierarchy : Hierarchy or None
         The communicators of the hierarchical variant, once they are needed.
     """
 
-    __slots__ = ("guise", "hierarchy", "inner", "outer")
+    __slots__ = ("hierarchy", "inner", "outer", "report_name")
 
     def __init__(self, outer: Communicator, inner: Communicator | None = None) -> None:
         self.outer = outer
-        self.guise = Guise(outer)
+        self.report_name = ReportName(outer)
         self.hierarchy: Any = None
         self._take(twin(outer, "legio") if inner is None else inner)
 
     def _take(self, inner: Communicator) -> None:
         """Set the inner communicator of the next attempt."""
         self.inner = inner
-        inner.context.stands_for = self.outer.context
-        self.guise.put_on(inner)
+        inner.context.replaces = self.outer.context
+        self.report_name.apply_to(inner)
 
-    def guise_named(self, name: str) -> Guise:
+    def guise_named(self, name: str) -> ReportName:
         """Return the name in reports of a window or file over the inner communicator.
 
         Reports show the program's ranks.
@@ -97,7 +97,7 @@ class Alias:
         outer = self.outer
         shown = Communicator(outer.context, outer.box, me=outer.me)
         shown.name = name
-        return Guise(shown)
+        return ReportName(shown)
 
     def place(self, rank: int, within: Communicator | None = None) -> int | None:
         """Return the inner rank of a rank of the program's, or None if it has failed.
@@ -164,7 +164,7 @@ class Alias:
         """
         agreed = agree(self.inner, well, also)
         if agreed[0]:
-            self.guise.done(self.inner)
+            self.report_name.done(self.inner)
         else:
             with marked(self.outer, "repair"):
                 self._take(shrink(self.inner))
@@ -287,8 +287,8 @@ def shrink(comm: Communicator) -> Communicator:
     complete(call)
     made = repair.shrunk(call)
     made.name = comm.name
-    made.guise = comm.guise
-    made.context.stands_for = comm.context.stands_for
+    made.report_name = comm.report_name
+    made.context.replaces = comm.context.replaces
     return made
 
 
@@ -308,7 +308,7 @@ def _aliases() -> dict[Communicator, Alias]:
 
 def _unsettled() -> dict[Communicator, calls.Background]:
     """Return the running rank's part in agreements on calls that it has left by an exception."""
-    found: dict[Communicator, calls.Background] = current.running().rank.private(calls.UNSETTLED, dict)
+    found: dict[Communicator, calls.Background] = current.running().rank.private(calls.PENDING_AGREEMENTS, dict)
     return found
 
 

@@ -71,13 +71,13 @@ def _duplicate_below(alias: Alias, name: str) -> None:
     """Make the duplicate that mpi4py needs for reductions of objects; it is not a call."""
     alias.outer.object_context = ObjectContext()
     alias.together(lambda inner: manage.agree_on_duplicate(inner, name))
-    alias.guise.counted -= 1
-    alias.guise.put_on(alias.inner)
+    alias.report_name.counted -= 1
+    alias.report_name.apply_to(alias.inner)
 
 
 def _flat(alias: Alias, plan: Callable[..., Plan], name: str, operation: str, args: tuple[Any, ...]) -> Any:
     option = ROOTED.get(operation)
-    alias.guise.root = None if option is None else args[-1]
+    alias.report_name.root = None if option is None else args[-1]
     plan = partial(_planned, alias, operation, plan)
 
     def act(inner: Communicator) -> Any:

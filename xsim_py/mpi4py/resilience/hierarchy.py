@@ -21,8 +21,8 @@ from typing import Any, Final
 from xsim_py.mpi import constants as c
 from xsim_py.mpi import errors
 from xsim_py.mpi.batched import forms
-from xsim_py.mpi.calls import LEFT, channel, note, perform, record
-from xsim_py.mpi.comm import Communicator, Guise, derive_cid, shared_context
+from xsim_py.mpi.calls import ABANDONED, channel, note, perform, record
+from xsim_py.mpi.comm import Communicator, ReportName, derive_cid, shared_context
 from xsim_py.mpi.failures import repair
 from xsim_py.mpi.failures.revocation import Revocation
 from xsim_py.mpi.transport.p2p import complete
@@ -42,7 +42,7 @@ OPERATIONS: Final = ("Barrier", "Bcast", "bcast", "Reduce", "reduce", "Allreduce
 """The calls that run on local communicators and that of their masters."""
 
 
-class _Level(Guise):
+class _Level(ReportName):
     """The name in reports of a local communicator or that of the masters.
 
     One call is several collectives on these.
@@ -54,7 +54,7 @@ class _Level(Guise):
 
     def number(self, comm: Communicator) -> int:
         """Return the number of the call in progress: one more than completed ones."""
-        return self.alias.guise.counted + 1
+        return self.alias.report_name.counted + 1
 
 
 class Hierarchy:
@@ -83,7 +83,7 @@ class Hierarchy:
         self.alias = alias
         self.outer = alias.outer
         self.size = size
-        self.guise = _Level(alias)
+        self.report_name = _Level(alias)
         self.whole = twin(self.outer, "legio whole")
         self.dead: frozenset[int] = frozenset()
         self.repairs = 0
@@ -114,8 +114,8 @@ class Hierarchy:
         context = shared_context(outer.fabric, derive_cid(self.whole.cid, what, self.repairs, places[0]), ranks)
         made = Communicator(context, outer.box)
         made.name = f"{'the masters' if what == 'masters' else 'a part'} of {outer.label()}"
-        made.guise = self.guise
-        context.stands_for = outer.context
+        made.report_name = self.report_name
+        context.replaces = outer.context
         return made
 
     def place_in(self, comm: Communicator, rank: int) -> int:
@@ -146,9 +146,9 @@ class Hierarchy:
         complete(call)
         assert call.decision is not None
         if not call.decision.error and repair.agreed_flag(call):
-            flat = self.alias.guise
+            flat = self.alias.report_name
             flat.counted += 1
-            flat.put_on(self.alias.inner)
+            flat.apply_to(self.alias.inner)
             return True
         self.dead = frozenset(call.decision.failed)
         self.whole.acknowledge(None)
@@ -171,7 +171,7 @@ def run(alias: Alias, size: int, plan: Callable[..., Any], name: str, operation:
     if levels is None:
         levels = alias.hierarchy = Hierarchy(alias, size)
 
-    levels.guise.root = args[-1] if operation in ROOTED else None
+    levels.report_name.root = args[-1] if operation in ROOTED else None
 
     def act() -> Any:
         if operation in ROOTED and args[-1] in levels.dead:
@@ -199,7 +199,7 @@ def _parts(levels: Hierarchy, comm: Communicator, operation: str, args: tuple[An
 def _leave(comm: Communicator, first: int, last: int) -> None:
     """Count collectives as completed that this rank alone has left."""
     comm.collectives = last
-    current.running().rank.private(LEFT, set).update((comm.cid | 1, number) for number in range(first, last + 1))
+    current.running().rank.private(ABANDONED, set).update((comm.cid | 1, number) for number in range(first, last + 1))
 
 
 # -------------------------------------------------------------------------------------------- levels of an operation

@@ -37,7 +37,7 @@ class HandedOn:
     ----------
     alias : Alias
         The alias of the communicator on which it was opened.
-    guise : Guise
+    report_name : Guise
         The name of `now` in reports, with ranks of that communicator.
     now : OpenFile
         The current file, over an inner communicator.
@@ -45,15 +45,15 @@ class HandedOn:
         That communicator.
     """
 
-    __slots__ = ("alias", "guise", "now", "under")
+    __slots__ = ("alias", "now", "report_name", "under")
 
     def __init__(self, alias: Alias, now: OpenFile, under: Communicator) -> None:
         self.alias = alias
         self.now = now
         self.under = under
-        self.guise = alias.guise_named(manage.title(now.path, alias.outer.context.size))
-        self.guise.counted = now.comm.collectives
-        self.guise.put_on(now.comm)
+        self.report_name = alias.guise_named(manage.title(now.path, alias.outer.context.size))
+        self.report_name.counted = now.comm.collectives
+        self.report_name.apply_to(now.comm)
 
     def over(self, inner: Communicator) -> OpenFile:
         """Return the file over an inner communicator, transferred if that has changed.
@@ -62,7 +62,7 @@ class HandedOn:
         """
         if inner is not self.under:
             self.now, self.under = manage.handed_on(self.now, inner), inner
-            self.guise.put_on(self.now.comm)
+            self.report_name.apply_to(self.now.comm)
         return self.now
 
     def together(self, act: Callable[[OpenFile], Any]) -> Any:
@@ -75,7 +75,7 @@ class HandedOn:
         result = self.alias.together(
             lambda inner: act(self.over(inner)), again=again, begun=lambda: self.now.comm.collectives
         )
-        self.guise.done(self.now.comm)
+        self.report_name.done(self.now.comm)
         return result
 
 

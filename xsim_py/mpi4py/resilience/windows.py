@@ -51,7 +51,7 @@ class Remade:
         The window of the program's handles.
     alias : Alias
         The alias of the communicator on which it was created.
-    guise : Guise
+    report_name : Guise
         The name of `now` in reports, with ranks of that communicator.
     now : Window
         The current window, over an inner communicator.
@@ -65,7 +65,7 @@ class Remade:
         The first error of an operation that was begun again: the Fence raises it after the agreement.
     """
 
-    __slots__ = ("alias", "before", "first", "guise", "now", "open", "problem", "under")
+    __slots__ = ("alias", "before", "first", "now", "open", "problem", "report_name", "under")
 
     def __init__(self, alias: Alias, first: Window, under: Communicator) -> None:
         self.alias = alias
@@ -75,13 +75,13 @@ class Remade:
         self.open: list[_Operation] = []
         self.problem: errors.Exception | None = None
         size = alias.outer.context.size
-        self.guise = alias.guise_named(f"a window of {size} rank{'s' * (size > 1)}")
-        self.guise.put_on(first.comm)
+        self.report_name = alias.guise_named(f"a window of {size} rank{'s' * (size > 1)}")
+        self.report_name.apply_to(first.comm)
 
     def together(self, act: Callable[[Window], None]) -> None:
         """Make a collective call on the current window among the survivors."""
         self.alias.together(lambda inner: act(self.over(inner)), begun=lambda: self.now.comm.collectives)
-        self.guise.done(self.now.comm)
+        self.report_name.done(self.now.comm)
 
     def over(self, inner: Communicator) -> Window:
         """Return the window over an inner communicator, re-created if that has changed."""
@@ -90,10 +90,10 @@ class Remade:
             self.before.append(self.now)
             self.now = make.create(inner, "Win.Create", first.flavor, first.memory, first.unit, first.origin)
             self.under = inner
-            self.alias.guise.put_on(inner)
-            self.guise.put_on(self.now.comm)
+            self.alias.report_name.apply_to(inner)
+            self.report_name.apply_to(self.now.comm)
             order.fence(self.now, 0)
-            self.guise.put_on(self.now.comm)
+            self.report_name.apply_to(self.now.comm)
             for operation in self.open:
                 try:
                     self.do(operation)

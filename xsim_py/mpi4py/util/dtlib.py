@@ -40,7 +40,7 @@ def from_numpy_dtype(dtype: Any) -> Datatype:
 
 def _core_of(dtype: np.dtype[Any]) -> Type:
     made = _member(dtype)
-    return construct.again(made) if made in SHARED else made
+    return construct.rebuilt(made) if made in SHARED else made
 
 
 def _member(dtype: np.dtype[Any]) -> Type:
@@ -57,7 +57,7 @@ def _member(dtype: np.dtype[Any]) -> Type:
         if None in kinds:
             made = _struct_of([_member(member[0]) for member in members], places)
         else:
-            made = construct.again(_flat_struct(kinds, places))
+            made = construct.rebuilt(_flat_struct(kinds, places))
         return construct.resized(made, 0, dtype.itemsize)
     if dtype.subdtype is None:
         return _elementary(dtype.char)
@@ -94,7 +94,7 @@ def _flat_struct(kinds: tuple[Kind, ...], places: tuple[int, ...]) -> Type:
 
 @lru_cache(maxsize=_MOST)
 def _flat_array(code: str, shape: tuple[int, ...]) -> Type:
-    made = _array(construct.again(_elementary(code)), shape)
+    made = _array(construct.rebuilt(_elementary(code)), shape)
     if len(SHARED) < 2 * _MOST:
         SHARED.add(made)
     return made

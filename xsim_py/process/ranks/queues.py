@@ -17,7 +17,7 @@ from .meter import metered
 if TYPE_CHECKING:
     from .rank import Rank
 
-_PATIENT_LOOKS = 1000
+_PATIENT_POLLS = 1000
 _TICK_PS = 100_000
 
 
@@ -132,7 +132,7 @@ def sync_threads(fiber: Fiber) -> None:
         looks.clock_ps = fiber.clock_ps
         looks.count = 0
     looks.count += 1
-    if looks.count > _PATIENT_LOOKS:
+    if looks.count > _PATIENT_POLLS:
         fiber.clock_ps += _TICK_PS
         looks.clock_ps = fiber.clock_ps
     fiber.sync()

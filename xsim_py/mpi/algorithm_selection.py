@@ -10,7 +10,7 @@ from xsim_py.config.algorithms import FTCO, FTCO_OPERATIONS
 
 from .collectives.choose import TUNED
 
-Wanted = Mapping[str, "str | tuple[tuple[int, str], ...]"]
+Selection = Mapping[str, "str | tuple[tuple[int, str], ...]"]
 """The name of an operation's algorithm, or several, each from a number of ranks on."""
 
 INFO_KEY = "xsim_collectives"
@@ -32,9 +32,9 @@ class Preference(dict[str, str]):
 
     __slots__ = ("ftco", "picked")
 
-    def __init__(self, wanted: Mapping[str, str]) -> None:
-        super().__init__(wanted)
-        self.ftco = FTCO in wanted.values()
+    def __init__(self, selection: Mapping[str, str]) -> None:
+        super().__init__(selection)
+        self.ftco = FTCO in selection.values()
         self.picked: dict[tuple[str, int, int, bool], Callable[..., Any]] = {}
 
 
@@ -42,42 +42,44 @@ _NOTHING = Preference({})
 _EVERYTHING = Preference(dict.fromkeys(FTCO_OPERATIONS, FTCO))
 
 
-def uses_ftco(collectives: str | Wanted) -> bool:
+def uses_ftco(collectives: str | Selection) -> bool:
     """Return True if a description selects FTCO for any collective."""
     return FTCO in from_description(collectives).values()
 
 
-def from_description(collectives: str | Wanted) -> Wanted:
+def from_description(collectives: str | Selection) -> Selection:
     """Return the selection in ``mpi.collectives`` of a machine's description.
 
     An empty selection is Open MPI's choice.
     """
-    return of_word(collectives) if isinstance(collectives, str) else collectives
+    return selection_of_word(collectives) if isinstance(collectives, str) else collectives
 
 
-def of_word(word: str) -> Mapping[str, str]:
+def selection_of_word(word: str) -> Mapping[str, str]:
     """Return the selection for one of `WORDS`."""
     return _EVERYTHING if word == FTCO else _NOTHING
 
 
-def for_communicator(wanted: Wanted, size: int, *, inter: bool) -> Preference:
+def for_communicator(selection: Selection, size: int, *, inter: bool) -> Preference:
     """Return the selection for a communicator of `size` ranks.
 
     FTCO needs two ranks or more, in one group.
     """
-    if not wanted:
+    if not selection:
         return _NOTHING
-    if wanted is _EVERYTHING and size > 1 and not inter:
+    if selection is _EVERYTHING and size > 1 and not inter:
         return _EVERYTHING
-    return _resolved(tuple(wanted.items()), size, inter)
+    return _resolved(tuple(selection.items()), size, inter)
 
 
 @lru_cache(maxsize=256)
-def _resolved(wanted: tuple[tuple[str, str | tuple[tuple[int, str], ...]], ...], size: int, inter: bool) -> Preference:
+def _resolved(
+    selection: tuple[tuple[str, str | tuple[tuple[int, str], ...]], ...], size: int, inter: bool
+) -> Preference:
     found = {}
-    for operation, said in wanted:
-        if not isinstance(said, str):
-            said = next((name for least, name in reversed(said) if least <= size), TUNED)
-        if said != FTCO or (size > 1 and not inter):
-            found[operation] = said
+    for operation, choice in selection:
+        if not isinstance(choice, str):
+            choice = next((name for least, name in reversed(choice) if least <= size), TUNED)
+        if choice != FTCO or (size > 1 and not inter):
+            found[operation] = choice
     return Preference(found)

@@ -3,15 +3,15 @@
 import pytest
 
 from xsim_py.config.algorithms import FTCO_OPERATIONS
+from xsim_py.mpi.algorithm_selection import Preference, for_communicator, from_description, selection_of_word
 from xsim_py.mpi.calls import survives
 from xsim_py.mpi.collectives.choose import REGISTRY
 from xsim_py.mpi.ftco.operations import ALGORITHMS
-from xsim_py.mpi.wanted_algorithms import Preference, for_communicator, from_description, of_word
 
 
 def test_a_word_stands_for_all_operations_that_have_the_algorithm() -> None:
-    assert from_description("tuned") == of_word("tuned") == {}
-    assert from_description("ftco") == of_word("ftco") == dict.fromkeys(FTCO_OPERATIONS, "ftco")
+    assert from_description("tuned") == selection_of_word("tuned") == {}
+    assert from_description("ftco") == selection_of_word("ftco") == dict.fromkeys(FTCO_OPERATIONS, "ftco")
     assert tuple(ALGORITHMS) == FTCO_OPERATIONS
     assert set(FTCO_OPERATIONS) < set(REGISTRY)
 
@@ -27,7 +27,7 @@ def test_below_the_first_it_is_decided_by_size() -> None:
 
 
 @pytest.mark.parametrize(("size", "inter"), [(1, False), (8, True)])
-@pytest.mark.parametrize("wanted", [of_word("ftco"), {"barrier": "ftco", "allreduce": ((1, "ftco"),)}])
+@pytest.mark.parametrize("wanted", [selection_of_word("ftco"), {"barrier": "ftco", "allreduce": ((1, "ftco"),)}])
 def test_one_rank_and_two_groups_have_no_ftco(size: int, inter: bool, wanted: dict[str, object]) -> None:
     assert for_communicator(wanted, size, inter=inter) == {}
 
@@ -50,9 +50,9 @@ def test_calls_survive_that_are_made_of_what_is_served(name: str) -> None:
 
 
 def test_what_is_said_of_an_operation_holds_for_its_other_forms() -> None:
-    served = Comm(allgather="ftco", reduce_scatter="ftco")
+    ftco_serves = Comm(allgather="ftco", reduce_scatter="ftco")
     for name in ("Comm.Allgatherv", "Comm.Iallgather", "Comm.Split", "Comm.Reduce_scatter_block"):
-        assert survives(served, name)
+        assert survives(ftco_serves, name)
     for name in ("Comm.Alltoall", "Intracomm.Scan", "Comm.Ialltoallw", "Intracomm.Create_intercomm"):
-        assert not survives(served, name)
+        assert not survives(ftco_serves, name)
     assert not survives(Comm(allgather="ftco", allgatherv="ring"), "Comm.Allgatherv")
