@@ -33,7 +33,7 @@ from xsim_py.errors import ConfigError
 from xsim_py.machine import Machine
 from xsim_py.mpi.algorithm_selection import from_description, uses_ftco
 from xsim_py.mpi.assembly import make_library
-from xsim_py.mpi.batched.meetings import MESSAGES
+from xsim_py.mpi.batched.instances import MESSAGES
 from xsim_py.mpi.dynamic.launcher import Launcher, Startup
 from xsim_py.mpi.dynamic.variables import NAMES, Variables
 from xsim_py.mpi.failures.scheduled import prepare
@@ -551,7 +551,7 @@ class Job:
         return shard
 
     def _meet_in_arrays(self) -> bool:
-        """Return True if collectives may be computed for all their ranks at once; see `mpi.batched.meetings`.
+        """Return True if collectives may be computed for all their ranks at once; see `mpi.batched.instances`.
 
         Not with ranks in separate processes: if one is lost, its effects on the others' calls have not been rolled
         back.

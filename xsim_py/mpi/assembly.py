@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .batched.meetings import ARRAYS, Meetings
+from .batched.instances import ARRAYS, CollectiveInstances
 from .calls import SurvivingAlgorithms
 from .dynamic.launcher import Launcher, Startup
 from .dynamic.ports import Switchboard
@@ -61,7 +61,7 @@ def make_library(
     observer : Observer or None
         The observer of messages in a checked run.
     batches : str or None
-        The mode of vectorised collectives, as for `Meetings`; None: no vectorised collectives.
+        The mode of vectorised collectives, as for `CollectiveInstances`; None: no vectorised collectives.
     ulfm : UlfmSpec
         The algorithms of revoke, agree and shrink.
     shapes : Shapes
@@ -84,7 +84,7 @@ def make_library(
         tell(observer)
     deaths = Deaths(fabric)
     if batches is not None:
-        fabric.meetings = Meetings(fabric, always=batches == ARRAYS)
+        fabric.instances = CollectiveInstances(fabric, always=batches == ARRAYS)
     detector = fabric.add(DETECTORS[detection.kind](deaths, detection))
     reports = fabric.add(Reports(deaths, detector))
     shard.on_failure = reports.died

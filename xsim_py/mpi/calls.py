@@ -125,13 +125,13 @@ class CollectiveChannel:
 
     Attributes
     ----------
-    meeting : batched.meeting.Meeting or None
-        The collective instance, if it may be vectorised; see `batched.meetings`.
+    instance : batched.instance.CollectiveInstance or None
+        The collective instance, if it may be vectorised; see `batched.instances`.
     algorithm : callable, str or None
         The algorithm, for the table of collectives; see `collectives.choose.title`.
     """
 
-    __slots__ = ("algorithm", "check", "cid", "comm", "local", "meeting", "note", "rank", "remote_size", "size", "tag")
+    __slots__ = ("algorithm", "check", "cid", "comm", "instance", "local", "note", "rank", "remote_size", "size", "tag")
 
     def __init__(
         self, comm: Communicator, tag: int, note: Note, *, check: bool = True, local: CollectiveChannel | None = None
@@ -142,7 +142,7 @@ class CollectiveChannel:
         self.note = note
         self.check = check
         self.local = local
-        self.meeting: Any = None
+        self.instance: Any = None
         self.algorithm: Any = None
         self.rank = comm.me
         self.size = len(comm.ranks)
@@ -324,27 +324,27 @@ def channel(comm: Communicator, note: Note, *, check: bool = True, admitted: boo
     made.rank = comm.me
     made.remote_size = context.remote_size
     made.size = size = context.size
-    meetings = comm.fabric.meetings
-    if meetings is None or size < meetings.least_ranks:
-        made.meeting = None
+    instances = comm.fabric.instances
+    if instances is None or size < instances.least_ranks:
+        made.instance = None
         if size > 1 and comm.report_name is None:
             comm.fabric.order.begin(comm, tag, note)
     else:
-        made.meeting = meetings.begin(comm, (made.cid, tag), note)
+        made.instance = instances.begin(comm, (made.cid, tag), note)
     return made
 
 
 def perform(ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], *args: Any) -> Any:
     """Run ``algorithm(ch, *form.plain(args))`` in the running fiber, or vectorised.
 
-    See `batched.meetings`.
+    See `batched.instances`.
     """
-    meetings, call = ch.comm.fabric.meetings, ch.meeting
-    if meetings is not None and call is not None and not call.undone:
-        done = meetings.perform(ch, form, algorithm, args)
+    instances, call = ch.comm.fabric.instances, ch.instance
+    if instances is not None and call is not None and not call.undone:
+        done = instances.perform(ch, form, algorithm, args)
         if not call.undone:
             return done
-    del meetings, call  # a rank killed while it waits is kept forever, with all references
+    del instances, call  # a rank killed while it waits is kept forever, with all references
     plain = form.plain(args)
     try:
         if not plain:  # with a star the rank would wait one frame of C deeper, of 400 bytes

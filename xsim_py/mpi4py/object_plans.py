@@ -150,7 +150,7 @@ def _packed(ch: CollectiveChannel, form: forms.Form, algorithm: Callable[..., An
     """Exchange pickles; a batched collective supplies its algorithm."""
     taken = perform(ch, form, algorithm, given)
     if ch.algorithm is None:
-        ch.algorithm = ch.meeting.bound.algorithm
+        ch.algorithm = ch.instance.bound.algorithm
     return taken
 
 

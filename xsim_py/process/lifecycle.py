@@ -240,7 +240,7 @@ def kill(entry: tuple[Rank, str] | tuple[Rank, str, int]) -> None:
     """
     rank, cause = entry[:2]
     status = _KILLED if len(entry) == 2 else entry[2]
-    if rank.exit_status is None and not rank.shard.put_off_for_all(kill, entry):
+    if rank.exit_status is None and not rank.shard.defer_for_all(kill, entry):
         _die(rank, rank.shard.kernel.now_ps, status, cause)
 
 

@@ -13,7 +13,7 @@ def test_costs_are_those_of_each_kind_unless_all_of_them_could_overflow():
     kinds = [(1, 20, 20, 300, 5, True), (1, 40, 40, 300, 5, True)]
     costs = made(kinds, [0, 1, 0])
     assert costs is not None
-    assert costs[0].way_ps.tolist() == [320, 340, 320]
+    assert costs[0].transit_ps.tolist() == [320, 340, 320]
     assert costs[0].busy_ps.tolist() == [20, 40, 20]
     assert made([(0, 0, 0, 2**60, 0, True)], [0]) is not None
     assert made([(0, 0, 0, 2**60, 0, True)], [0, 0]) is None

@@ -9,7 +9,7 @@ import pytest
 
 from tests.versions import as_checked
 from xsim_py import simulate
-from xsim_py.mpi.batched.meetings import Meetings
+from xsim_py.mpi.batched.instances import CollectiveInstances
 
 
 class Witness:
@@ -64,9 +64,9 @@ def call(name: str, which: str) -> Any:
 def outcome(monkeypatch: pytest.MonkeyPatch, name: str, which: str, way: str, shards: int = 1) -> tuple[Any, int]:
     """What comes of it, and how many calls were computed."""
     computed = []
-    compute = Meetings._compute
+    compute = CollectiveInstances._compute
     monkeypatch.setattr(
-        Meetings, "_compute", lambda self, call: [computed.append(done := compute(self, call)), done][1]
+        CollectiveInstances, "_compute", lambda self, call: [computed.append(done := compute(self, call)), done][1]
     )
     said = io.StringIO()
     result = simulate(call, ranks=8, args=[name, which], collectives=way, shards=shards, stdout=said, stderr=said)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from xsim_py import simulate
 from xsim_py.config.algorithms import ALGORITHMS
-from xsim_py.mpi.batched.meetings import Meetings
+from xsim_py.mpi.batched.instances import CollectiveInstances
 from xsim_py.mpi.batched.timing import _Ranks
 from xsim_py.mpi.batched.undo import Sender
 from xsim_py.report import Result
@@ -554,9 +554,9 @@ def test_any_program_that_goes_on_without_those_who_fail(
 @pytest.mark.parametrize("shards", [1, 2])
 def test_collectives_of_survivors_are_computed(shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     computed = []
-    finish = Meetings.finish
+    finish = CollectiveInstances.finish
     monkeypatch.setattr(
-        Meetings, "finish", lambda self, call: (computed.append(call.comm.context.size), finish(self, call))
+        CollectiveInstances, "finish", lambda self, call: (computed.append(call.comm.context.size), finish(self, call))
     )
     steps = [Step("barrier"), Step("barrier"), Step("agree", 1), *[Step("allreduce", 3)] * 3]
     check(

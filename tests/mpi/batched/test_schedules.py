@@ -12,8 +12,8 @@ from tests.mpi.collectives.toy_network import ToyNetwork
 from xsim_py import simulate
 from xsim_py.mpi.batched.batch import Batch
 from xsim_py.mpi.batched.formulas import formula
-from xsim_py.mpi.batched.meeting import Meeting
-from xsim_py.mpi.batched.meetings import Meetings
+from xsim_py.mpi.batched.instance import CollectiveInstance
+from xsim_py.mpi.batched.instances import CollectiveInstances
 from xsim_py.mpi.batched.timing import Costs, Times
 from xsim_py.mpi.batched.trees import _PARENTS, ArrayTree, tree
 from xsim_py.mpi.checksum import crc32
@@ -47,7 +47,7 @@ TREES = [
 
 def message_by_message(algorithm, size, arguments, clock, costs):
     """What each message has, and when it comes; when ranks leave, with what; and the digest."""
-    network = ToyNetwork(size, latency=costs.way_ps, overhead=costs.send_ps)
+    network = ToyNetwork(size, latency=costs.transit_ps, overhead=costs.send_ps)
     network.times[:] = clock
     results = network.run(lambda ch: algorithm(ch, *arguments[ch.rank]))
     assert not network.unreceived()
@@ -183,8 +183,8 @@ def test_trees_of_all_ranks_are_those_of_each(shape, size):
 )
 def test_algorithms_without_a_formula_go_message_by_message(operation, algorithm, call, computed, monkeypatch):
     done = []
-    finish = Meetings.finish
-    monkeypatch.setattr(Meetings, "finish", lambda it, call: (done.append(call.note.name), finish(it, call)))
+    finish = CollectiveInstances.finish
+    monkeypatch.setattr(CollectiveInstances, "finish", lambda it, call: (done.append(call.note.name), finish(it, call)))
     code = f"""if True:
         import numpy
         from mpi4py import MPI
@@ -212,7 +212,7 @@ def test_a_call_that_is_over_leaves_nothing_for_the_collector(shards: int):
             comm.Alltoall(np.zeros(comm.size), np.zeros(comm.size))
             comm.Allreduce(np.zeros(3), np.zeros(3))
         comm.Barrier()
-        kinds = (Batch, Times, Meeting)
+        kinds = (Batch, Times, CollectiveInstance)
         return Counter(kind.__name__ for kind in kinds for thing in gc.get_objects() if isinstance(thing, kind))
 
     gc.collect()
@@ -224,4 +224,4 @@ def test_a_call_that_is_over_leaves_nothing_for_the_collector(shards: int):
     for found in result.values:
         assert found["Batch"] <= 3 * shards  # those of the calls that come again
         assert found["Times"] <= 2 * shards  # the last two, of 19
-        assert found["Meeting"] <= 2 * shards
+        assert found["CollectiveInstance"] <= 2 * shards

@@ -45,7 +45,7 @@ def test_notices_in_a_fan_are_the_notices_one_by_one(
     told: dict[str, Any] = {"machine": WITH_A_GAP, "set": {"mpi.ulfm.revoke": revoke}, "fail": failures}
     fans = [run(revoke_twice, 40, shards=shards, **told) for shards in (1, 2, 7)]
 
-    def one_by_one(self: Revocation, rank: Any, fan: Any, way_ps: int) -> None:
+    def one_by_one(self: Revocation, rank: Any, fan: Any, transit_ps: int) -> None:
         counted.append(len(fan.offsets))
         self._tell_each(rank, (fan.cid, fan.members, fan.me), fan.offsets, self.shard.kernel.now_ps)
 

@@ -69,7 +69,7 @@ class Scenario:
     settings: dict[str, Any] = field(default_factory=dict)
     detector: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
-    meetings: int = 64
+    instances: int = 64
     """After how many operations that tell nobody that all are through there is one that does."""
 
     @property
@@ -104,13 +104,13 @@ def scenarios(draw: Any, most: int = 64) -> Scenario:
         settings=settings,
         detector=draw(st.sampled_from([{}, {"type": "heartbeat", "period": "300us", "timeout": "1ms"}])),
         seed=draw(st.integers(0, 3)),
-        meetings=draw(st.sampled_from([64, 2, 3])),
+        instances=draw(st.sampled_from([64, 2, 3])),
     )
 
 
 def run(scenario: Scenario, *, shards: int = 1, **options: Any) -> Any:
     """Simulate it."""
-    with patch.object(driver, "_OPERATIONS_BETWEEN_MEETINGS", scenario.meetings):
+    with patch.object(driver, "_OPERATIONS_BETWEEN_MEETINGS", scenario.instances):
         return _simulated(scenario, shards, options)
 
 

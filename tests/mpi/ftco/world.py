@@ -180,11 +180,11 @@ class World:
 def happenings(draw: st.DrawFn, size: int) -> dict[str, Any]:
     """Draw how long messages take, when nodes begin, who dies when, and who is told of a death from elsewhere."""
     doomed = draw(st.sets(st.integers(0, size - 1), max_size=size - 1))
-    moments = st.integers(0, 30) | st.integers(0, 400)
+    message_times = st.integers(0, 30) | st.integers(0, 400)
     deaths, last_acts = {}, {}
     for node in sorted(doomed):
         if draw(st.booleans()):
-            deaths[node] = draw(moments)
+            deaths[node] = draw(message_times)
         else:
             last_acts[node] = draw(st.integers(1, 15))
     late = st.tuples(*[st.just(0) | st.integers(0, 200)] * size)

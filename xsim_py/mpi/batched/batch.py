@@ -12,7 +12,7 @@ from xsim_py.mpi.transport.tally import summed
 
 from .hashing import hash_sum
 from .schedule import CollectiveSchedule, Numbers
-from .timing import Costs, RendezvousMoments, Times
+from .timing import Costs, RendezvousTimes, Times
 
 if TYPE_CHECKING:
     from xsim_py.mpi.transport.tally import Sends
@@ -24,7 +24,7 @@ _WORD = (1 << 64) - 1
 class Pending(Protocol):
     """A call before all of its ranks have entered, and the information available by then."""
 
-    def fits(self, given: bytes, me: int) -> bool:
+    def fits(self, contribution: bytes, me: int) -> bool:
         """Return True if this rank's contribution can be computed.
 
         It is called if the form of the call varies.
@@ -35,7 +35,7 @@ class Pending(Protocol):
 
 
 class Listing(NamedTuple):
-    """All messages of a call in sequence; see `timing.Moments`.
+    """All messages of a call in sequence; see `timing.MessageTimes`.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Batch:
         self.once = once
         self.algorithm = algorithm
 
-    def fits(self, given: bytes, me: int) -> bool:
+    def fits(self, contribution: bytes, me: int) -> bool:
         """Return True: such a call is fully known in advance."""
         return True
 
@@ -137,7 +137,7 @@ class Batch:
         The data that follow a request are a separate arrival.
         """
         total, parts, count = 0, [], 0
-        stages = zip(self.schedule.stages(), self.costs, times.moments(), strict=True)
+        stages = zip(self.schedule.stages(), self.costs, times.message_times(), strict=True)
         for turn, (stage, costs, each) in enumerate(stages):
             checks = self.schedule.checks(memory, turn) if self.check and np.any(stage.size_bytes) else 0
             ends = stage.source, stage.dest, stage.size_bytes
@@ -169,9 +169,9 @@ class Batch:
     def listing(self, times: Times) -> Listing:
         """Return all messages."""
         rows = []
-        for stage, c, each in zip(self.schedule.stages(), self.costs, times.moments(), strict=True):
-            after_request = each.after_request or RendezvousMoments(each.first_ps, each.key, each.key)
-            sent_ps = each.first_ps - np.where(c.rendezvous, c.latency_ps, c.way_ps)
+        for stage, c, each in zip(self.schedule.stages(), self.costs, times.message_times(), strict=True):
+            after_request = each.after_request or RendezvousTimes(each.first_ps, each.key, each.key)
+            sent_ps = each.first_ps - np.where(c.rendezvous, c.latency_ps, c.transit_ps)
             ends = stage.source, stage.dest, self.numbers[stage.source], self.numbers[stage.dest], stage.size_bytes
             rows.append((*ends, *each[:4], sent_ps, c.receive_ps, c.rendezvous, *after_request))
         return Listing(*(np.asarray(column) for column in _joined(rows, whole=True)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.network import Cost
 
-_LONGEST_PS = 1 << 62  # calls that begin before `meetings._LATEST_PS` end before 2**63
+_LONGEST_PS = 1 << 62  # calls that begin before `instances._LATEST_PS` end before 2**63
 
 
 class MessageCosts:
@@ -101,7 +101,7 @@ class MessageCosts:
 
 def _overtaking(stages: Sequence[Stage], costs: Sequence[Costs]) -> bool:
     """Return True if a message could overtake an earlier one between the same ranks, sent just before it."""
-    ways: list[Any] = [np.where(c.rendezvous, c.latency_ps, c.way_ps) for c in costs]
+    ways: list[Any] = [np.where(c.rendezvous, c.latency_ps, c.transit_ps) for c in costs]
     leads: list[Any] = [way - np.where(c.rendezvous, 0, c.busy_ps) for way, c in zip(ways, costs, strict=True)]
     if max(map(np.max, leads)) <= min(map(np.min, ways)):
         return False

@@ -25,7 +25,7 @@ class Form:
         """Return the contribution of a rank."""
         return b""
 
-    def given(self, args: Any) -> tuple[Any, bytes]:
+    def key_and_contribution(self, args: Any) -> tuple[Any, bytes]:
         """Return key and contribution."""
         return self.key(args), self.contribution(args)
 
@@ -48,7 +48,7 @@ class Vector(Form):
         data: bytes = args[0]
         return data
 
-    def given(self, args: Any) -> tuple[Any, bytes]:  # hot path
+    def key_and_contribution(self, args: Any) -> tuple[Any, bytes]:  # hot path
         data, fold = args
         return (len(data), fold), data
 
@@ -137,7 +137,7 @@ class _Objects(Form):
         kind = None if fold is None else fold.kind(obj, ranks)
         return None if kind is None else (fold.name, kind)
 
-    def given(self, args: Any) -> tuple[Any, bytes]:
+    def key_and_contribution(self, args: Any) -> tuple[Any, bytes]:
         key = self.key(args)
         return key, b"" if key is None else args[2].packed(args[0])
 

@@ -54,14 +54,14 @@ class Rounds(CollectiveSchedule):
     def _rounds(self) -> int:
         return (self.size - 1).bit_length()
 
-    def _beside(self, distance: int) -> Numbers:
+    def _ranks_above(self, distance: int) -> Numbers:
         """Return the ranks that far above each, around the ring: a view, as a division takes far longer."""
         start = distance % self.size
         return self._twice[start : start + self.size]
 
     def dest(self, turn: int) -> Numbers:
         """Return the destination of each rank."""
-        return self._beside(1 << turn)
+        return self._ranks_above(1 << turn)
 
     def size_bytes(self, turn: int) -> Any:
         """Return the size of each message, or of all."""
@@ -292,20 +292,20 @@ class RingGather(Gather):
         return self.size - 1
 
     def dest(self, turn: int) -> Numbers:
-        return self._beside(1)
+        return self._ranks_above(1)
 
     def _blocks(self, turn: int) -> int:
         return 1
 
     def _first(self, turn: int) -> Numbers:
-        return self._beside(-turn)
+        return self._ranks_above(-turn)
 
 
 class BruckGather(Gather):
     """A rank has the blocks from its own on: in round k all of them, or the missing ones, go to rank - 2**k."""
 
     def dest(self, turn: int) -> Numbers:
-        return self._beside(-(1 << turn))
+        return self._ranks_above(-(1 << turn))
 
     def _blocks(self, turn: int) -> int:
         return min(1 << turn, self.size - (1 << turn))
@@ -380,7 +380,7 @@ class Exchange(Rounds):
         return self.size - 1
 
     def dest(self, turn: int) -> Numbers:
-        return self._beside(turn + 1)
+        return self._ranks_above(turn + 1)
 
     def size_bytes(self, turn: int) -> Any:
         return self.block_bytes if self._table is None else self._table[self.ranks, self.dest(turn)]
@@ -399,7 +399,7 @@ class Exchange(Rounds):
         """
         if self._table is not None:
             pairs = zip(contributions, self._table.sum(axis=1).tolist(), strict=True)
-            return b"".join([memoryview(given)[len(given) - total :] for given, total in pairs]), []
+            return b"".join([memoryview(data)[len(data) - total :] for data, total in pairs]), []
         whole = np.frombuffer(b"".join(contributions), np.uint8)
         return whole.reshape(self.size, self.size, self.block_bytes), []
 
@@ -477,7 +477,7 @@ class LinearExchange(Exchange):
         return range(first + 1, min(first + self.together, self.size - 1) + 1)
 
     def dest(self, turn: int) -> Numbers:
-        return np.concatenate([self._beside(-place) for place in self._places(turn)])
+        return np.concatenate([self._ranks_above(-place) for place in self._places(turn)])
 
     def size_bytes(self, turn: int) -> Any:
         if self._table is None:
@@ -489,7 +489,7 @@ class LinearExchange(Exchange):
             places = self._places(turn)
             count = len(places)
             sent = np.arange(count * self.size).reshape(count, self.size)
-            taken = np.stack([at * self.size + self._beside(place) for at, place in enumerate(places)])
+            taken = np.stack([at * self.size + self._ranks_above(place) for at, place in enumerate(places)])
             steps = [Step(StepKind.POST, ALL, taken), Step(StepKind.SEND, ALL, sent), Step(StepKind.TAKE, ALL, taken)]
             order = np.repeat(np.arange(1, count + 1), self.size)
             source = np.tile(self.ranks, count)

@@ -24,7 +24,7 @@ from .batch import Batch
 from .costs import MessageCosts
 from .formulas import EXCHANGES, Doubling, Exchange, Results, gather
 from .schedule import CollectiveSchedule, Draft, Listed, Numbers, Stage
-from .trees import DOWN, ArrayTree, hand_down
+from .trees import DOWN, ArrayTree, send_down
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel
@@ -49,7 +49,7 @@ class _Pending:
         self._local = local
         self._costs = MessageCosts(ch.comm.fabric, ch.comm.ranks)
 
-    def fits(self, given: bytes, me: int) -> bool:
+    def fits(self, contribution: bytes, me: int) -> bool:
         """Return True if this rank's contribution can be computed."""
         return True
 
@@ -70,16 +70,16 @@ class VariedExchange(_Pending):
         self._kind = EXCHANGES[algorithm]
         self._skips = algorithm is not alltoall.pairwise
 
-    def fits(self, given: bytes, me: int) -> bool:
+    def fits(self, contribution: bytes, me: int) -> bool:
         """Return True if this contribution implies that the rank needs all others, with eager blocks if required."""
-        sizes = np.frombuffer(given, np.int64, 2 * self._size).reshape(2, self._size).copy()
+        sizes = np.frombuffer(contribution, np.int64, 2 * self._size).reshape(2, self._size).copy()
         sizes[:, me] = 1
         return bool(not self._skips or sizes.all()) and self._fits(self._kind, int(sizes.max()), me)
 
     def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
         """Return the call; None if ranks expect other sizes than they get, or it is not eager."""
         size = self._size
-        headers = b"".join([memoryview(given)[: 2 * _HEAD_BYTES * size] for given in contributions])
+        headers = b"".join([memoryview(contribution)[: 2 * _HEAD_BYTES * size] for contribution in contributions])
         table = np.frombuffer(headers, np.int64).reshape(size, 2, size)
         sizes = np.ascontiguousarray(table[:, 0])
         return None if (sizes != table[:, 1].T).any() else self._batch(self._kind(size, sizes))
@@ -184,15 +184,15 @@ class PickleExchange(_Pickles):
     def _kind(self) -> type[Exchange] | None:
         return EXCHANGES.get(pick(self._comm, "alltoallv"))
 
-    def fits(self, given: bytes, me: int) -> bool:
+    def fits(self, contribution: bytes, me: int) -> bool:
         """Return True if this rank's messages are eager, as far as required."""
         kind = self._kind()
-        return kind is not None and self._fits(kind, int(np.frombuffer(given, np.int64, self._size).max()), me)
+        return kind is not None and self._fits(kind, int(np.frombuffer(contribution, np.int64, self._size).max()), me)
 
     def resolved(self, contributions: Sequence[bytes], fold: Any) -> Batch | None:
         """Return the call; None if it is not eager."""
         kind, size = self._kind(), self._size
-        heads = [given[: _HEAD_BYTES * size] for given in contributions]
+        heads = [contribution[: _HEAD_BYTES * size] for contribution in contributions]
         assert kind is not None
         second = kind(size, np.frombuffer(b"".join(heads), np.int64).reshape(size, size))
         return self._both(
@@ -223,7 +223,7 @@ def _gather_and_broadcast(size: int, broadcast: Callable[..., Any]) -> Listed | 
     sent = draft.send(others, one, np.zeros(size - 1, np.int64), others)
     for number in sent.tolist():
         draft.receive(np.zeros(1, np.int64), one[:1], np.array([number]))
-    hand_down(draft, ArrayTree(DOWN[broadcast], size), size)
+    send_down(draft, ArrayTree(DOWN[broadcast], size), size)
     return draft.listed(_Gathered([0] * (size + 1)))
 
 
@@ -258,9 +258,9 @@ class ObjectFold(Protocol):
 class ObjectReduction(_Pending):
     """An allreduce of objects: to rank 0, and then two broadcasts, of a size and of a pickle."""
 
-    def fits(self, given: bytes, me: int) -> bool:
+    def fits(self, contribution: bytes, me: int) -> bool:
         """Return True if this rank's contribution is eager."""
-        return self._costs.eager(len(given), me)
+        return self._costs.eager(len(contribution), me)
 
     def resolved(self, contributions: Sequence[bytes], fold: ObjectFold) -> Batch | None:
         """Return the call; None if it must be simulated individually."""
@@ -309,7 +309,7 @@ def _up_and_down(size: int, broadcasts: tuple[Callable[..., Any], ...]) -> Liste
         draft.receive(ranks - distance, one, sent[::2])
         draft.receive(ranks - distance, one, sent[1::2])
     for broadcast, payload in zip(broadcasts, (last, 2 * last + 1), strict=True):
-        hand_down(draft, ArrayTree(DOWN[broadcast], size), payload)
+        send_down(draft, ArrayTree(DOWN[broadcast], size), payload)
     return draft.listed(_Announced([b""] * (last + 1), size))
 
 

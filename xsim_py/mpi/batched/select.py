@@ -98,8 +98,8 @@ def _pending(
         return VariedExchange(ch, local, algorithm) if fits else None
     options: Any = {"always": always, "local": local}
     if form is PACKED:
-        given = b"", equal_sizes(_HEAD_BYTES, size)
-        first = bind(ch, BLOCKS, pick(comm, "allgather", _HEAD_BYTES), given, **options)
+        contribution = b"", equal_sizes(_HEAD_BYTES, size)
+        first = bind(ch, BLOCKS, pick(comm, "allgather", _HEAD_BYTES), contribution, **options)
         return PickleGather(ch, local, first) if isinstance(first, Batch) else None
     blocks = EqualBlocks(b"", _HEAD_BYTES, size)
     first = bind(ch, PARTS, pick(comm, "alltoall", _HEAD_BYTES), (blocks,), **options)

@@ -20,14 +20,14 @@ import numpy as np
 
 from xsim_py.mpi.op import PREDEFINED
 
-from .meeting import Meeting, MemberHomes
+from .instance import CollectiveInstance, MemberHomes
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import Note
     from xsim_py.mpi.comm import Communicator
     from xsim_py.process.ranks.shard import Shard
 
-    from .meetings import Meetings
+    from .instances import CollectiveInstances
 
 _MOST_MEMBERS = 64
 
@@ -37,31 +37,32 @@ class OtherShards:
 
     Parameters
     ----------
-    meetings : Meetings
+    instances : Meetings
         The calls of this shard.
     shard : Shard
         The transport of announcements.
     """
 
-    def __init__(self, meetings: Meetings, shard: Shard) -> None:
-        self._meetings = meetings
+    def __init__(self, instances: CollectiveInstances, shard: Shard) -> None:
+        self._instances = instances
         self._ends = [block.stop for block in shard.blocks]
         self._members: dict[int, MemberHomes | None] = {}
         # For each context, the last call that all ranks of this shard have begun. It is kept after they have freed the
         # communicator: freeing does not synchronise, and calls that ranks elsewhere begin later must not be recorded.
         self._begun: dict[int, int] = {}
-        self._heard: dict[tuple[int, int], list[tuple[Note, Any]]] = {}  # of calls that no rank of this shard has begun
+        # Of calls that no rank of this shard has begun.
+        self._announcements: dict[tuple[int, int], list[tuple[Note, Any]]] = {}
         self._early: dict[tuple[int, int], list[Any]] = {}
-        shard.handlers.update(meets=self._hear, enters=self._enter, retires=self._retire)
+        shard.handlers.update(meets=self._receive_announcement, enters=self._enter, retires=self._retire)
 
     @property
     def _shard(self) -> Shard:
-        return self._meetings.fabric.shard  # it is dropped when the run is over
+        return self._instances.fabric.shard  # it is dropped when the run is over
 
     @property
     def quiet(self) -> bool:
         """True if no calls are known that only other shards have begun."""
-        return not self._heard
+        return not self._announcements
 
     def members(self, comm: Communicator) -> MemberHomes | None:
         """Return the shards of a communicator's ranks; None: all here."""
@@ -76,91 +77,93 @@ class OtherShards:
             self._members[comm.cid] = None if (homes == number).all() else MemberHomes(homes, number)
         return self._members[comm.cid]
 
-    def begins(self, call: Meeting) -> None:
+    def begins(self, call: CollectiveInstance) -> None:
         """Compare a call that the first rank of this shard begins with the others' announcements, and announce it."""
-        call.heard = self._heard.pop(call.where, call.heard)
-        if any(token is None for _, token in call.heard):
+        call.announcements = self._announcements.pop(call.where, call.announcements)
+        if any(token is None for _, token in call.announcements):
             call.undone = True  # all shards have been notified
             self._early.pop(call.where, None)
         else:
-            call.said = [call.where, call.note, None]
-            self._tell(call, "meets", call.said)
+            call.announced = [call.where, call.note, None]
+            self._tell(call, "meets", call.announced)
 
-    def fits(self, call: Meeting) -> bool:
+    def fits(self, call: CollectiveInstance) -> bool:
         """Return True if all other shards known to have begun a call have the same note."""
-        return all(note == call.note for note, _ in call.heard)
+        return all(note == call.note for note, _ in call.announcements)
 
-    def opens(self, call: Meeting, signature: Any) -> bool:
+    def opens(self, call: CollectiveInstance, signature: Any) -> bool:
         """Return True if that rank can wait: other shards know of it, and none is known to do something else."""
         token = _token(signature)
-        if call.said is None or any(other != token for _, other in call.heard):
+        if call.announced is None or any(other != token for _, other in call.announcements):
             return False
-        call.said[2] = token  # in the announcement that leaves with the end of this window
+        call.announced[2] = token  # in the announcement that leaves with the end of this window
         return True
 
-    def catch_up(self, call: Meeting) -> None:
+    def catch_up(self, call: CollectiveInstance) -> None:
         """Process the earlier announcements of others for a call that has just been opened."""
         for part in self._early.pop(call.where, ()):
             self._take(call, part)
 
-    def all_begun(self, call: Meeting) -> None:
+    def all_begun(self, call: CollectiveInstance) -> None:
         """Record that no further rank of this shard will begin this call."""
         self._begun[call.where[0]] = call.where[1]
 
-    def undone(self, call: Meeting) -> None:
+    def undone(self, call: CollectiveInstance) -> None:
         """Announce that a call is simulated individually, if other shards assume otherwise."""
-        if call.said is not None and call.said[2] is not None:
-            self._tell(call, "meets", [*call.said[:2], None])
+        if call.announced is not None and call.announced[2] is not None:
+            self._tell(call, "meets", [*call.announced[:2], None])
 
-    def entered(self, call: Meeting) -> None:
+    def entered(self, call: CollectiveInstance) -> None:
         """Send the data of this shard's ranks to the others, when all of them have entered."""
         assert call.members is not None
         here = call.members.here
         columns = [np.array(column, np.int64)[here] for column in (call.clock_ps, call.nic_free_ps, call.keys)]
-        given = [call.given[place] for place in here.tolist()]
-        size_bytes = len(given[0]) if len({len(data) for data in given}) == 1 else -1
-        packed = given if size_bytes < 0 else b"".join(given)
+        contribution = [call.contributions[place] for place in here.tolist()]
+        size_bytes = len(contribution[0]) if len({len(data) for data in contribution}) == 1 else -1
+        packed = contribution if size_bytes < 0 else b"".join(contribution)
         self._tell(call, "enters", (call.where, self._shard.number, columns, size_bytes, packed))
 
-    def retires(self) -> None:
+    def announce_undo_all(self) -> None:
         """Announce to all shards that calls are undone, and that new ones are simulated individually."""
         for number in range(len(self._shard.blocks)):
             if number != self._shard.number:
                 self._shard.tell(number, "retires", None)
 
-    def _tell(self, call: Meeting, what: str, argument: Any) -> None:
+    def _tell(self, call: CollectiveInstance, what: str, argument: Any) -> None:
         assert call.members is not None
         for number in call.members.elsewhere:
             self._shard.tell(number, what, argument)
 
     # ------------------------------------------------------------------------------------- between two windows
 
-    def _known(self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any) -> Meeting | None:
+    def _known(
+        self, where: tuple[int, int], store: dict[tuple[int, int], list[Any]], fact: Any
+    ) -> CollectiveInstance | None:
         """Return the call of that number, if it waits to be computed here.
 
         Otherwise store the fact until it begins.
         """
-        meetings = self._meetings
-        call = meetings.calls.get(where) or meetings.waiting.get(where)
+        instances = self._instances
+        call = instances.calls.get(where) or instances.waiting.get(where)
         if call is None and where[1] > self._begun.get(where[0], 0):
             store.setdefault(where, []).append(fact)
         return None if call is None or call.undone or call.pending is None else call
 
-    def _hear(self, fact: list[Any]) -> None:
+    def _receive_announcement(self, fact: list[Any]) -> None:
         where, note, token = fact
-        call = self._known(where, self._heard, (note, token))
+        call = self._known(where, self._announcements, (note, token))
         if call is not None:
-            assert call.said is not None
-            if token != call.said[2] or note != call.note:
-                self._meetings.undo([call])
+            assert call.announced is not None
+            if token != call.announced[2] or note != call.note:
+                self._instances.undo([call])
 
     def _enter(self, part: Any) -> None:
         call = self._known(part[0], self._early, part)
         if call is not None:
             self._take(call, part)
-            self._meetings.compute_if_all_are_there(call)
+            self._instances.compute_if_complete(call)
 
-    def _take(self, call: Meeting, part: Any) -> None:
+    def _take(self, call: CollectiveInstance, part: Any) -> None:
         _, number, columns, size_bytes, packed = part
         assert call.members is not None
         places = call.members.elsewhere[number]
@@ -170,7 +173,7 @@ class OtherShards:
         call.absent -= 1
 
     def _retire(self, _: object) -> None:
-        self._meetings.retire_between_windows()
+        self._instances.retire_between_windows()
 
 
 @lru_cache(maxsize=256)

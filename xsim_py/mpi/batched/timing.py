@@ -49,14 +49,14 @@ class Costs(NamedTuple):
 
     send_ps: Any
     busy_ps: Any
-    way_ps: Any
+    transit_ps: Any
     receive_ps: Any
     rendezvous: Any = False
     latency_ps: Any = 0
     answer_ps: Any = 0
 
 
-class RendezvousMoments(NamedTuple):
+class RendezvousTimes(NamedTuple):
     """The additional times of rendezvous messages.
 
     Attributes
@@ -72,7 +72,7 @@ class RendezvousMoments(NamedTuple):
     data_key: Numbers
 
 
-class Moments(NamedTuple):
+class MessageTimes(NamedTuple):
     """The times of the messages of a stage.
 
     Attributes
@@ -91,7 +91,7 @@ class Moments(NamedTuple):
     key: Numbers
     arrival_ps: Numbers
     taken_ps: Numbers
-    after_request: RendezvousMoments | None
+    after_request: RendezvousTimes | None
 
 
 class _Ranks:
@@ -102,7 +102,7 @@ class _Ranks:
         self.last, self.last_key = np.full((2, len(self.clock)), -1)
         self.overhead = np.zeros(len(self.clock), np.int64)
 
-    def go_through(self, stage: Stage, costs: Costs) -> Moments:
+    def apply_stage(self, stage: Stage, costs: Costs) -> MessageTimes:
         """Apply the steps of a stage to all ranks."""
         slots = len(stage) + stage.padded
         any_rendezvous = costs.rendezvous is not False and bool(np.any(costs.rendezvous))
@@ -117,7 +117,7 @@ class _Ranks:
                 self._send(costs, ranks, messages, first, any_rendezvous)
             elif kind is StepKind.TAKE:
                 if any_rendezvous:
-                    arrival[messages] = _all_there(costs, messages, first, posted)
+                    arrival[messages] = _arrival_times(costs, messages, first, posted)
                 self._take(costs, ranks, messages, arrival)
             elif any_rendezvous:
                 self._leave(costs, ranks, messages, first, posted)
@@ -130,16 +130,16 @@ class _Ranks:
             arrival_key = np.where(costs.rendezvous, after_request.data_key, key)
             rendezvous = np.broadcast_to(costs.rendezvous, len(stage))
             left = arrival - costs.latency_ps
-            self._happens(stage.source[rendezvous], left[rendezvous], after_request.data_key[rendezvous] + 1)
-            self._happens(stage.dest, arrival, arrival_key)
-            return Moments(first, key, arrival, taken, after_request)
+            self._update_last(stage.source[rendezvous], left[rendezvous], after_request.data_key[rendezvous] + 1)
+            self._update_last(stage.dest, arrival, arrival_key)
+            return MessageTimes(first, key, arrival, taken, after_request)
         key = self.key[stage.source] + stage.order
         if type(stage.order) is int:
             self.key[stage.source] = key
         else:
             np.maximum.at(self.key, stage.source, key)
-        self._happens(stage.dest, arrival, key)
-        return Moments(first, key, arrival, taken, None)
+        self._update_last(stage.dest, arrival, key)
+        return MessageTimes(first, key, arrival, taken, None)
 
     def _send(self, costs: Costs, ranks: Any, messages: Any, first: Numbers, any_rendezvous: bool) -> None:
         """Send one message per rank."""
@@ -147,11 +147,11 @@ class _Ranks:
         self.clock[ranks] += _of(costs.send_ps, messages)
         start = np.maximum(self.clock[ranks], nic[ranks])
         if not any_rendezvous:
-            first[messages] = start + _of(costs.way_ps, messages)
+            first[messages] = start + _of(costs.transit_ps, messages)
             nic[ranks] = start + _of(costs.busy_ps, messages)
             return
         rendezvous = _of(costs.rendezvous, messages)
-        first[messages] = start + np.where(rendezvous, _of(costs.latency_ps, messages), _of(costs.way_ps, messages))
+        first[messages] = start + np.where(rendezvous, _of(costs.latency_ps, messages), _of(costs.transit_ps, messages))
         nic[ranks] = np.where(rendezvous, nic[ranks], start + _of(costs.busy_ps, messages))
 
     def _take(self, costs: Costs, ranks: Any, messages: Any, arrival: Numbers) -> None:
@@ -162,7 +162,7 @@ class _Ranks:
         """Wait until one message per rank has left, if it is above the threshold."""
         rendezvous = _of(costs.rendezvous, messages)
         answer = np.maximum(posted[messages], first[messages]) + _of(costs.answer_ps, messages)
-        left = answer + _of(costs.way_ps, messages) - _of(costs.latency_ps, messages)
+        left = answer + _of(costs.transit_ps, messages) - _of(costs.latency_ps, messages)
         self.nic[ranks] = np.where(rendezvous, answer + _of(costs.busy_ps, messages), self.nic[ranks])
         self.clock[ranks] = np.where(rendezvous, np.maximum(self.clock[ranks], left), self.clock[ranks])
 
@@ -174,7 +174,7 @@ class _Ranks:
 
     def _rendezvous_keys(
         self, stage: Stage, costs: Costs, first: Numbers, taken: Numbers
-    ) -> tuple[Numbers, RendezvousMoments]:
+    ) -> tuple[Numbers, RendezvousTimes]:
         """Return the key of each message, and the additional times of those above the threshold."""
         sent, received = stage.exchanges()
         rendezvous, answer = np.broadcast_to(costs.rendezvous, len(stage)), taken + costs.answer_ps
@@ -188,9 +188,9 @@ class _Ranks:
         hears_first = (request < answered) | ((request == answered) & earlier)
         data_key = key + 1 + (answering & hears_first)
         answer_key = key + 1 + 2 * (requesting & ~hears_first)
-        return own, RendezvousMoments(answer, answer_key[stage.dest], data_key[stage.source])
+        return own, RendezvousTimes(answer, answer_key[stage.dest], data_key[stage.source])
 
-    def _happens(self, ranks: Numbers, when: Numbers, key: Numbers) -> None:
+    def _update_last(self, ranks: Numbers, when: Numbers, key: Numbers) -> None:
         """Update the time and the key of each rank's last event: an arrival, or a departure."""
         latest = self.last.copy()
         np.maximum.at(latest, ranks, when)
@@ -200,11 +200,11 @@ class _Ranks:
         self.last = latest
 
 
-def _all_there(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> Numbers:
+def _arrival_times(costs: Costs, messages: Any, first: Numbers, posted: Numbers) -> Numbers:
     """Return when all of some messages has arrived, including rendezvous."""
     there = first[messages]
     answer = np.maximum(posted[messages], there) + _of(costs.answer_ps, messages)
-    found: Numbers = np.where(_of(costs.rendezvous, messages), answer + _of(costs.way_ps, messages), there)
+    found: Numbers = np.where(_of(costs.rendezvous, messages), answer + _of(costs.transit_ps, messages), there)
     return found
 
 
@@ -218,7 +218,7 @@ def _send_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any
     ready[0] = np.maximum(ready[0], r.nic[ranks])
     start = np.maximum.accumulate(ready - before, axis=0) + before
     r.nic[ranks] = start[-1] + busy[-1]
-    first[messages] = start + _matrix(costs.way_ps, messages, real)
+    first[messages] = start + _matrix(costs.transit_ps, messages, real)
 
 
 def _take_many(r: _Ranks, costs: Costs, ranks: Any, messages: Numbers, real: Any, first: Numbers) -> None:
@@ -292,18 +292,18 @@ class Times:
         self._costs = costs
         self._entered = clock_ps, nic_free_ps, keys
         ranks = _Ranks(*self._entered)
-        self._kept: list[Moments] | None = [] if schedule.messages <= _MOST_KEPT else None
-        for moments in self._go_through(ranks):
+        self._kept: list[MessageTimes] | None = [] if schedule.messages <= _MOST_KEPT else None
+        for message_times in self._apply_stages(ranks):
             if self._kept is not None:
-                self._kept.append(moments)
+                self._kept.append(message_times)
         self.clock_ps, self.nic_free_ps, self.keys = ranks.clock, ranks.nic, ranks.key
         self.last_ps, self.last_key = ranks.last, ranks.last_key
         self.waited_ps = ranks.clock - np.asarray(clock_ps) - ranks.overhead
 
-    def _go_through(self, ranks: _Ranks) -> Iterator[Moments]:
+    def _apply_stages(self, ranks: _Ranks) -> Iterator[MessageTimes]:
         for stage, costs in zip(self._schedule.stages(), self._costs, strict=True):
-            yield ranks.go_through(stage, costs)
+            yield ranks.apply_stage(stage, costs)
 
-    def moments(self) -> Iterator[Moments]:
+    def message_times(self) -> Iterator[MessageTimes]:
         """Yield the times of the messages of each stage."""
-        return iter(self._kept) if self._kept is not None else self._go_through(_Ranks(*self._entered))
+        return iter(self._kept) if self._kept is not None else self._apply_stages(_Ranks(*self._entered))

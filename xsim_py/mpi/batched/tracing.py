@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from xsim_py.mpi.transport.fabric import Fabric
     from xsim_py.mpi.transport.message import Message
 
-    from .meeting import Meeting
+    from .instance import CollectiveInstance
 
 
-def carried(fabric: Fabric, call: Meeting) -> None:
+def record_messages(fabric: Fabric, call: CollectiveInstance) -> None:
     """Record all messages of a call in this shard, from their departure to the match."""
     listing = call.bound.listing(call.times)
     local = np.ones(len(call.bound.numbers), bool) if call.members is None else call.members.local
@@ -28,13 +28,20 @@ def carried(fabric: Fabric, call: Meeting) -> None:
         *(column.tolist() for column in (*columns, *comes, *here)), strict=True
     ):
         if leaving:
-            departs(fabric, call, key, source, dest, size_bytes, sent_ps, rendezvous)
+            record_departure(fabric, call, key, source, dest, size_bytes, sent_ps, rendezvous)
         if coming:
             trace.matched(trace.arrived(key, came_ps), taken_ps)
 
 
-def departs(
-    fabric: Fabric, call: Meeting, key: int, source: int, dest: int, size_bytes: int, left_ps: int, rendezvous: bool
+def record_departure(
+    fabric: Fabric,
+    call: CollectiveInstance,
+    key: int,
+    source: int,
+    dest: int,
+    size_bytes: int,
+    left_ps: int,
+    rendezvous: bool,
 ) -> None:
     """Record the departure of one message."""
     assert fabric.trace is not None
@@ -53,7 +60,7 @@ def departs(
     )
 
 
-def taken_by(call: Meeting) -> Callable[[Message], int]:
+def match_times(call: CollectiveInstance) -> Callable[[Message], int]:
     """Return a function that returns when a rank that has left had received a resent message."""
     listing = call.bound.listing(call.times)
     taken: dict[tuple[int, int], deque[int]] = {}

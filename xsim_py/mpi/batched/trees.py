@@ -44,7 +44,7 @@ def _barrier(size: int) -> Listed:
     shape = ArrayTree(trees.in_order_binomial, size)
     draft = Draft(size)
     _up(draft, shape, np.zeros(size, np.int64))
-    hand_down(draft, shape.reversed(), 0)
+    send_down(draft, shape.reversed(), 0)
     return draft.listed(Folds(0, [], np.zeros(1, np.int64)))
 
 
@@ -53,7 +53,7 @@ def _up_and_down(up: Shape, down: Shape, size: int, size_bytes: int) -> Listed:
     shape = ArrayTree(up, size)
     draft = Draft(size)
     _up(draft, shape, np.arange(size))
-    hand_down(draft, ArrayTree(down, size), 0)
+    send_down(draft, ArrayTree(down, size), 0)
     return draft.listed(_folded_up(shape, size_bytes))
 
 
@@ -150,7 +150,7 @@ def _up(draft: Draft, tree: ArrayTree, payloads: Numbers) -> None:
             sent[ranks] = draft.send(ranks, np.ones(len(ranks), np.int64), tree.parent[ranks], payloads[ranks])
 
 
-def hand_down(draft: Draft, tree: ArrayTree, payload: int) -> None:
+def send_down(draft: Draft, tree: ArrayTree, payload: int) -> None:
     """Let each rank receive from its parent, and then send to its children."""
     coming = np.zeros(tree.size, np.int64)
     for depth in range(int(tree.depth.max()) + 1):
@@ -184,10 +184,10 @@ class Folds:
 
     def make(self, contributions: Sequence[bytes], fold: Any) -> NDArray[np.uint8]:
         """Return all items, one per row; `fold` is the reduction operation, if there is one."""
-        given = np.frombuffer(b"".join(contributions), np.uint8)
+        contribution = np.frombuffer(b"".join(contributions), np.uint8)
         things = np.empty((2 * len(contributions) - 1, self.lengths[0]), np.uint8)
         known = len(contributions)
-        things[:known] = given.reshape(known, -1)
+        things[:known] = contribution.reshape(known, -1)
         for left, right in self._steps:
             things[known : known + len(left)] = fold_rows(fold, things[left], things[right])
             known += len(left)

@@ -19,8 +19,8 @@ from xsim_py.mpi.transport.message import EAGER, RENDEZVOUS, Message
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
 
-from .meeting import Meeting
-from .tracing import departs, taken_by
+from .instance import CollectiveInstance
+from .tracing import match_times, record_departure
 
 if TYPE_CHECKING:
     from xsim_py.engine.kernel import Entry
@@ -32,107 +32,107 @@ if TYPE_CHECKING:
 wake = Fiber.resume  # hot path: a wrapper function would be one more call per rank
 
 
-class WayBack:
+class Rollback:
     """The collective instances of a fabric as far as they can be rolled back.
 
-    See the subclass `meetings.Meetings`.
+    See the subclass `instances.CollectiveInstances`.
 
     Attributes
     ----------
     waiting : dict
         By context and number, the calls that are not computed yet.
-    leaving, left : dict
+    exiting, exited : dict
         The computed calls: with ranks of this shard still in them, or possibly ranks of others only.
-    resting : bool
+    individual_only : bool
         Whether new calls are simulated individually: an event is deferred until no rank waits.
     """
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
-        self.calls: dict[tuple[int, int], Meeting] = {}
-        self.waiting: dict[tuple[int, int], Meeting] = {}
-        self.leaving: dict[Meeting, None] = {}
-        self.left: dict[Meeting, None] = {}
-        self.resting = False
+        self.calls: dict[tuple[int, int], CollectiveInstance] = {}
+        self.waiting: dict[tuple[int, int], CollectiveInstance] = {}
+        self.exiting: dict[CollectiveInstance, None] = {}
+        self.exited: dict[CollectiveInstance, None] = {}
+        self.individual_only = False
         self.elsewhere: OtherShards | None = None
-        self._undone: list[Meeting] = []  # after they were computed
+        self._undone: list[CollectiveInstance] = []  # after they were computed
         shard = fabric.shard
         shard.handlers["again"] = fabric.deliver
         shard.handlers["answered"] = self._answered
-        shard.put_off_for_all = self.put_off_for_all
+        shard.defer_for_all = self.defer_for_all
         shard.before_end = self.undo_before_end
 
-    def finish(self, call: Meeting) -> None:
+    def finish(self, call: CollectiveInstance) -> None:
         """Count a call that is final."""
         raise NotImplementedError
 
-    def let_go(self) -> None:
+    def finish_left(self) -> None:
         """Finish the calls that all ranks have left in all shards: nothing can undo them."""
         over_ps = self.fabric.shard.horizon_ps
-        for call in [call for call in self.left if call.latest_ps < over_ps]:
-            del self.left[call]
+        for call in [call for call in self.exited if call.latest_ps < over_ps]:
+            del self.exited[call]
             self.finish(call)
 
     def undo_before_end(self) -> None:
         """Undo all calls in which ranks wait, and count the finished ones: no shard has any event left."""
-        for call in self.left:
+        for call in self.exited:
             self.finish(call)
-        self.left.clear()
-        self.undo([*self.waiting.values(), *self.leaving])
-        self._forget()
+        self.exited.clear()
+        self.undo([*self.waiting.values(), *self.exiting])
+        self._drop_resent()
 
-    def put_off_for_all(self, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defer_for_all(self, handler: Callable[[Any], object], argument: Any) -> bool:
         """Undo all calls, so that no rank waits in one; for an event handler.
 
         If True, the handler must return at once, and ``handler(argument)`` is called instead when all ranks have
         reached that point again. Until then new calls are simulated individually.
         """
-        if self.resting:
+        if self.individual_only:
             return False
         if self.elsewhere is not None:
-            self.elsewhere.retires()
+            self.elsewhere.announce_undo_all()
         quiet = self.elsewhere is None or (self.elsewhere.quiet and not self.calls)
         calls = self._retire()
         if not calls and quiet:
             return False
-        self.resting = True
+        self.individual_only = True
         self.undo(calls)
-        self._put_back(self._go_on, (handler, argument))
+        self._requeue(self._run_deferred, (handler, argument))
         self.fabric.kernel.events -= 1
         return True
 
-    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
         """Undo all calls for library work on one rank, if that rank waits in one."""
         call = rank.fiber.waiting
-        return type(call) is Meeting and not call.undone and self.put_off_for_all(handler, argument)
+        return type(call) is CollectiveInstance and not call.undone and self.defer_for_all(handler, argument)
 
-    def _go_on(self, what: tuple[Callable[[Any], object], Any]) -> None:
+    def _run_deferred(self, what: tuple[Callable[[Any], object], Any]) -> None:
         """Run the deferred handler, now that no rank here waits in a call."""
         handler, argument = what
-        self._forget()
+        self._drop_resent()
         handler(argument)
-        self.resting = False
+        self.individual_only = False
 
     def retire_between_windows(self) -> None:
         """Undo all calls, because another shard has done so."""
         self.undo(self._retire())
 
-    def _retire(self) -> list[Meeting]:
-        self.let_go()
-        calls = [*self.waiting.values(), *self.leaving, *self.left]
+    def _retire(self) -> list[CollectiveInstance]:
+        self.finish_left()
+        calls = [*self.waiting.values(), *self.exiting, *self.exited]
         if self.elsewhere is not None:
             for call in calls:
                 self.elsewhere.undone(call)
         return calls
 
-    def undo_here(self, call: Meeting) -> None:
+    def undo_here(self, call: CollectiveInstance) -> None:
         """Undo a call that no rank has left, in the running fiber, which continues only after that."""
         if call.undone:
             return
         call.undone = True
         if self.elsewhere is not None:
             self.elsewhere.undone(call)
-        if call.pending is None and not call.heard:
+        if call.pending is None and not call.announcements:
             return
         fiber = current.running()
         # Events that this one has posted for the current time, with keys of this rank, come after the rank resumes.
@@ -141,27 +141,27 @@ class WayBack:
         posted.clear()
         if call.pending is not None:
             self.undo([call])
-        self._put_back(self._resume, (fiber, later))
+        self._requeue(self._resume, (fiber, later))
         fiber.park(call)
 
     def _resume(self, what: tuple[Fiber, list[Entry]]) -> None:
         fiber, later = what
         for entry in later:
             self.fabric.kernel.post(self.fabric.kernel.now_ps, *entry)
-        self._again(fiber)
+        self._resume_at_entry(fiber)
 
     def leave_window(self) -> None:
         """Leave the window, if events before the current one were posted."""
         if self.fabric.kernel.key >= 0:  # otherwise no event has happened yet
             self.fabric.kernel.halt()
 
-    def _put_back(self, handler: Callable[[Any], object], argument: Any) -> None:
+    def _requeue(self, handler: Callable[[Any], object], argument: Any) -> None:
         """Leave the window, and continue this event when all ranks have reached this point again."""
         kernel = self.fabric.kernel
         kernel.post(kernel.now_ps, kernel.key, handler, argument)
         self.leave_window()
 
-    def undo(self, calls: list[Meeting]) -> None:
+    def undo(self, calls: list[CollectiveInstance]) -> None:
         """Make the waiting ranks of these calls simulate them individually, from their entry.
 
         The next window begins there; an event handler that calls this leaves the current one.
@@ -169,31 +169,31 @@ class WayBack:
         if not calls:
             return
         kernel = self.fabric.kernel
-        kernel.post(kernel.now_ps, kernel.key, self._back, None)
+        kernel.post(kernel.now_ps, kernel.key, self._restore_clock, None)
         for call in calls:
             call.undone = True
             self.waiting.pop(call.where, None)
             if call.computed:
-                self.leaving.pop(call, None)
-                self.left.pop(call, None)
+                self.exiting.pop(call, None)
+                self.exited.pop(call, None)
                 # Before the ranks resume: their exit events are in the queue.
-                take_back(self.fabric, call, wake)
+                cancel_exits(self.fabric, call, wake)
                 self._undone.append(call)
-                sender = Sender(self.fabric, call)
-                for place in call.gone():
-                    kernel.post(call.came_ps[place], call.came_key[place], sender.send_again, place)
-            for fiber, time_ps, key in zip(call.fibers, call.came_ps, call.came_key, strict=True):
+                sender = Resender(self.fabric, call)
+                for place in call.departed():
+                    kernel.post(call.entry_ps[place], call.entry_key[place], sender.resend, place)
+            for fiber, time_ps, key in zip(call.fibers, call.entry_ps, call.entry_key, strict=True):
                 if fiber is not None:
-                    kernel.post(time_ps, key, self._again, fiber)
+                    kernel.post(time_ps, key, self._resume_at_entry, fiber)
             if not call.computed:
                 call.close()
 
-    def _again(self, fiber: Fiber) -> None:
+    def _resume_at_entry(self, fiber: Fiber) -> None:
         """Resume a rank at its entry; an event handler that does not count as an event."""
         self.fabric.kernel.events -= 1
         fiber.resume()
 
-    def _back(self, _: object) -> None:
+    def _restore_clock(self, _: object) -> None:
         """Do nothing: this event only restores the clock to its time before a call was undone."""
         self.fabric.kernel.events -= 1
 
@@ -201,42 +201,42 @@ class WayBack:
         """Pass on the reply of a rank that has left to one that repeats a call."""
         answered(self.fabric, answer)
 
-    def _forget(self) -> None:
+    def _drop_resent(self) -> None:
         """Remove messages that arrived again on ranks that had left: they are not unreceived messages."""
         for call in self._undone:
-            forget_what_they_had(self.fabric, call)
+            drop_resent_messages(self.fabric, call)
         self._undone.clear()
 
 
-def take_back(fabric: Any, call: Meeting, wake: Callable[[Any], object]) -> None:
+def cancel_exits(fabric: Any, call: CollectiveInstance, wake: Callable[[Any], object]) -> None:
     """Cancel the computed exits. Events at which ranks left do not count."""
     fabric.kernel.withdraw(wake, {fiber for fiber in call.fibers if fiber is not None})
-    gone = call.gone()
-    fabric.kernel.events -= len(gone) - (call.inline >= 0)
+    departed = call.departed()
+    fabric.kernel.events -= len(departed) - (call.inline >= 0)
     if fabric.trace is not None:
-        when, ranks = taken_by(call), call.comm.ranks
-        fabric.had.update(((*call.where, ranks[place]), when) for place in gone)
+        when, ranks = match_times(call), call.comm.ranks
+        fabric.had.update(((*call.where, ranks[place]), when) for place in departed)
 
 
-class Sender:
+class Resender:
     """A substitute for ranks that have left: it resends their messages, and replies to requests to them."""
 
-    def __init__(self, fabric: Fabric, call: Meeting) -> None:
+    def __init__(self, fabric: Fabric, call: CollectiveInstance) -> None:
         self._fabric = fabric
         self._call = call
         self._all = listing = call.bound.listing(call.times)
         self._has_rendezvous = bool(listing.rendezvous.any())
-        self._sent = _Sorted(listing.source, len(call.fibers))
+        self._messages_sent = _Sorted(listing.source, len(call.fibers))
         self._received = _Sorted(listing.target, len(call.fibers))
 
-    def send_again(self, place: int) -> None:
+    def resend(self, place: int) -> None:
         """Resend a rank's messages.
 
         An event handler at its entry time, which does not count as an event.
         """
         fabric, call, all_ = self._fabric, self._call, self._all
         fabric.kernel.events -= 1
-        numbers = self._sent.of(place)
+        numbers = self._messages_sent.of(place)
         for number in numbers:
             fabric.tally.log += (int(all_.origin[number]), int(all_.dest[number]), int(all_.size_bytes[number]))
         if not self._has_rendezvous and fabric.trace is None:
@@ -252,7 +252,7 @@ class Sender:
                 fabric.shard.post_to(to, arrival_ps, key, "again", message)
             else:
                 left_ps = int(all_.sent_ps[number])
-                departs(fabric, call, key, message.origin, to, message.size_bytes, left_ps, rendezvous)
+                record_departure(fabric, call, key, message.origin, to, message.size_bytes, left_ps, rendezvous)
                 fabric.shard.post_to(to, arrival_ps, key, "traced", (key, message))
         if self._has_rendezvous:
             self._answer(place)
@@ -285,9 +285,9 @@ class Sender:
     def _post_last(self, numbers: list[int]) -> None:
         arrival_ps, keys = self._all.first_ps, self._all.key
         # With the key of the original message, so that it has the same order among the events of its time.
-        self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._comes, numbers)
+        self._fabric.kernel.post(int(arrival_ps[numbers[-1]]), int(keys[numbers[-1]]), self._deliver_next, numbers)
 
-    def _comes(self, numbers: list[int]) -> None:
+    def _deliver_next(self, numbers: list[int]) -> None:
         """Deliver the next message of a rank, as in `Fabric._deliver`.
 
         A rank that has left already had it.
@@ -346,9 +346,9 @@ def answered(fabric: Fabric, answer: tuple[int, int, tuple[int, int]]) -> None:
             return
 
 
-def forget_what_they_had(fabric: Fabric, call: Meeting) -> None:
+def drop_resent_messages(fabric: Fabric, call: CollectiveInstance) -> None:
     """Remove messages that arrived again on ranks that have left from their mailboxes."""
-    for place in call.gone():
+    for place in call.departed():
         box = fabric.shard.rank(call.comm.ranks[place]).mpi
         for message in box.all_kept():
             if (message.cid, message.tag) == call.where:

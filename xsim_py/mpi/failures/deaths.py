@@ -195,7 +195,7 @@ class Reports(LibraryPart):
 
     def _announced(self, death: Death) -> None:
         """Handle the announcement of a failure; the same event in every shard."""
-        if self._shard.put_off_for_all(self._announced, death):
+        if self._shard.defer_for_all(self._announced, death):
             return
         if self._shard.number != 0:
             self._shard.kernel.events -= 1
@@ -221,7 +221,7 @@ class Reports(LibraryPart):
     def _returned(self, entry: tuple[int, int, int, Any]) -> None:
         number, to, tag, what = entry
         rank = self._shard.rank(number)
-        if type(rank.mpi) is not ClosedMailbox and not self._fabric.put_off_for(rank, self._returned, entry):
+        if type(rank.mpi) is not ClosedMailbox and not self._fabric.defer_for(rank, self._returned, entry):
             bounced = self._fabric.control[tag].bounced
             assert bounced is not None
             bounced(rank, to, what)

@@ -101,13 +101,13 @@ class HeartbeatDetector(Detector):
 
         If the observer has failed, its own observer detects this failure after that one.
         """
-        if self.shard.put_off_for_all(self._suspect, suspicion):
+        if self.shard.defer_for_all(self._suspect, suspicion):
             return
         number, _, watching = suspicion = _Suspicion(*suspicion)
         observer = self.shard.rank(watching)
         now_ps = self.shard.kernel.now_ps
         if type(observer.mpi) is not ClosedMailbox:
-            if self.fabric.put_off_for(observer, self._suspect, suspicion):
+            if self.fabric.defer_for(observer, self._suspect, suspicion):
                 return
             self._hear(observer, number, "heartbeat", now_ps)
             return

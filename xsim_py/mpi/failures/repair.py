@@ -264,7 +264,7 @@ class AgreementSession:
 
 def _learn(entry: tuple[Rank, list[int]]) -> None:
     rank, numbers = entry
-    if rank.exit_status is None and not rank.mpi.fabric.put_off_for(rank, _learn, entry):
+    if rank.exit_status is None and not rank.mpi.fabric.defer_for(rank, _learn, entry):
         rank.mpi.fabric.part(Repair).deaths.learn(rank, numbers, "agreement")
 
 

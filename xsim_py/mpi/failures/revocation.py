@@ -150,7 +150,7 @@ class Revocation(LibraryPart):
     def _interrupt(self, entry: tuple[Rank, int]) -> None:
         """End a rank's pending operations on a revoked communicator with an error."""
         rank, cid = entry
-        if rank.exit_status is None and not self.fabric.put_off_for(rank, self._interrupt, entry):
+        if rank.exit_status is None and not self.fabric.defer_for(rank, self._interrupt, entry):
             failing = [op for op in rank.mpi.pending() if (op.comm.outer or op.comm).cid == cid]
             end_operations(rank, [(operation, revoked_error(operation.comm)) for operation in failing])
             for session in list(knowledge_of(rank.mpi).sessions.values()):
@@ -216,7 +216,7 @@ class Revocation(LibraryPart):
         now_ps = fan.arrival_ps
         to: int = fan.members[place]
         rank = fabric.ranks[to - fabric.first]
-        if fabric.put_off_for(rank, self._here, fan):
+        if fabric.defer_for(rank, self._here, fan):
             return
         fabric.digest += hash((now_ps, to, fan.origin, _REVOKED, _SIZE_BYTES, 0))
         self._post_next(fan)
@@ -260,5 +260,5 @@ class Revocation(LibraryPart):
     def _known(self, entry: tuple[int, News]) -> None:
         number, news = entry
         rank = self.shard.rank(number)
-        if rank.exit_status is None and not self.fabric.put_off_for(rank, self._known, entry):
+        if rank.exit_status is None and not self.fabric.defer_for(rank, self._known, entry):
             self._accept(rank, news, self.shard.kernel.now_ps)

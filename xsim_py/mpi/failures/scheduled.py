@@ -34,8 +34,8 @@ def doom(fabric: Fabric, failures: Iterable[Any]) -> None:
     """
     shard = fabric.shard
     for number, time_ps, cause in failures:
-        if fabric.meetings is not None and number < shard.initial:  # not all shards learn of those of other ranks
-            fabric.meetings.deaths[number] = time_ps
+        if fabric.instances is not None and number < shard.initial:  # not all shards learn of those of other ranks
+            fabric.instances.deaths[number] = time_ps
         if not shard.local(number):
             continue
         rank = shard.rank(number)

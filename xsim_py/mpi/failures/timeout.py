@@ -75,7 +75,7 @@ class TimeoutDetector(Detector):
             rank.exit_status is None
             and not waiting.done
             and waiting.depends_on(number)
-            and not self.fabric.put_off_for(rank, self._expiry[number], waiting)
+            and not self.fabric.defer_for(rank, self._expiry[number], waiting)
         ):
             self.deaths.learn(rank, (number,), "timeout")
 
@@ -103,7 +103,7 @@ class TimeoutDetector(Detector):
         """
         fiber, numbers = entry
         rank = fiber.rank
-        if rank.exit_status is None and not self.fabric.put_off_for(rank, self._overdue, entry):
+        if rank.exit_status is None and not self.fabric.defer_for(rank, self._overdue, entry):
             self.deaths.learn(rank, numbers, "timeout")
             fiber.resume()
 

@@ -452,7 +452,7 @@ class FtcoSession:
         contact = self.node.contacts.get(other)
         if contact is None or contact.until != until or type(rank.mpi) is ClosedMailbox:
             return
-        if rank.mpi.fabric.put_off_for(rank, self._expired, entry):
+        if rank.mpi.fabric.defer_for(rank, self._expired, entry):
             return
         self.ftco.deaths.learn(rank, (self._rank_of(other),), "ftco")
 
@@ -468,7 +468,7 @@ class FtcoSession:
         rank = self.rank
         if at_ps != self._due_ps or type(rank.mpi) is ClosedMailbox or self._revoked:
             return
-        if rank.mpi.fabric.put_off_for(rank, self._act, at_ps):
+        if rank.mpi.fabric.defer_for(rank, self._act, at_ps):
             return
         self._due_ps = -1
         node = self.node
@@ -533,7 +533,7 @@ class FtcoSession:
 
 def _learn(entry: tuple[Rank, list[int]]) -> None:
     rank, numbers = entry
-    if type(rank.mpi) is not ClosedMailbox and not rank.mpi.fabric.put_off_for(rank, _learn, entry):
+    if type(rank.mpi) is not ClosedMailbox and not rank.mpi.fabric.defer_for(rank, _learn, entry):
         rank.mpi.fabric.part(Ftco).deaths.learn(rank, numbers, "ftco")
 
 

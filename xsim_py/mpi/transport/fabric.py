@@ -120,7 +120,7 @@ class Fabric(HotFabric):
         The costs by message size, if equal between any two ranks; else empty.
     trace : Recorder or None
         The recorder of a traced run.
-    meetings : Meetings or None
+    instances : Meetings or None
         A `Deferral`: the vectorised collectives; None: all messages are simulated individually.
     order : CallOrder
         The collectives that ranks have begun, as far as they differ.
@@ -142,7 +142,7 @@ class Fabric(HotFabric):
         self.uniform = network.uniform
         self.equally_far = network.equally_far
         self.trace: Recorder | None = None
-        self.meetings: Any = None
+        self.instances: Any = None
         self.order = CallOrder(self)
         self.link = network.link
         self.links = links
@@ -316,7 +316,7 @@ class Fabric(HotFabric):
             if message.kind != CONTROL:
                 self._rendezvous_data(box, message)
                 return
-            if not self.put_off_for(rank, self.take_control, message):
+            if not self.defer_for(rank, self.take_control, message):
                 self.take_control(message)
             return
         else:
@@ -361,12 +361,12 @@ class Fabric(HotFabric):
         """Return the flipped bits of messages and arrays; empty without soft errors."""
         return []
 
-    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return True if library work on a rank is deferred, until no call of it waits.
 
         See `Deferral`. An event handler asks before it changes a rank's NIC, keys or operations.
         """
-        return self.meetings is not None and self.meetings.put_off_for(rank, handler, argument)
+        return self.instances is not None and self.instances.defer_for(rank, handler, argument)
 
     def take_control(self, message: Message) -> None:
         """Pass a control message that has arrived to its handler; on a failed rank it bounces."""

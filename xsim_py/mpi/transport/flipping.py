@@ -43,12 +43,12 @@ class FlippingFabric(Fabric):
     def await_flips(self, flips: Iterable[Flip]) -> None:
         """Schedule the flips of all shards; called before any rank runs.
 
-        The ranks are stopped at those times, and their collectives are simulated individually (see `batched.meetings`).
+        The ranks are stopped at those times. Their collectives are simulated individually (see `batched.instances`).
         """
         for flip in flips:
             self.alike = self.alike and flip.target == "array"
-            if self.meetings is not None:
-                self.meetings.deaths.pop(flip.rank, None)
+            if self.instances is not None:
+                self.instances.deaths.pop(flip.rank, None)
             if not self.shard.local(flip.rank):
                 continue
             rank = self.shard.rank(flip.rank)

@@ -41,11 +41,11 @@ class HangingFabric(Fabric):
     def await_hangs(self, hangs: Iterable[Hang]) -> None:
         """Schedule the hangs of all shards; called before any rank runs.
 
-        Collectives of these ranks are simulated individually (see `batched.meetings`).
+        Collectives of these ranks are simulated individually (see `batched.instances`).
         """
         for each in hangs:
-            if self.meetings is not None:
-                self.meetings.deaths.pop(each.rank, None)
+            if self.instances is not None:
+                self.instances.deaths.pop(each.rank, None)
             if self.shard.local(each.rank):
                 rank = self.shard.rank(each.rank)
                 stop_at(rank, each.time_ps, hangs=True)
@@ -53,7 +53,7 @@ class HangingFabric(Fabric):
 
     def _hang(self, rank: Rank, what: Hang) -> None:
         """Begin the hang of a rank; an event handler."""
-        if rank.exit_status is not None or self.shard.put_off_for_all(partial(self._hang, rank), what):
+        if rank.exit_status is not None or self.shard.defer_for_all(partial(self._hang, rank), what):
             return
         go_past_stop(rank)
         hang(rank, what.for_ps)
@@ -76,7 +76,7 @@ class HangingFabric(Fabric):
         """Return the processes that have hung."""
         return self._hung
 
-    def _put_off(self, number: int, handler: Callable[[Any], object], argument: Any) -> bool:
+    def _defer(self, number: int, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return True if a rank hangs; then ``handler(argument)`` is called when it resumes."""
         until_ps = self._until_ps.get(number, 0)
         if until_ps <= self.kernel._now:
@@ -88,7 +88,7 @@ class HangingFabric(Fabric):
     def _deliver(self, message: Message) -> None:
         """Match an envelope that has arrived, or keep it, as soon as the library is active."""
         until_ps = self._until_ps.get(message.to, 0)
-        if self._put_off(message.to, self.deliver, message):
+        if self._defer(message.to, self.deliver, message):
             message.arrival_ps = until_ps
         else:
             super()._deliver(message)
@@ -103,18 +103,18 @@ class HangingFabric(Fabric):
         self.kernel.post(at_ps, self.kernel.key, self._control_ready, (rank, message, at_ps, cost))
 
     def _clear_to_send(self, argument: tuple[int, int]) -> None:
-        if not self._put_off(argument[0], self._clear_to_send, argument):
+        if not self._defer(argument[0], self._clear_to_send, argument):
             super()._clear_to_send(argument)
 
     def _acknowledged(self, argument: tuple[int, int]) -> None:
-        if not self._put_off(argument[0], self._acknowledged, argument):
+        if not self._defer(argument[0], self._acknowledged, argument):
             super()._acknowledged(argument)
 
-    def put_off_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
+    def defer_for(self, rank: Rank, handler: Callable[[Any], object], argument: Any) -> bool:
         """Return True if library work on a rank is deferred, or lost with a rank that never resumes."""
         if rank.number in self._given_up and handler != self.take_control:  # messages to a failed rank bounce
             return True
-        return self._put_off(rank.number, handler, argument) or super().put_off_for(rank, handler, argument)
+        return self._defer(rank.number, handler, argument) or super().defer_for(rank, handler, argument)
 
 
 @cache

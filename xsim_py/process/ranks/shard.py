@@ -178,7 +178,7 @@ class Shard:
         Called with a rank of which another thread has begun (1) or ended (-1); set by the layer above.
     before_end : callable
         Called when no shard has any event left: runs what was deferred; set by a layer above.
-    put_off_for_all : callable
+    defer_for_all : callable
         Called with a handler and its argument when the run is stopped. Returns whether deferred work comes first, after
         which the handler is called again; set by a layer above.
     start_ps : int
@@ -223,7 +223,7 @@ class Shard:
         self.have_common = have_common
         self.on_failure: Callable[[Rank, str, bool], None] = _ignore
         self.before_end: Callable[[], None] = _ignore
-        self.put_off_for_all: Callable[[Callable[[Any], None], Any], bool] = _never
+        self.defer_for_all: Callable[[Callable[[Any], None], Any], bool] = _never
         self.horizon_ps = self.start_ps = start_ps
         self.take_row: Callable[[tuple[Any, ...]], None] = _nobody_takes
         self.socket_waiters: list[Any] = []
@@ -440,7 +440,7 @@ class Shard:
 
     def _stop(self, abort: Abort) -> None:
         """End the run at this event, on the launcher's signal. The same event does this in every shard."""
-        if not self.kernel.stopped and not self.put_off_for_all(self._stop, abort):
+        if not self.kernel.stopped and not self.defer_for_all(self._stop, abort):
             self.abort = abort
             self.stopped_ps = self.kernel.now_ps
             self.kernel.stop()

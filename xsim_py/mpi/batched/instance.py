@@ -1,4 +1,4 @@
-"""A collective instance; see `meetings`."""
+"""A collective instance; see `instances`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MemberHomes:
 
 
 @dataclass(slots=True, eq=False)  # hot path: without a dictionary each
-class Meeting:
+class CollectiveInstance:
     """A collective that some of its ranks have begun.
 
     Attributes
@@ -65,9 +65,9 @@ class Meeting:
         The call of the first rank that waits here, its computation, and the reduction operation, if there is one.
     clock_ps, nic_free_ps, keys : list of int
         Of each rank on entry: its clock, when its NIC was free, and its last event key.
-    came_ps, came_key : list of int
+    entry_ps, entry_key : list of int
         The time and the key of the event at which it entered.
-    given : list of bytes
+    contributions : list of bytes
         Its contribution.
     fibers : list
         Of the waiting ranks; None for a rank that has not entered, has left, or is in another shard.
@@ -75,10 +75,10 @@ class Meeting:
         The number of other shards not known to have all of their ranks in the call.
     parts : list
         The contributions of other shards: their ranks, the first three columns of these, and the last.
-    said : list or None
+    announced : list or None
         The announcement to other shards: `where`, the note, and a token of the signature, None if it is simulated
         individually.
-    heard : list of (Note, token)
+    announcements : list of (Note, token)
         Their announcements.
     bound, times, memory, results
         The computation and its results.
@@ -105,14 +105,14 @@ class Meeting:
     signature: Any = None
     pending: Pending | None = None
     inline: int = -1
-    said: list[Any] | None = None
-    heard: list[Any] = field(default_factory=list)
+    announced: list[Any] | None = None
+    announcements: list[Any] = field(default_factory=list)
     clock_ps: list[int] = field(init=False)
     nic_free_ps: list[int] = field(init=False)
     keys: list[int] = field(init=False)
-    came_ps: list[int] = field(init=False)
-    came_key: list[int] = field(init=False)
-    given: list[bytes] = field(init=False)
+    entry_ps: list[int] = field(init=False)
+    entry_key: list[int] = field(init=False)
+    contributions: list[bytes] = field(init=False)
     fibers: list[Fiber | None] = field(init=False)
     parts: list[Any] = field(init=False)
     bound: Batch = field(init=False)
@@ -135,22 +135,22 @@ class Meeting:
         self.signature = signature
         self.pending = pending
         self.fold = fold
-        self.clock_ps, self.nic_free_ps, self.keys, self.came_ps, self.came_key = ([0] * size for _ in range(5))
-        self.given = [b""] * size
+        self.clock_ps, self.nic_free_ps, self.keys, self.entry_ps, self.entry_key = ([0] * size for _ in range(5))
+        self.contributions = [b""] * size
         self.fibers = [None] * size
         self.parts = []
 
     def close(self) -> None:
         """Drop the contributions of ranks, when no rank waits and nothing was computed."""
-        self.clock_ps = self.nic_free_ps = self.keys = self.came_ps = self.came_key = []
-        self.given = []
+        self.clock_ps = self.nic_free_ps = self.keys = self.entry_ps = self.entry_key = []
+        self.contributions = []
         self.fibers = []
         self.parts = []
 
-    def everyone(self) -> tuple[Any, Any, Any, list[bytes]]:
+    def all_ranks(self) -> tuple[Any, Any, Any, list[bytes]]:
         """Return clocks, NICs, keys and contributions of all ranks, including those of other shards."""
         columns = [np.array(column, np.int64) for column in (self.clock_ps, self.nic_free_ps, self.keys)]
-        contributions = self.given
+        contributions = self.contributions
         for places, part, data in self.parts:
             for column, numbers in zip(columns, part, strict=True):
                 column[places] = numbers
@@ -159,11 +159,11 @@ class Meeting:
                     contributions[place] = each
         return *columns, contributions  # type: ignore[return-value]
 
-    def living(self) -> int:
+    def local_count(self) -> int:
         """Return the number of its ranks in this shard."""
         return len(self.fibers) if self.members is None else len(self.members.here)
 
-    def gone(self) -> list[int]:
+    def departed(self) -> list[int]:
         """Return the ranks of this shard that have left a computed call."""
         places = range(len(self.fibers)) if self.members is None else self.members.here.tolist()
         return [place for place in places if self.fibers[place] is None]

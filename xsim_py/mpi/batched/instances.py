@@ -28,8 +28,8 @@ from xsim_py.mpi.failures.deaths import Deaths
 from xsim_py.process.ranks import current
 from xsim_py.process.ranks.fiber import Fiber
 
-from .meeting import Meeting
-from .undo import WayBack, wake
+from .instance import CollectiveInstance
+from .undo import Rollback, wake
 
 if TYPE_CHECKING:
     from xsim_py.mpi.calls import CollectiveChannel, Note
@@ -50,7 +50,7 @@ _MOST_KEPT = 256
 _MOST_MISSED = 3
 
 
-class Meetings(WayBack):
+class CollectiveInstances(Rollback):
     """The pending collective instances of the ranks of a fabric.
 
     Parameters
@@ -66,9 +66,9 @@ class Meetings(WayBack):
         Communicators of fewer ranks are not handled here.
     calls, waiting : dict
         By context and number, the calls that not all ranks of this shard have begun, and those not computed yet.
-    leaving, left : dict
+    exiting, exited : dict
         The computed calls: with ranks of this shard still in them, or possibly ranks of others only.
-    resting : bool
+    individual_only : bool
         Whether new calls are simulated individually: an event is deferred until no rank waits.
     deaths : dict
         The failure times of ranks that are known in all shards, by rank.
@@ -88,7 +88,7 @@ class Meetings(WayBack):
 
             self.elsewhere = OtherShards(self, shard)
 
-    def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting | None:
+    def begin(self, comm: Communicator, where: tuple[int, int], note: Note) -> CollectiveInstance | None:
         """Return the instance of a collective that a rank begins.
 
         Mismatched calls are detected by messages.
@@ -110,34 +110,34 @@ class Meetings(WayBack):
             self.undo_here(call)
         return call
 
-    def _first(self, comm: Communicator, where: tuple[int, int], note: Note) -> Meeting:
+    def _first(self, comm: Communicator, where: tuple[int, int], note: Note) -> CollectiveInstance:
         """Create the instance of a call that the first rank of this shard begins."""
         elsewhere = self.elsewhere
         members = None if elsewhere is None else elsewhere.members(comm)
-        call = self.calls[where] = Meeting(comm, where, note, members)
+        call = self.calls[where] = CollectiveInstance(comm, where, note, members)
         call.first = self.fabric.order.opened((comm.cid, where[1]), comm, note)
         if elsewhere is not None and members is not None:
             elsewhere.begins(call)
             if not call.undone and not elsewhere.fits(call):
                 self.undo_here(call)
-        if self.resting:
+        if self.individual_only:
             self.undo_here(call)
         return call
 
     def perform(self, ch: CollectiveChannel, form: Form, algorithm: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Run a blocking call as ``algorithm(ch, *form.plain(args))`` does, unless it is undone."""
-        call: Meeting = ch.meeting
+        call: CollectiveInstance = ch.instance
         fiber: Any = current.fiber
         rank = fiber.rank
-        key, given = form.given(args)
+        key, contribution = form.key_and_contribution(args)
         signature = algorithm, key, ch.check
         me = ch.rank
         if call.pending is None and self._may_wait(ch.comm, fiber):
-            self._open(call, ch, form, signature, args, given)
+            self._open(call, ch, form, signature, args, contribution)
         if (
             call.signature != signature
             or not self._may_wait(ch.comm, fiber)
-            or (form.varies and not call.pending.fits(given, me))  # type: ignore[union-attr]
+            or (form.varies and not call.pending.fits(contribution, me))  # type: ignore[union-attr]
         ):
             self.undo_here(call)
             return None
@@ -145,9 +145,9 @@ class Meetings(WayBack):
         call.clock_ps[me] = fiber.clock_ps
         call.nic_free_ps[me] = rank.nic_free_ps
         call.keys[me] = rank.key
-        call.came_ps[me] = kernel._now
-        call.came_key[me] = kernel.key
-        call.given[me] = given
+        call.entry_ps[me] = kernel._now
+        call.entry_key[me] = kernel.key
+        call.contributions[me] = contribution
         del kernel, signature, key  # a rank killed while it waits is kept forever, with all references
         call.fibers[me] = fiber
         call.inside -= 1
@@ -165,15 +165,21 @@ class Meetings(WayBack):
             self.fabric.waited(None, clock_ps[me] - waited_ps[me], clock_ps[me])
         call.inside -= 1
         if not call.inside:
-            self._all_left(call)
+            self._all_exited(call)
         return call.results[me]
 
     def _open(
-        self, call: Meeting, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...], given: bytes
+        self,
+        call: CollectiveInstance,
+        ch: CollectiveChannel,
+        form: Form,
+        signature: Any,
+        args: tuple[Any, ...],
+        contribution: bytes,
     ) -> None:
         """Open a call for waiting ranks, as the first rank, if it can be computed on arrays."""
         pending = self._find(call, ch, form, signature, args)
-        if pending is None or (form.varies and not pending.fits(given, ch.rank)):
+        if pending is None or (form.varies and not pending.fits(contribution, ch.rank)):
             return
         elsewhere = self.elsewhere
         if elsewhere is None or call.members is None:
@@ -216,7 +222,7 @@ class Meetings(WayBack):
         return seen >= 0
 
     def _find(
-        self, call: Meeting, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
+        self, call: CollectiveInstance, ch: CollectiveChannel, form: Form, signature: Any, args: tuple[Any, ...]
     ) -> Pending | None:
         """Return how to compute a call on arrays; None if it must be simulated individually."""
         key = ch.cid, signature
@@ -231,7 +237,7 @@ class Meetings(WayBack):
             self._found[key] = bind(ch, form, signature[0], args, always=self.always, local=local)
         return self._found[key]
 
-    def _complete(self, call: Meeting, me: int) -> bool:
+    def _complete(self, call: CollectiveInstance, me: int) -> bool:
         """Continue when all ranks of this shard have entered, `me` last.
 
         Return True if that must wait, too.
@@ -252,7 +258,7 @@ class Meetings(WayBack):
         self._post_exits(call)
         return call.inline < 0
 
-    def compute_if_all_are_there(self, call: Meeting) -> None:
+    def compute_if_complete(self, call: CollectiveInstance) -> None:
         """Compute a call if the ranks of all shards have entered; called between two windows."""
         if not call.absent and not call.inside:
             if self._compute(call):
@@ -260,13 +266,13 @@ class Meetings(WayBack):
             else:
                 self.undo([call])
 
-    def _compute(self, call: Meeting) -> bool:
+    def _compute(self, call: CollectiveInstance) -> bool:
         """Compute values and times.
 
         Return False if a rank fails before it leaves, or is not sent what it expects.
         """
         assert call.pending is not None
-        clock_ps, nic_free_ps, keys, contributions = call.everyone()
+        clock_ps, nic_free_ps, keys, contributions = call.all_ranks()
         bound = call.pending.resolved(contributions, call.fold)
         if bound is None:
             key = call.where[0], call.signature
@@ -282,18 +288,18 @@ class Meetings(WayBack):
                 return False
         call.memory, call.results = bound.values(contributions, call.fold)
         # Otherwise the contributions of all ranks would stay until the last of them has left.
-        call.given.clear()
+        call.contributions.clear()
         takes = times.clock_ps, times.nic_free_ps, times.keys, times.waited_ps
         call.events = bound.events(times.keys - keys)
         call.exits = [array("q", column.tobytes()) for column in takes]
         call.latest_ps = int(times.last_ps.max())
-        call.inside = call.living()
+        call.inside = call.local_count()
         call.computed = True
         del self.waiting[call.where]
-        self.leaving[call] = None
+        self.exiting[call] = None
         return True
 
-    def _post_exits(self, call: Meeting) -> None:
+    def _post_exits(self, call: CollectiveInstance) -> None:
         """Resume each rank when the last of its messages arrives."""
         times, kernel = call.times, self.fabric.kernel
         fibers: list[Fiber | None] = call.fibers
@@ -302,8 +308,8 @@ class Meetings(WayBack):
         due, post = kernel.due, kernel.post
         last_ps, last_key = times.last_ps, times.last_key.tolist()
         first_ps = int(last_ps[0])
-        everyone = call.inline < 0 and call.members is None
-        if everyone and first_ps > kernel._now and (last_ps == first_ps).all():  # hot path: the usual case
+        all_ranks = call.inline < 0 and call.members is None
+        if all_ranks and first_ps > kernel._now and (last_ps == first_ps).all():  # hot path: the usual case
             entries = zip(last_key, repeat(wake), fibers)
             post(first_ps, *next(entries))
             due[first_ps] += entries
@@ -317,25 +323,25 @@ class Meetings(WayBack):
             else:
                 there.append((key, wake, fiber))
 
-    def _all_left(self, call: Meeting) -> None:
+    def _all_exited(self, call: CollectiveInstance) -> None:
         """Record that all ranks of this shard have left.
 
         The call is final when those of others have, too.
         """
-        del self.leaving[call]
+        del self.exiting[call]
         if call.members is None:
             self.finish(call)
             return
-        self.left[call] = None
-        self.let_go()
+        self.exited[call] = None
+        self.finish_left()
 
-    def finish(self, call: Meeting) -> None:
+    def finish(self, call: CollectiveInstance) -> None:
         """Count a call that nothing can undo: digest, tally, events and trace."""
         bound, fabric = call.bound, self.fabric
         fabric.digest += bound.hashes(call.times, call.where[1], call.memory)
         (fabric.tally.add_once if bound.once else fabric.tally.add)(bound.sends)
         if fabric.trace is not None:
-            from .tracing import carried
+            from .tracing import record_messages
 
-            carried(fabric, call)
-        self.fabric.kernel.events += call.events - call.living() + (call.inline >= 0)
+            record_messages(fabric, call)
+        self.fabric.kernel.events += call.events - call.local_count() + (call.inline >= 0)
