@@ -16,7 +16,7 @@ import numpy as np
 from xsim_py.deadlock_report import deadlock_report, unread, unreceived
 from xsim_py.errors import NOT_WRITTEN
 from xsim_py.mpi.shard_result import ShardResult
-from xsim_py.mpi.transport.kept import joined
+from xsim_py.mpi.transport.unchanged_blocks import joined
 from xsim_py.process.profiler import PARTS
 from xsim_py.report import Result, Table
 from xsim_py.report.result import failure_entry
@@ -247,7 +247,7 @@ def _clock_waits(parts: Sequence[ShardResult]) -> list[str]:
 
 def _kept(parts: Sequence[ShardResult]) -> list[str]:
     """Return a warning if blocks of failed ranks were left as they were in receive buffers."""
-    kept = [part.kept for part in parts if part.kept is not None]
+    kept = [part.unchanged_blocks for part in parts if part.unchanged_blocks is not None]
     return [str(reduce(joined, kept))] if kept else []
 
 

@@ -79,9 +79,9 @@ def make_library(
     fabric: Fabric = kind(shard, network, links, settings)
     fabric.connect()
     if observer is not None:
-        from .transport.observed import tell
+        from .transport.observed import add_observer
 
-        tell(observer)
+        add_observer(observer)
     deaths = Deaths(fabric)
     if batches is not None:
         fabric.instances = CollectiveInstances(fabric, always=batches == ARRAYS)
@@ -89,7 +89,7 @@ def make_library(
     reports = fabric.add(Reports(deaths, detector))
     shard.on_failure = reports.died
     fabric.bounce = reports.bounce
-    fabric.on_silence = reports.fell_silent
+    fabric.on_hang = reports.fell_silent
     fabric.guard = FailureGuard(deaths, detector)
     fabric.parts.update({Deaths: deaths, SurvivingAlgorithms: SurvivingAlgorithms(ALGORITHMS)})
     fabric.add(Revocation(fabric, ulfm.revoke))

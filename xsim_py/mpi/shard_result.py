@@ -28,9 +28,9 @@ from .rma.waits import WindowWait
 from .transport import message as envelopes
 from .transport.call_order import Begun, RefusedCall
 from .transport.call_sites import call_of, sent_at, tag_of_program
-from .transport.kept import Kept
 from .transport.mailbox import Probe
 from .transport.message import Receive, Send
+from .transport.unchanged_blocks import UnchangedBlocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,8 +115,8 @@ class ShardResult:
     rank has polled unsuccessfully; `computed`, in the first part of a process, is the result of compute measurements,
     and `called` the calls made instead of those at which ranks were to fail; `flips` are the flipped bits, and `hangs`
     the processes that have hung; `peak_bytes` is the maximum memory of each rank's arrays, if counted; `clock_waits`
-    are the loops that waited for a time in growing ticks: file and line, rank, picoseconds; `kept` is the blocks left
-    unchanged in receive buffers.
+    are the loops that waited for a time in growing ticks: file and line, rank, picoseconds; `unchanged_blocks` are
+    those that calls left in receive buffers.
     """
 
     first: int
@@ -161,7 +161,7 @@ class ShardResult:
     hangs: list[HungProcess] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)
     clock_waits: list[tuple[str, int, int]] = field(default_factory=list)
-    kept: Kept | None = None
+    unchanged_blocks: UnchangedBlocks | None = None
 
     @property
     def faults(self) -> set[str]:
@@ -184,7 +184,7 @@ def joined(parts: list[ShardResult], first: int) -> list[ShardResult]:
     nothing.update(
         stop_reason="", collectives={}, shared={}, called={}, leftover_count=0, trace=None, failure_seen=False
     )
-    nothing.update(computed=None, kept=None)
+    nothing.update(computed=None, unchanged_blocks=None)
     more = ShardResult(**nothing)
     for name in _OF_RANKS:
         found: list[tuple[int, Any]] = []
@@ -263,7 +263,8 @@ def collect(shard: Shard, program: Program, fabric: Fabric) -> ShardResult:
         part.peak_bytes = _peak_bytes(ranks)
     part.clock_waits = [entry for rank in ranks if rank.reads is not None for entry in _clock_waits(rank, program)]
     part.failure_seen = fabric.failure_seen
-    part.kept = fabric.kept and fabric.kept._replace(file=shown(fabric.kept.file, program.start))
+    blocks = fabric.unchanged_blocks
+    part.unchanged_blocks = blocks and blocks._replace(file=shown(blocks.file, program.start))
     part.failures = [(death.time_ps, death.rank, death.cause) for death in fabric.part(Deaths).deaths]
     for rank in ranks:
         if rank.mpi is not None and rank.mpi.knowledge is not None:

@@ -12,7 +12,7 @@ from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.datatype import Type
 from xsim_py.mpi.ftco.driver import Ftco, absent
 from xsim_py.mpi.padding import without_padding
-from xsim_py.mpi.transport.kept import keep
+from xsim_py.mpi.transport.unchanged_blocks import keep
 
 from .bufspec import BlockBuffer, UserBuffer
 from .pickling import dump

@@ -327,7 +327,7 @@ class Win(Erring, Attributed):
 
     def _request_leaving(self, left_ps: int, call: str) -> Request:
         window = self._window()
-        return Request._make(Task(operate.when_left(window, left_ps, call), comm=window.comm))
+        return Request._make(Task(operate.departure_of(window, left_ps, call), comm=window.comm))
 
     def _request_arriving(self, transfer: Transfer | None, call: str) -> Request:
         """Return the request of an operation that fetches data; an error goes to the window's handler."""
@@ -335,7 +335,7 @@ class Win(Erring, Attributed):
         operation = None
         if transfer is not None:
             with Reporting(window.comm):
-                operation = operate.when_here(window, transfer, call)
+                operation = operate.result_of(window, transfer, call)
         return Request._make(Task(operation, comm=window.comm))
 
     # ------------------------------------------------------------------------------------------ active target

@@ -13,7 +13,7 @@ from xsim_py import simulate
 from xsim_py.config.algorithms import ALGORITHMS
 from xsim_py.mpi.batched.instances import CollectiveInstances
 from xsim_py.mpi.batched.timing import _Ranks
-from xsim_py.mpi.batched.undo import Sender
+from xsim_py.mpi.batched.undo import Resender
 from xsim_py.report import Result
 
 LAYER = {"bandwidth": "8Gbps", "eager_threshold": "1KiB"}
@@ -438,8 +438,8 @@ def test_messages_above_the_threshold_are_computed(
 
 def test_who_has_left_before_another_dies_has_answered_and_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     gone: list[int] = []
-    again = Sender.send_again
-    monkeypatch.setattr(Sender, "send_again", lambda sender, place: gone.append(place) or again(sender, place))
+    again = Resender.resend
+    monkeypatch.setattr(Resender, "resend", lambda sender, place: gone.append(place) or again(sender, place))
     machine = {**MACHINES["near and far"], "mpi": {"collectives": {"allgather": "recursive_doubling"}}}
     check([Step("sleep", 50, rank=3), Step("allgather", 150), Step("die")], machine, 8, shards=3, trace=True)
     assert len(gone) == 4

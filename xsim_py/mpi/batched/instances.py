@@ -106,7 +106,7 @@ class CollectiveInstances(Rollback):
                 self.elsewhere.all_begun(call)  # type: ignore[union-attr]
         # Ranks with equal notes share one object, so this compares addresses.
         if call.note is not note and call.note != note:
-            self.fabric.order.differs((comm.cid, where[1]), call.first, note, comm.box.rank.number)
+            self.fabric.order.record_mismatch((comm.cid, where[1]), call.first, note, comm.box.rank.number)
             self.undo_here(call)
         return call
 
@@ -115,7 +115,7 @@ class CollectiveInstances(Rollback):
         elsewhere = self.elsewhere
         members = None if elsewhere is None else elsewhere.members(comm)
         call = self.calls[where] = CollectiveInstance(comm, where, note, members)
-        call.first = self.fabric.order.opened((comm.cid, where[1]), comm, note)
+        call.first = self.fabric.order.record_first((comm.cid, where[1]), comm, note)
         if elsewhere is not None and members is not None:
             elsewhere.begins(call)
             if not call.undone and not elsewhere.fits(call):

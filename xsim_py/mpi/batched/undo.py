@@ -215,7 +215,7 @@ def cancel_exits(fabric: Any, call: CollectiveInstance, wake: Callable[[Any], ob
     fabric.kernel.events -= len(departed) - (call.inline >= 0)
     if fabric.trace is not None:
         when, ranks = match_times(call), call.comm.ranks
-        fabric.had.update(((*call.where, ranks[place]), when) for place in departed)
+        fabric.match_times.update(((*call.where, ranks[place]), when) for place in departed)
 
 
 class Resender:

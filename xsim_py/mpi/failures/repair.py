@@ -320,7 +320,7 @@ class RepairCall(Operation):
         self.session: AgreementSession | None = None
         fiber = current.running()
         fiber.sync()
-        comm.box.tidy()
+        comm.box.drop_empty_tables()
         self.acked = self.members.places(comm.acknowledged_members())
         state = knowledge_of(comm.box)
         self.before: RepairCall | None = next((call for call in state.called if call.comm.cid == comm.cid), None)

@@ -23,8 +23,8 @@ def prepare(fabric: Fabric, met: Schedule, struck_inside: Collection[int]) -> No
     """
     doom(fabric, met.timed)
     may_be_doomed(fabric, struck_inside)
-    fabric.await_flips(met.flips)
-    fabric.await_hangs(met.hangs)
+    fabric.schedule_flips(met.flips)
+    fabric.schedule_hangs(met.hangs)
 
 
 def doom(fabric: Fabric, failures: Iterable[Any]) -> None:

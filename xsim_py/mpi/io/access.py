@@ -97,8 +97,8 @@ def _start(file: OpenFile, call: FileCall, offset: int, etypes: int, chs: list[C
     if call.where == SHARED:
         return pointers.fetch_and_add(file.pointer, etypes, call.name)
     if call.where == ORDERED:
-        gathering, telling = chs[twophase.CHANNELS :]
-        return pointers.in_order(file.pointer, gathering, telling, etypes)
+        gather_ch, scatter_ch = chs[twophase.CHANNELS :]
+        return pointers.in_order(file.pointer, gather_ch, scatter_ch, etypes)
     return offset
 
 

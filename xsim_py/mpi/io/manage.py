@@ -27,9 +27,9 @@ _PAIR = struct.Struct("<qq")
 _ACCESS = {c.MODE_RDONLY: os.O_RDONLY, c.MODE_WRONLY: os.O_WRONLY, c.MODE_RDWR: os.O_RDWR}
 
 
-def _same(name: str, said: Sequence[Any], code: int) -> None:
+def _same(name: str, values: Sequence[Any], code: int) -> None:
     """Raise an error if the ranks of a call pass different arguments."""
-    if len({entry for entry in said if entry is not None}) > 1:
+    if len({entry for entry in values if entry is not None}) > 1:
         fail(code, f"{name}: the arguments of the ranks differ")
 
 
@@ -68,7 +68,7 @@ def _own(comm: Communicator, path: str) -> Communicator:
     return own
 
 
-def handed_on(file: OpenFile, comm: Communicator) -> OpenFile:
+def reopened_for(file: OpenFile, comm: Communicator) -> OpenFile:
     """Return an open file for a subset of its ranks in another communicator, without messages.
 
     The view, the pointer of each rank and the open disk remain; the shared pointer is at 0.
@@ -109,8 +109,8 @@ def open_file(
     known.update(hints)
     opened = [] if opened is None else opened
 
-    def first(said: Sequence[Any]) -> int:
-        _same(name, said, c.ERR_NOT_SAME)
+    def first(values: Sequence[Any]) -> int:
+        _same(name, values, c.ERR_NOT_SAME)
         opened.append(open_disk(place, _flags(amode)))
         return opened[0].size() if amode & c.MODE_APPEND else 0
 
@@ -136,10 +136,10 @@ def _open_others(own: Communicator, name: str, place: str, flags: int, opened: l
             problem = error
     code = 0 if problem is None else problem.Get_error_class()
 
-    def judge(said: Sequence[Any]) -> int:
-        return max(int(_NUMBER.unpack(entry)[0]) for entry in said if entry is not None)
+    def worst_code(values: Sequence[Any]) -> int:
+        return max(int(_NUMBER.unpack(entry)[0]) for entry in values if entry is not None)
 
-    worst = decide(own, name, _NUMBER.pack(code), judge)
+    worst = decide(own, name, _NUMBER.pack(code), worst_code)
     if worst:
         for disk in opened:
             disk.close()
@@ -156,7 +156,7 @@ def close(file: OpenFile) -> None:
     file.closed = True
     file.disk.close()
     try:
-        decide(file.comm, "File.Close", b"\0", lambda said: _close_all(file))
+        decide(file.comm, "File.Close", b"\0", lambda values: _close_all(file))
     finally:
         pointers.forget(file.pointer)
 
@@ -180,8 +180,8 @@ def _resize(file: OpenFile, name: str, bytes_: int, *, shrink: bool) -> None:
     if bytes_ < 0:
         fail(c.ERR_ARG, f"{name}: {bytes_} bytes")
 
-    def act(said: Sequence[Any]) -> int:
-        _same(name, said, c.ERR_ARG)
+    def act(values: Sequence[Any]) -> int:
+        _same(name, values, c.ERR_ARG)
         if shrink or file.disk.size() < bytes_:
             file.disk.resize(bytes_)
         return 0
@@ -221,8 +221,8 @@ def set_view(
         fail(c.ERR_ARG, f"{name}: displacement {displacement}")
     view.check(writable=not file.amode & c.MODE_RDONLY)
 
-    def act(said: Sequence[Any]) -> int:
-        _same(name, said, c.ERR_NOT_SAME)
+    def act(values: Sequence[Any]) -> int:
+        _same(name, values, c.ERR_NOT_SAME)
         here = file.view.place(_shared(file, name) * file.view.unit) if displacement < 0 else displacement
         pointers.set_to(file.pointer, 0)
         return here
@@ -277,8 +277,8 @@ def seek_shared(file: OpenFile, offset: int, whence: int) -> None:
     name = "File.Seek_shared"
     file.check_not_sequential(name)
 
-    def act(said: Sequence[Any]) -> int:
-        _same(name, said, c.ERR_ARG)
+    def act(values: Sequence[Any]) -> int:
+        _same(name, values, c.ERR_ARG)
         position = _shared(file, name) if whence == c.SEEK_CUR else 0
         pointers.set_to(file.pointer, _moved(file, name, offset, whence, position))
         return 0
@@ -302,8 +302,8 @@ def shared_position(file: OpenFile) -> int:
 def set_atomicity(file: OpenFile, flag: bool) -> None:
     """Set the atomic mode: MPI_File_set_atomicity."""
 
-    def act(said: Sequence[Any]) -> int:
-        _same("File.Set_atomicity", said, c.ERR_ARG)
+    def act(values: Sequence[Any]) -> int:
+        _same("File.Set_atomicity", values, c.ERR_ARG)
         return 0
 
     decide(file.comm, "File.Set_atomicity", bytes([flag]), act)

@@ -129,16 +129,18 @@ def decide(comm: Communicator, name: str, mine: bytes, act: Callable[[Sequence[A
     int
         The number.
     """
-    gathering, telling = channels(comm, name, 2)
-    said = pick(comm, "gather", len(mine))(gathering, mine, 0)
+    gather_ch, result_ch = channels(comm, name, 2)
+    values = pick(comm, "gather", len(mine))(gather_ch, mine, 0)
     verdict = None
     if comm.me == 0:
         try:
-            verdict = _VERDICT.pack(c.SUCCESS, act(said))
+            verdict = _VERDICT.pack(c.SUCCESS, act(values))
         except errors.Exception as error:
-            _ = pick(comm, "bcast", _VERDICT.size)(telling, _VERDICT.pack(error.Get_error_class(), 0), 0, _VERDICT.size)
+            _ = pick(comm, "bcast", _VERDICT.size)(
+                result_ch, _VERDICT.pack(error.Get_error_class(), 0), 0, _VERDICT.size
+            )
             raise
-    code, value = _VERDICT.unpack(pick(comm, "bcast", _VERDICT.size)(telling, verdict, 0, _VERDICT.size))
+    code, value = _VERDICT.unpack(pick(comm, "bcast", _VERDICT.size)(result_ch, verdict, 0, _VERDICT.size))
     if code:
         fail(code, f"{name}: as rank 0 reports")
     return int(value)

@@ -20,7 +20,7 @@ from xsim_py.mpi.calls import CollectiveChannel, pick
 from xsim_py.mpi.comm import Communicator
 from xsim_py.mpi.op import PREDEFINED as OPERATIONS
 from xsim_py.mpi.predefined import PREDEFINED
-from xsim_py.mpi.rma.operations import fetch, when_here
+from xsim_py.mpi.rma.operations import fetch, result_of
 from xsim_py.mpi.rma.service import service_of, windows_of
 from xsim_py.mpi.rma.window import Shape, Window
 from xsim_py.mpi.transport.p2p import wait
@@ -81,23 +81,23 @@ def fetch_and_add(window: Window, amount: int, name: str) -> int:
     operation = OPERATIONS["SUM" if amount else "NO_OP"]
     data = _POSITION.pack(amount)
     transfer = fetch(window, data, taken.append, _POSITION.size, 0, _WHERE, operation, name)
-    wait(when_here(window, transfer, name))
+    wait(result_of(window, transfer, name))
     (position,) = _POSITION.unpack(taken[0])
     return int(position)
 
 
-def in_order(window: Window, gathering: CollectiveChannel, telling: CollectiveChannel, amount: int) -> int:
+def in_order(window: Window, gather_ch: CollectiveChannel, scatter_ch: CollectiveChannel, amount: int) -> int:
     """Return the begin of this rank's part, of parts in the order of ranks from the pointer on."""
     comm = window.comm
-    said: Sequence[Any] | None = pick(comm, "gather", _POSITION.size)(gathering, _POSITION.pack(amount), 0)
+    values: Sequence[Any] | None = pick(comm, "gather", _POSITION.size)(gather_ch, _POSITION.pack(amount), 0)
     begins = None
     if comm.me == 0:
-        assert said is not None
-        amounts = [0 if entry is None else _POSITION.unpack(entry)[0] for entry in said]
+        assert values is not None
+        amounts = [0 if entry is None else _POSITION.unpack(entry)[0] for entry in values]
         position = fetch_and_add(window, sum(amounts), "")
         begins = []
         for one in amounts:
             begins.append(_POSITION.pack(position))
             position += one
-    (begin,) = _POSITION.unpack(pick(comm, "scatter", _POSITION.size)(telling, begins, 0))
+    (begin,) = _POSITION.unpack(pick(comm, "scatter", _POSITION.size)(scatter_ch, begins, 0))
     return int(begin)

@@ -69,28 +69,28 @@ class _Plan(NamedTuple):
         return bool(self.ranges[place, 0] < share.high and self.ranges[place, 1] > share.low)
 
 
-_EACH_ALONE = _Plan([], np.empty((0, 3), np.int64))
+_INDEPENDENT = _Plan([], np.empty((0, 3), np.int64))
 
 
 def _plan(file: OpenFile, ch: CollectiveChannel, pieces: Pieces, *, writing: bool) -> _Plan:
     wanted = file.hints.two_phase(writing=writing)
     if file.atomic or wanted == "disable" or len(file.comm.ranks) == 1:
-        return _EACH_ALONE
+        return _INDEPENDENT
     table = gather_everywhere(ch, _RANGE.pack(pieces.low, pieces.high, pieces.overlap))
-    told = b"".join(_NO_RANGE if entry is None else entry for entry in table)
-    return _plan_of(told, tuple(file.hints.aggregators), wanted == "enable")
+    packed = b"".join(_NO_RANGE if entry is None else entry for entry in table)
+    return _plan_of(packed, tuple(file.hints.aggregators), wanted == "enable")
 
 
 @lru_cache(maxsize=16)
-def _plan_of(told: bytes, owners: tuple[int, ...], always: bool) -> _Plan:
+def _plan_of(packed: bytes, owners: tuple[int, ...], always: bool) -> _Plan:
     """Return the plan for the ranges of all ranks, computed by the first rank that needs it."""
-    ranges = np.frombuffer(told, np.int64).reshape(-1, 3)
+    ranges = np.frombuffer(packed, np.int64).reshape(-1, 3)
     used = ranges[ranges[:, 0] >= 0]
     if used[:, 2].any():  # overlapping pieces cannot be cut at the border of a share
-        return _EACH_ALONE
+        return _INDEPENDENT
     meet = (used[1:, 0] < used[:-1, 1]).any()
     if not len(used) or not (meet or always):
-        return _EACH_ALONE
+        return _INDEPENDENT
     low, high = int(used[:, 0].min()), int(used[:, 1].max())
     each = max(-(-(high - low) // len(owners)), _SMALLEST_SHARE)
     shares = [
@@ -106,11 +106,11 @@ def _packed(pieces: Pieces) -> bytes:
     return _COUNT.pack(len(pieces)) + pieces.starts.tobytes() + pieces.sizes.tobytes()
 
 
-def _unpacked(told: bytes) -> tuple[Pieces, bytes]:
+def _unpacked(packed: bytes) -> tuple[Pieces, bytes]:
     """Return a list of pieces, and the data that follow it."""
-    (count,) = _COUNT.unpack_from(told)
-    numbers = np.frombuffer(told, np.int64, 2 * count, _COUNT.size)
-    return Pieces(numbers[:count], numbers[count:]), told[_COUNT.size + numbers.nbytes :]
+    (count,) = _COUNT.unpack_from(packed)
+    numbers = np.frombuffer(packed, np.int64, 2 * count, _COUNT.size)
+    return Pieces(numbers[:count], numbers[count:]), packed[_COUNT.size + numbers.nbytes :]
 
 
 class _Union:
@@ -156,11 +156,11 @@ def write(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces, data
         position += part.total
     sends = [ch.isend(owner, part) for owner, part in parts.items() if owner != me]
     mine = next((share for share in plan.shares if share.owner == me), None)
-    come = _receive(ch, plan, mine, parts.get(me), sends)
+    received = _receive(ch, plan, mine, parts.get(me), sends)
     code = c.SUCCESS
-    if mine is not None and come:
+    if mine is not None and received:
         try:
-            _write_share(file, [_unpacked(told) for told in come])
+            _write_share(file, [_unpacked(packed) for packed in received])
         except errors.Exception as error:
             code = error.Get_error_class()
     _agree(file, chs[3], plan, code)
@@ -168,12 +168,12 @@ def write(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces, data
 
 def _agree(file: OpenFile, ch: CollectiveChannel, plan: _Plan, code: int) -> None:
     """Distribute the aggregators' error codes, or that of a single one, to all ranks."""
-    told = _COUNT.pack(code)
+    packed = _COUNT.pack(code)
     if len(plan.shares) == 1:
         owner = plan.shares[0].owner
-        worst = pick(file.comm, "bcast", len(told))(ch, told if ch.rank == owner else None, owner, len(told))
+        worst = pick(file.comm, "bcast", len(packed))(ch, packed if ch.rank == owner else None, owner, len(packed))
     else:
-        worst = pick(file.comm, "allreduce", len(told))(ch, told, _Largest())
+        worst = pick(file.comm, "allreduce", len(packed))(ch, packed, _Largest())
     (code,) = _COUNT.unpack(worst)
     if code:
         errors.fail(code, "an aggregator could not write")
@@ -187,11 +187,11 @@ def _receive(
     Wait for this rank's sends, too.
     """
     others = [] if mine is None else [place for place in plan.contributors(mine) if place != ch.rank]
-    come = ch.wait([*sends, *(ch.irecv(place) for place in others)])[len(sends) :]
-    told = dict(zip(others, come, strict=True))
+    received = ch.wait([*sends, *(ch.irecv(place) for place in others)])[len(sends) :]
+    packed = dict(zip(others, received, strict=True))
     if mine is not None and own is not None:
-        told[ch.rank] = own
-    return [entry for _, entry in sorted(told.items()) if entry is not None]
+        packed[ch.rank] = own
+    return [entry for _, entry in sorted(packed.items()) if entry is not None]
 
 
 def _write_share(file: OpenFile, lists: Sequence[tuple[Pieces, bytes]]) -> None:
@@ -224,32 +224,32 @@ def read(file: OpenFile, chs: Sequence[CollectiveChannel], pieces: Pieces) -> by
     plan = _plan(file, chs[0], pieces, writing=False)
     if not plan.shares:
         return independent.read_alone(file, pieces)
-    asking, answering, me = chs[1], chs[2], file.comm.me
-    asked = {
+    request_ch, reply_ch, me = chs[1], chs[2], file.comm.me
+    requests = {
         share.owner: _packed(clipped(pieces, share.low, share.high)) for share in plan.shares if plan.touches(me, share)
     }
-    sends = [asking.isend(owner, wanted) for owner, wanted in asked.items() if owner != me]
+    sends = [request_ch.isend(owner, wanted) for owner, wanted in requests.items() if owner != me]
     mine = next((share for share in plan.shares if share.owner == me), None)
-    come = _receive(asking, plan, mine, asked.get(me), sends)
-    answers: dict[int, bytes] = {}
+    received = _receive(request_ch, plan, mine, requests.get(me), sends)
+    replies: dict[int, bytes] = {}
     if mine is not None:
-        answers = dict(zip(plan.contributors(mine), _read_share(file, come), strict=True))
-    sends = [answering.isend(place, answer) for place, answer in answers.items() if place != me]
-    others = [owner for owner in asked if owner != me]
-    told: dict[int, Any] = dict(zip(others, _answers(answering, sends, others), strict=True))
-    if me in asked:
-        told[me] = answers[me]
-    return _assembled(pieces, [told[owner] for owner in asked])
+        replies = dict(zip(plan.contributors(mine), _read_share(file, received), strict=True))
+    sends = [reply_ch.isend(place, reply) for place, reply in replies.items() if place != me]
+    others = [owner for owner in requests if owner != me]
+    packed: dict[int, Any] = dict(zip(others, _receive_replies(reply_ch, sends, others), strict=True))
+    if me in requests:
+        packed[me] = replies[me]
+    return _assembled(pieces, [packed[owner] for owner in requests])
 
 
-def _answers(ch: CollectiveChannel, sends: list[Any], owners: Sequence[int]) -> list[Any]:
+def _receive_replies(ch: CollectiveChannel, sends: list[Any], owners: Sequence[int]) -> list[Any]:
     """Receive the replies of aggregators; wait for this rank's own replies to leave, too."""
     return ch.wait([*sends, *(ch.irecv(owner) for owner in owners)])[len(sends) :]
 
 
-def _read_share(file: OpenFile, asked: Sequence[bytes]) -> list[bytes]:
+def _read_share(file: OpenFile, requests: Sequence[bytes]) -> list[bytes]:
     """Return a reply per list of pieces: an error code, the end of the file, and padded data."""
-    lists = [_unpacked(told)[0] for told in asked]
+    lists = [_unpacked(packed)[0] for packed in requests]
     wanted = [pieces for pieces in lists if len(pieces)]
     end = _WHOLE
     memory = memoryview(b"")
@@ -265,13 +265,13 @@ def _read_share(file: OpenFile, asked: Sequence[bytes]) -> list[bytes]:
         if len(data) < total:
             end = _file_end(union.pieces, len(data))
         memory = memoryview(data + bytes(total - len(data)))
-    answers = []
+    replies = []
     for pieces in lists:
         packed = b""
         if union is not None and len(pieces):
             packed = union.layout(pieces).pack(memory, origin=0, count=1, extent=0)
-        answers.append(_REPLY.pack(c.SUCCESS, end) + packed)
-    return answers
+        replies.append(_REPLY.pack(c.SUCCESS, end) + packed)
+    return replies
 
 
 def _file_end(pieces: Pieces, taken: int) -> int:
@@ -281,13 +281,13 @@ def _file_end(pieces: Pieces, taken: int) -> int:
     return int(pieces.starts[run] + taken - (ends[run] - pieces.sizes[run]))
 
 
-def _assembled(pieces: Pieces, answers: Sequence[bytes]) -> bytes:
+def _assembled(pieces: Pieces, replies: Sequence[bytes]) -> bytes:
     """Return the data of all aggregators' replies as one stream, up to the end of the file."""
     end = _WHOLE
-    for answer in answers:
-        code, seen = _REPLY.unpack_from(answer)
+    for reply in replies:
+        code, seen = _REPLY.unpack_from(reply)
         if code:
             errors.fail(code, "an aggregator could not read")
         end = min(end, seen)
-    data = b"".join(answer[_REPLY.size :] for answer in answers)
+    data = b"".join(reply[_REPLY.size :] for reply in replies)
     return data[: clipped(pieces, 0, end).total] if end < _WHOLE else data

@@ -40,7 +40,7 @@ def create(comm: Communicator, name: str, flavor: int, memory: memoryview, unit:
         An object to keep alive as long as the window.
     """
     window = _register(comm, flavor, memory, unit, origin)
-    _tell_all(comm, name, window, len(memory))
+    _exchange_shapes(comm, name, window, len(memory))
     return window
 
 
@@ -59,9 +59,9 @@ def _register(comm: Communicator, flavor: int, memory: memoryview, unit: int, or
     return window
 
 
-def _tell_all(comm: Communicator, name: str, window: Window, size_bytes: int) -> None:
-    said = _SIZE_AND_UNIT.pack(size_bytes, window.unit)
-    table = gather_everywhere(channel(comm, Note(name), check=False), said)
+def _exchange_shapes(comm: Communicator, name: str, window: Window, size_bytes: int) -> None:
+    packed = _SIZE_AND_UNIT.pack(size_bytes, window.unit)
+    table = gather_everywhere(channel(comm, Note(name), check=False), packed)
     shapes = window.service.shapes
     found = shapes.get(window.comm.cid) if comm.fabric.alike else None
     if found is None:
@@ -121,7 +121,7 @@ def create_shared(comm: Communicator, name: str, size_bytes: int, unit: int) -> 
             "memory; use no more processes than there are nodes, or `--shards` in one process"
         )
     window = _register(comm, c.WIN_FLAVOR_SHARED, memoryview(bytearray()), unit, None)
-    _tell_all(comm, name, window, size_bytes)
+    _exchange_shapes(comm, name, window, size_bytes)
     window.segment = _segment_of(window.service, window)
     window.memory = _part(window, comm.me)
     barrier(window, name)

@@ -33,7 +33,7 @@ _MANY = 1000
 _SWAPPED = ("integer", "fortran integer", "logical", "byte")
 
 
-def issue(window: Window, target: int, packet: RmaPacket, size_bytes: int) -> int:
+def send_packet(window: Window, target: int, packet: RmaPacket, size_bytes: int) -> int:
     """Send a packet from the running fiber, which pays the overhead.
 
     Return when its last byte has left. A small packet is copied, so that its buffer can be reused at once; then the
@@ -85,10 +85,10 @@ def _start(
         window.comm.fabric.guard.admit(window.comm, window.comm.ranks[target])
     if kind in (FETCH, SWAP) and window.arriving[target] >= _MANY:
         current.running().clock_ps += window.comm.fabric.settings.poll_ps
-    window.issued(target, transfer)
+    window.count_started(target, transfer)
     ticket = window.ticket if transfer is not None else 0
     packet = RmaPacket(kind, window.comm.cid, window.comm.me, ticket, place, data, operation, basic, mode)
-    left_ps = issue(window, target, packet, size_bytes)
+    left_ps = send_packet(window, target, packet, size_bytes)
     if left_ps:
         window.left_ps[target] = left_ps
     return left_ps
@@ -184,7 +184,7 @@ def _same_size(size_bytes: int, room_bytes: int, call: str) -> None:
 # ------------------------------------------------------------------------------------------ operations of requests
 
 
-def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
+def departure_of(window: Window, left_ps: int, name: str) -> Operation | None:
     """Return an operation that completes when the data of another have left; None if they have."""
     if not left_ps:
         return None
@@ -195,6 +195,6 @@ def when_left(window: Window, left_ps: int, name: str) -> Operation | None:
     return operation
 
 
-def when_here(window: Window, transfer: Transfer, name: str) -> Operation:
+def result_of(window: Window, transfer: Transfer, name: str) -> Operation:
     """Return an operation that completes when the result of another has arrived."""
-    return window.until(name, "an answer of", lambda: transfer.done, lambda: (transfer.target,))
+    return window.begin_wait(name, "an answer of", lambda: transfer.done, lambda: (transfer.target,))

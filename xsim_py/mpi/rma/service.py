@@ -52,19 +52,19 @@ class Rma(LibraryPart):
 
     def control(self) -> dict[int, ControlHandler]:
         """Return the handlers of its control messages."""
-        return {_RMA: ControlHandler("rma", self._take)}
+        return {_RMA: ControlHandler("rma", self._receive)}
 
     def events(self) -> dict[str, Callable[[Any], None]]:
         """Return the handlers of its events."""
         return {"rma": self._answered}
 
-    def _take(self, rank: Rank, message: Message) -> None:
+    def _receive(self, rank: Rank, message: Message) -> None:
         """Process a packet that has arrived."""
         packet: RmaPacket = message.note
         window = windows_of(rank.mpi).get(packet.window)
         self.fabric.digest += hash((message.arrival_ps, rank.number, packet.kind, crc32(packet.data)))
         if window is not None:
-            window.take(packet)
+            window.receive(packet)
 
     def inject(self, rank: Rank, to: int, packet: RmaPacket, size_bytes: int) -> int:
         """Pass a packet to the NIC of a rank now; return when its last byte has left."""

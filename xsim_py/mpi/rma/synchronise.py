@@ -22,7 +22,7 @@ from xsim_py.mpi.errors import fail
 from xsim_py.mpi.polling import detect_by_polling, end_poll, unsuccessful_poll
 from xsim_py.process.ranks import current
 
-from .operations import issue
+from .operations import send_packet
 from .packets import COMPLETED, LOCK, POSTED, UNLOCK, RmaPacket
 from .waits import LOCK_OF, WindowWait
 from .window import Window
@@ -43,7 +43,7 @@ def check_fence(assertion: int) -> None:
 
 
 def _send(window: Window, target: int, kind: int, mode: int = 0) -> None:
-    issue(window, target, RmaPacket(kind, window.comm.cid, window.comm.me, mode=mode), 0)
+    send_packet(window, target, RmaPacket(kind, window.comm.cid, window.comm.me, mode=mode), 0)
 
 
 def barrier(window: Window, name: str) -> None:
@@ -65,7 +65,7 @@ def fence(window: Window, assertion: int) -> None:
 # ----------------------------------------------------------------------------- general active target synchronisation
 
 
-def places_of(window: Window, ranks: Sequence[int], call: str) -> tuple[int, ...]:
+def ranks_of(window: Window, ranks: Sequence[int], call: str) -> tuple[int, ...]:
     """Return the ranks in the window of a group's members."""
     places = tuple(window.comm.context.place(number) for number in ranks)
     if -1 in places:
@@ -76,7 +76,7 @@ def places_of(window: Window, ranks: Sequence[int], call: str) -> tuple[int, ...
 def post(window: Window, ranks: Sequence[int], assertion: int) -> None:
     """Run MPI_Win_post."""
     _assert(assertion, _POST, "Win.Post")
-    origins = places_of(window, ranks, "Win.Post")
+    origins = ranks_of(window, ranks, "Win.Post")
     window.epochs.post(origins)
     if not assertion & c.MODE_NOCHECK:
         for origin in origins:
@@ -86,7 +86,7 @@ def post(window: Window, ranks: Sequence[int], assertion: int) -> None:
 def start(window: Window, ranks: Sequence[int], assertion: int) -> None:
     """Run MPI_Win_start: it waits for the calls of Post, as in MPICH and Open MPI."""
     _assert(assertion, c.MODE_NOCHECK, "Win.Start")
-    targets = places_of(window, ranks, "Win.Start")
+    targets = ranks_of(window, ranks, "Win.Start")
     window.epochs.start(targets)
     if assertion & c.MODE_NOCHECK:
         return
@@ -206,11 +206,11 @@ def lock_all(window: Window, assertion: int) -> None:
     """Run MPI_Win_lock_all."""
     _assert(assertion, c.MODE_NOCHECK, "Win.Lock_all")
     window.epochs.lock_all()
-    everybody = range(len(window.comm.ranks))
+    all_targets = range(len(window.comm.ranks))
     if assertion & c.MODE_NOCHECK:
-        window.unchecked.update(everybody)
+        window.unchecked.update(all_targets)
         return
-    touched = everybody if window.flavor == c.WIN_FLAVOR_SHARED else (window.comm.me,)
+    touched = all_targets if window.flavor == c.WIN_FLAVOR_SHARED else (window.comm.me,)
     window.acquired.update(touched)
     _acquire(window, touched, c.LOCK_SHARED, "Win.Lock_all")
 

@@ -180,7 +180,7 @@ class Window:
     # ------------------------------------------------------------------------ operations of others on this rank's
     # memory
 
-    def take(self, packet: RmaPacket) -> None:
+    def receive(self, packet: RmaPacket) -> None:
         """Process a packet of another rank, or hold it until its sender has the lock."""
         if packet.source in self.held:
             self.held[packet.source].append(packet)
@@ -200,7 +200,7 @@ class Window:
                 first, *others = self.held.pop(other)
                 self._perform(first)
                 for waiting in others:
-                    self.take(waiting)
+                    self.receive(waiting)
         elif kind == POSTED:
             self.posts[source] += 1
             self.changed()
@@ -253,7 +253,7 @@ class Window:
 
     # --------------------------------------------------------------------------------------- this rank's own operations
 
-    def issued(self, target: int, transfer: Transfer | None) -> None:
+    def count_started(self, target: int, transfer: Transfer | None) -> None:
         """Record the start of an operation; one that returns a result gets its ticket."""
         self.outstanding[target] += 1
         if transfer is not None:
@@ -265,7 +265,7 @@ class Window:
         transfer = self.transfers.pop(packet.ticket, None)
         if transfer is not None:  # otherwise its target has failed meanwhile
             transfer.unpack(packet.data)
-            self._over(packet.source, transfer)
+            self._finish(packet.source, transfer)
 
     def answered(self, what: int, target: int, ticket: int, error: tuple[int, str]) -> None:
         """Process a target's reply: it has granted its lock, or completed an operation."""
@@ -276,9 +276,9 @@ class Window:
         transfer = self.transfers.pop(ticket, None)
         if error[0]:
             self.problems.append(errors.error(*error))
-        self._over(target, transfer)
+        self._finish(target, transfer)
 
-    def _over(self, target: int, transfer: Transfer | None) -> None:
+    def _finish(self, target: int, transfer: Transfer | None) -> None:
         if transfer is not None:
             transfer.done = True
             _count_down(self.arriving, target)
@@ -288,13 +288,13 @@ class Window:
     def changed(self) -> None:
         """Complete the waits whose conditions hold now. Runs in an event handler."""
         now_ps = self.comm.fabric.kernel.now_ps
-        for until in [until for until in self.waiting if not until.done and until.ready()]:
-            self.waiting.remove(until)
-            self.comm.box.sends.pop(until.ticket, None)
-            until.time_ps = now_ps
-            until.complete()
+        for pending in [pending for pending in self.waiting if not pending.done and pending.ready()]:
+            self.waiting.remove(pending)
+            self.comm.box.sends.pop(pending.ticket, None)
+            pending.time_ps = now_ps
+            pending.complete()
 
-    def until(
+    def begin_wait(
         self, name: str, what: str, ready: Callable[[], bool], peers: Callable[[], Collection[int]]
     ) -> WindowWait:
         """Begin to wait for a condition that does not hold yet."""
@@ -302,20 +302,20 @@ class Window:
         if fabric.failure_seen:
             for place in sorted(peers()):
                 fabric.guard.admit(self.comm, self.comm.ranks[place])
-        until = WindowWait(self, name, what, ready, peers)
-        self.waiting.append(until)
-        self.comm.box.register(until)
+        pending = WindowWait(self, name, what, ready, peers)
+        self.waiting.append(pending)
+        self.comm.box.register(pending)
         if fabric.failure_seen:
-            fabric.guard.watch(until)
-        return until
+            fabric.guard.watch(pending)
+        return pending
 
     def wait_for(self, name: str, what: str, ready: Callable[[], bool], peers: Callable[[], Collection[int]]) -> None:
         """Block the running fiber until a condition holds, and raise errors reported by targets."""
         if not ready():
             try:
-                wait(self.until(name, what, ready, peers))
+                wait(self.begin_wait(name, what, ready, peers))
             finally:
-                self._forget_the_dead()
+                self._drop_failed()
         self.raise_problem()
 
     def raise_problem(self) -> None:
@@ -324,9 +324,9 @@ class Window:
             problem, self.problems = self.problems[0], []
             raise problem
 
-    def _forget_the_dead(self) -> None:
+    def _drop_failed(self) -> None:
         """Stop waiting for ranks that are known to have failed."""
-        self.waiting = [until for until in self.waiting if not until.done]
+        self.waiting = [pending for pending in self.waiting if not pending.done]
         state = self.comm.box.knowledge
         if state is None:
             return
@@ -337,16 +337,16 @@ class Window:
 
     def wait_until_done(self, name: str, targets: Iterable[int] | None = None) -> None:
         """Wait until all operations at `targets` are complete; None: at all targets."""
-        self._until_none(name, self.outstanding, targets)
+        self._wait_for_zero(name, self.outstanding, targets)
 
     def wait_until_reusable(self, name: str, targets: Iterable[int] | None = None) -> None:
         """Wait until the buffers of operations at `targets` can be reused."""
-        self._until_none(name, self.arriving, targets)
+        self._wait_for_zero(name, self.arriving, targets)
         wanted = self.left_ps if targets is None else [place for place in targets if place in self.left_ps]
         fiber = current.running()
         fiber.clock_ps = max([fiber.clock_ps, *(self.left_ps[place] for place in wanted)])
 
-    def _until_none(self, name: str, counts: Counter[int], targets: Iterable[int] | None) -> None:
+    def _wait_for_zero(self, name: str, counts: Counter[int], targets: Iterable[int] | None) -> None:
         if targets is None:
             self.wait_for(name, "operations to be done at", lambda: not counts, lambda: counts.keys())
             return

@@ -94,14 +94,14 @@ class CallOrder:
         where = comm.cid, number
         first = self._open.get(where)
         if first is None:
-            first = self.opened(where, comm, note)
+            first = self.record_first(where, comm, note)
         if first.note is not note and first.note != note:
-            self.differs(where, first, note, comm.box.rank.number)
+            self.record_mismatch(where, first, note, comm.box.rank.number)
         first.missing -= 1
         if not first.missing:
             self.all_begun(where, comm)
 
-    def opened(self, where: tuple[int, int], comm: Any, note: Any) -> Opened:
+    def record_first(self, where: tuple[int, int], comm: Any, note: Any) -> Opened:
         """Record the note of the first rank of this shard to begin a call."""
         context = comm.context
         if not context.here:
@@ -117,7 +117,7 @@ class CallOrder:
         if first is not None and comm.context.here < comm.context.size:
             self._last.append((where, first))
 
-    def differs(self, where: tuple[int, int], first: Opened, note: Any, rank: int) -> None:
+    def record_mismatch(self, where: tuple[int, int], first: Opened, note: Any, rank: int) -> None:
         """Record that a rank has begun a different call."""
         if where in self._differing or len(self._differing) < _MOST_KEPT:
             _, others = self._differing.setdefault(where, (first, {}))

@@ -108,7 +108,7 @@ class Chooser:
         self.serial += 1
         choice.serial = self.serial
         if self.causes is not None:
-            self.causes.begun(choice, fiber, takes=takes)
+            self.causes.record_begin(choice, fiber, takes=takes)
         return choice
 
     def among(self, places: Sequence[int], wanted: int, *, several: bool) -> list[int]:
@@ -124,8 +124,8 @@ class Chooser:
         """Record the message that a probe of the running fiber has found, and possibly taken."""
         choice.taken = message.source
         if self.causes is not None:
-            self.causes.met(self.rank, message, choice, choice.serial, choice.past, stays=not taken)
-            self.causes.settled(choice)
+            self.causes.record_match(self.rank, message, choice, choice.serial, choice.past, stays=not taken)
+            self.causes.record_result(choice)
 
     def waited(self, choice: OpenChoice, taken: int, operations: Sequence[tuple[int, Any]]) -> None:
         """Record the requests that a wait of the running fiber has chosen among the active ones."""
@@ -133,8 +133,8 @@ class Chooser:
         if self.causes is not None:
             for place, operation in operations:
                 if taken == place if choice.kind == "any" else taken >> place & 1:
-                    choice.past |= self.causes.of(operation)
-            self.causes.settled(choice)
+                    choice.past |= self.causes.past_of(operation)
+            self.causes.record_result(choice)
 
 
 class Sent:
@@ -176,7 +176,7 @@ class Causes:
         """Make later actions of a fiber depend on these choices, too."""
         self.pasts[fiber] = self.past(fiber) | past
 
-    def begun(self, choice: OpenChoice, fiber: Fiber, *, takes: bool) -> None:
+    def record_begin(self, choice: OpenChoice, fiber: Fiber, *, takes: bool) -> None:
         """Record the begin of a choice."""
         choice.bit = 1 << len(self.choices)
         choice.past = self.past(fiber)
@@ -184,14 +184,14 @@ class Causes:
         if takes:
             self.pending.setdefault(choice.rank, []).append(choice)
 
-    def leaves(self, message: Message, rank: Any, *, of_program: bool) -> None:
+    def record_send(self, message: Message, rank: Any, *, of_program: bool) -> None:
         """Record the send of a message."""
         sent = self.known[message] = Sent(message, self.past(current.fiber, rank))
         self.messages += 1
         if of_program:
             self.sent.setdefault(message.to, []).append(sent)
 
-    def met(
+    def record_match(
         self, rank: int, message: Message, choice: OpenChoice | None, serial: int, past: int, *, stays: bool = False
     ) -> None:
         """Record the match of a message with a receive or its wildcard choice; or a probe, if it `stays`."""
@@ -212,13 +212,13 @@ class Causes:
             sent.taker = serial
             sent.seen_past = past
 
-    def answered(self, message: Message) -> None:
+    def record_reply(self, message: Message) -> None:
         """Record that the sender of a message learns of its receipt."""
         sent = self.known.get(message)
         if sent is not None:
             self.answers[message.origin, message.ticket] = sent.seen_past
 
-    def of(self, what: Any) -> int:
+    def past_of(self, what: Any) -> int:
         """Return the choices that observing a message or a completed operation makes an action depend on."""
         message = getattr(what, "message", what)
         if message in self.known:
@@ -228,12 +228,12 @@ class Causes:
         fiber = getattr(what, "fiber", None)
         return 0 if fiber is None else self.past(fiber)
 
-    def seen(self, what: Any) -> None:
+    def observe(self, what: Any) -> None:
         """Record that the running fiber has observed a message or a completed operation."""
         fiber: Any = current.fiber
-        self.add(fiber, self.of(what))
+        self.add(fiber, self.past_of(what))
 
-    def settled(self, choice: OpenChoice) -> None:
+    def record_result(self, choice: OpenChoice) -> None:
         """Record the result of a wait or a probe of the running fiber."""
         fiber: Any = current.fiber
         self.add(fiber, choice.past | choice.bit)
@@ -265,7 +265,7 @@ class Causes:
         return {source for source, sent in first.items() if source != choice.taken and not sent.past & choice.bit}
 
     def _could_be_ready(self, operation: Any, choice: OpenChoice) -> bool:
-        return operation is None or (operation.done and not self.of(operation) & choice.bit)
+        return operation is None or (operation.done and not self.past_of(operation) & choice.bit)
 
 
 def results(choosers: Sequence[Chooser], causes: Causes | None) -> list[MadeChoice]:

@@ -62,7 +62,7 @@ class ChoosingMailbox(Mailbox):
         if message is None:
             self.begun = choice
         else:
-            self._met(message, choice, serial, past)
+            self._record_match(message, choice, serial, past)
         return message
 
     def _begin(self, cid: int, source: int, tag: int) -> tuple[OpenChoice | None, int, int]:
@@ -74,12 +74,12 @@ class ChoosingMailbox(Mailbox):
         past = 0 if chooser.causes is None else chooser.causes.past(current.fiber)
         return choice, chooser.serial, past
 
-    def _met(self, message: Message, choice: OpenChoice | None, serial: int, past: int) -> None:
+    def _record_match(self, message: Message, choice: OpenChoice | None, serial: int, past: int) -> None:
         if choice is not None:
             choice.taken = message.source
         causes = self.chooser.causes
         if causes is not None:
-            causes.met(self.rank.number, message, choice, serial, past)
+            causes.record_match(self.rank.number, message, choice, serial, past)
 
     def post(self, operation: Receive) -> None:
         """Post a receive, so that `match` finds it."""
@@ -93,13 +93,13 @@ class ChoosingMailbox(Mailbox):
                 choice.count = len(operation.comm.remote)
             self.open[operation] = choice, serial, past
         super().post(operation)
-        self._not_alone()  # the shortcut of `Fabric._deliver` for a lone receive would bypass `match`
+        self._demote_lone()  # the shortcut of `Fabric._deliver` for a lone receive would bypass `match`
 
     def match(self, message: Message) -> Receive | None:
         """Return the receive for an arriving message: the first posted one that fits and is not scheduled otherwise."""
         operation = super().match(message)
         if operation is not None and _of_program(message.cid):
-            self._met(message, *self.open.pop(operation))
+            self._record_match(message, *self.open.pop(operation))
         return operation
 
     def _match_with_wildcards(self, message: Message, key: tuple[int, int]) -> Receive | None:
@@ -147,7 +147,7 @@ class ChoosingFabric(Fabric):
         """Register with the shard, and observe which messages and operations programs see."""
         super().connect()
         if self.causes is not None:
-            envelopes.observed = self.causes.seen
+            envelopes.observed = self.causes.observe
 
     def chooser_of(self, number: int) -> Chooser:
         """Return the choices of a rank, made on first use."""
@@ -159,7 +159,7 @@ class ChoosingFabric(Fabric):
         """Send an envelope, and record the past of its sender."""
         whole = message.cid != 0 or message.kind == CONTROL
         if self.causes is not None and whole:
-            self.causes.leaves(message, rank, of_program=_of_program(message.cid))
+            self.causes.record_send(message, rank, of_program=_of_program(message.cid))
         if self.schedule.shake is not None and whole and message.kind != CONTROL:
             latency_ps += self._delay_ps(rank.number, message.to, start_ps + wire_ps + latency_ps)
         super().launch(rank, message, start_ps, wire_ps, latency_ps)
@@ -198,14 +198,14 @@ class ChoosingFabric(Fabric):
     def answer(self, rank: Rank, message: Message, handler: str, when_ps: int) -> None:
         """Send a reply without data to the sender of a message, which depends on its receive from then on."""
         if self.causes is not None:
-            self.causes.answered(message)
+            self.causes.record_reply(message)
         super().answer(rank, message, handler, when_ps)
 
     def take_control(self, message: Message) -> None:
         """Pass a control message to its handler; later actions of the rank depend on its sender."""
         if self.causes is not None:
             rank = self.ranks[message.to - self.first]
-            self.causes.add(rank.fiber, self.causes.of(message))
+            self.causes.add(rank.fiber, self.causes.past_of(message))
         super().take_control(message)
 
 

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from xsim_py.schedules import MadeChoice
     from xsim_py.trace import Recorder
 
-    from .kept import Kept
     from .protocols import ControlHandler, Guard, LibraryPart
+    from .unchanged_blocks import UnchangedBlocks
 
 _LOG_FULL = 3 << 16
 
@@ -93,13 +93,13 @@ class Fabric(HotFabric):
     ----------
     failure_seen : bool
         Whether there has been a failure or a revocation: from then on calls consult the guard.
-    kept : Kept or None
+    unchanged_blocks : Kept or None
         The blocks that calls have left unchanged in receive buffers.
     guard : Guard
         Knows which operations cannot complete.
     bounce : callable
         Called with a failed rank and a control message that reached it, and whose sender must be notified.
-    on_silence : callable
+    on_hang : callable
         Called with a rank that hangs from now on, until when, and the cause of its failure if it is declared failed;
         returns whether it is.
     parts : dict of type to object
@@ -154,10 +154,10 @@ class Fabric(HotFabric):
         self.serial = 0  # counts what all ranks post and keep; only the order within a rank matters
         self.calls: dict[tuple[str, str, Any], list[int]] = {}
         self.failure_seen = False
-        self.kept: Kept | None = None
+        self.unchanged_blocks: UnchangedBlocks | None = None
         self.guard: Guard
-        self.bounce: Callable[[Rank, Message], None] = _nobody_minds
-        self.on_silence: Callable[[Rank, int, str], bool] = _nobody_notices
+        self.bounce: Callable[[Rank, Message], None] = _drop
+        self.on_hang: Callable[[Rank, int, str], bool] = _not_detected
         self.parts: dict[type, Any] = {}
         self.control: dict[int, ControlHandler] = {}
         self.deliver = self._deliver  # one bound method for all messages
@@ -212,8 +212,8 @@ class Fabric(HotFabric):
             size = message.size_bytes if message.kind == CONTROL else len(message.data)
             if message.kind == RENDEZVOUS and message.cid:
                 size = -1  # a request: no bytes, and no header
-            way = (rank.number, message.to, size)
-            self.shard.share(start_ps, key, way, message.to, message)
+            ends = (rank.number, message.to, size)
+            self.shard.share(start_ps, key, ends, message.to, message)
             return
         message.arrival_ps = arrival = start_ps + wire_ps + latency_ps
         shard = self.shard
@@ -347,10 +347,10 @@ class Fabric(HotFabric):
         """Return the nondeterministic choices of the ranks; empty without a schedule."""
         return []
 
-    def await_flips(self, flips: Iterable[Flip]) -> None:
+    def schedule_flips(self, flips: Iterable[Flip]) -> None:
         """Schedule bit flips of messages and arrays; only `flipping` fabrics have any."""
 
-    def await_hangs(self, hangs: Iterable[Hang]) -> None:
+    def schedule_hangs(self, hangs: Iterable[Hang]) -> None:
         """Schedule hangs of processes; only `hanging` fabrics have any."""
 
     def hung(self) -> list[HungProcess]:
@@ -438,9 +438,9 @@ def _thread_changed(rank: Rank, change: int) -> None:
         rank.mpi.background += change
 
 
-def _nobody_notices(*_: object) -> bool:
+def _not_detected(*_: object) -> bool:
     return False
 
 
-def _nobody_minds(rank: Rank, message: Message) -> None:
+def _drop(rank: Rank, message: Message) -> None:
     """Drop a control message to a failed rank."""

@@ -37,10 +37,10 @@ class FlippingFabric(Fabric):
         super().__init__(*args, **kwargs)
         self.inline_end = -1
         self.seed = seed
-        self._awaited: dict[int, list[Flip]] = {}
+        self._pending_flips: dict[int, list[Flip]] = {}
         self._flipped: list[FlippedData] = []
 
-    def await_flips(self, flips: Iterable[Flip]) -> None:
+    def schedule_flips(self, flips: Iterable[Flip]) -> None:
         """Schedule the flips of all shards; called before any rank runs.
 
         The ranks are stopped at those times. Their collectives are simulated individually (see `batched.instances`).
@@ -57,11 +57,11 @@ class FlippingFabric(Fabric):
                 self.kernel.post(flip.time_ps, flip.rank, partial(self._flip_array, rank), flip)
             else:
                 stop_at(rank, None)
-                self._awaited.setdefault(flip.rank, []).append(flip)
+                self._pending_flips.setdefault(flip.rank, []).append(flip)
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Send an envelope, with a bit flipped for each pending flip."""
-        awaited = self._awaited.get(rank.number)
+        awaited = self._pending_flips.get(rank.number)
         if awaited and message.data:
             for flip in [flip for flip in awaited if flip.time_ps <= start_ps]:
                 size_bits = 8 * len(message.data)

@@ -38,7 +38,7 @@ class HangingFabric(Fabric):
         self._given_up: set[int] = set()
         self._hung: list[HungProcess] = []
 
-    def await_hangs(self, hangs: Iterable[Hang]) -> None:
+    def schedule_hangs(self, hangs: Iterable[Hang]) -> None:
         """Schedule the hangs of all shards; called before any rank runs.
 
         Collectives of these ranks are simulated individually (see `batched.instances`).
@@ -61,7 +61,7 @@ class HangingFabric(Fabric):
         self.shard.processor().pause(rank, what.time_ps, until_ps)
         said = f"injected: {what}"
         cause = f"{said}; longer than the detection timeout, killed when it continued"
-        dead = self.on_silence(rank, until_ps, cause)
+        dead = self.on_hang(rank, until_ps, cause)
         if dead:
             self._given_up.add(rank.number)
             self.kernel.post(until_ps, rank.number, kill, (rank, cause))

@@ -158,7 +158,7 @@ class Mailbox(_HotSlots):
             self.private[name] = make()
         return self.private[name]
 
-    def tidy(self) -> None:
+    def drop_empty_tables(self) -> None:
         """Drop empty tables; each takes as much memory as one with five entries."""
         for name in ("posted", "unexpected", "tickets", "sends"):
             if not getattr(self, name):
@@ -221,9 +221,9 @@ class Mailbox(_HotSlots):
                 self.posted = {}
             _append(self.posted, (operation.cid, operation.source), operation)
         if self.lone is not None:
-            self._not_alone()
+            self._demote_lone()
 
-    def _not_alone(self) -> None:
+    def _demote_lone(self) -> None:
         """Move the lone receive to the others, in front of those posted after it."""
         lone = self.lone
         if lone is None:
@@ -239,7 +239,7 @@ class Mailbox(_HotSlots):
     def match(self, message: Message) -> Receive | None:
         """Return the receive for an arriving message: the first posted one that fits."""
         if self.lone is not None:
-            self._not_alone()
+            self._demote_lone()
         key = (message.cid, message.source)
         if self.posted_any is not None and message.cid in self.posted_any:
             return self._match_with_wildcards(message, key)
@@ -270,7 +270,7 @@ class Mailbox(_HotSlots):
 
     def unpost(self, operation: Receive) -> bool:
         """Withdraw a receive; return True if it was still posted."""
-        self._not_alone()
+        self._demote_lone()
         if operation.source == ANY_SOURCE:
             queue = (self.posted_any or {}).get(operation.cid)
             if queue is None or operation not in queue:

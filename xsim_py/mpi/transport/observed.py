@@ -27,13 +27,13 @@ class Observer(Protocol):
         """Observe a message that the running fiber has received, or an operation that is complete for it."""
 
 
-def tell(observer: Observer) -> None:
+def add_observer(observer: Observer) -> None:
     """Register an observer of sends and receives, in addition to existing ones."""
     envelopes.departed = observer.departed
     others = envelopes.observed
-    envelopes.observed = observer.seen if others is None else partial(_tell, (others, observer.seen))
+    envelopes.observed = observer.seen if others is None else partial(_notify_all, (others, observer.seen))
 
 
-def _tell(watchers: tuple[Callable[[Any], None], ...], what: Any) -> None:
+def _notify_all(watchers: tuple[Callable[[Any], None], ...], what: Any) -> None:
     for watcher in watchers:
         watcher(what)

@@ -33,17 +33,17 @@ class SharedFlows(SharedLinks):
 
     def __init__(self, machine: Any, network: Any, account: Any) -> None:
         super().__init__(machine, network, account)
-        self._ways = lru_cache(ROUTES_KEPT)(self._way)
+        self._routes = lru_cache(ROUTES_KEPT)(self._route)
         self._sends: dict[int, tuple[int, Send]] = {}
 
-    def enter(self, time_ps: int, key: int, way: tuple[int, int, int], message: Message | None) -> None:
+    def enter(self, time_ps: int, key: int, ends: tuple[int, int, int], message: Message | None) -> None:
         """Inject a message into the network; see `SharedLinks.enter`."""
-        origin, to, _ = way
+        origin, to, _ = ends
         if message is not None:
             self._queue(message)
-        self._account.enter(time_ps, key, way, self._ways(origin, to), message)
+        self._account.enter(time_ps, key, ends, self._routes(origin, to), message)
 
-    def _way(self, origin: int, to: int) -> Any:
+    def _route(self, origin: int, to: int) -> Any:
         machine = self._machine
         within = machine.node_of[origin] == machine.node_of[to]
         return self._account.flow_route(machine.shared_route(origin, to)[::-1], within=within)

@@ -54,7 +54,7 @@ class SharedLinks:
         self._overtaking = not (account.fifo and network.in_order)
         self._streams: dict[tuple[int, int, int, int], deque[Message]] = {}
         self._due_ps = LastArrivals()
-        self._early: dict[Message, int] = {}  # messages that finished before earlier ones, and their keys
+        self._finished_early: dict[Message, int] = {}  # messages that finished before earlier ones, and their keys
         if account.fifo and machine.topology.figures is None:
             account.number(machine.topology.many_links)
 
@@ -71,7 +71,7 @@ class SharedLinks:
         shares: bool = self._within if node_of[origin] == node_of[to] else self._across
         return shares
 
-    def enter(self, time_ps: int, key: int, way: tuple[int, int, int], message: Message | None) -> None:
+    def enter(self, time_ps: int, key: int, ends: tuple[int, int, int], message: Message | None) -> None:
         """Inject a message into the network.
 
         Parameters
@@ -80,14 +80,14 @@ class SharedLinks:
             When its injection begins.
         key
             The event key of its arrival.
-        way
+        ends
             The sending rank, the receiving rank, and the size in bytes.
         message
             None except in the receiver's shard; other shards follow it for the links that it uses.
         """
         if self._overtaking and message is not None:
             self._queue(message)
-        origin, to, size_bytes = way
+        origin, to, size_bytes = ends
         ahead = self._links(origin, to).copy()
         self._account.enter(time_ps, key, ahead, self._unshared(origin, to), size_bytes, message)
 
@@ -114,10 +114,10 @@ class SharedLinks:
     def _queue(self, message: Message) -> None:
         """Append a message to its stream."""
         if stream := stream_of(message):
-            elders = self._streams.get(stream)
-            if elders is None:
-                elders = self._streams[stream] = deque()
-            elders.append(message)
+            earlier = self._streams.get(stream)
+            if earlier is None:
+                earlier = self._streams[stream] = deque()
+            earlier.append(message)
 
     def _arrive(self, time_ps: int, key: int, message: Message | None) -> None:
         if message is None:
@@ -126,18 +126,18 @@ class SharedLinks:
         if stream is None:
             self._post(time_ps, key, message)
             return
-        elders = self._streams[stream]
-        if elders[0] is not message:
-            self._early[message] = key
+        earlier = self._streams[stream]
+        if earlier[0] is not message:
+            self._finished_early[message] = key
             return
-        elders.popleft()
+        earlier.popleft()
         # An earlier message that has the last link may still be in flight, by more than this one.
         self._due_ps[stream] = time_ps = max(time_ps, self._due_ps.get(stream, 0))
         self._post(time_ps, key, message)
-        while elders and elders[0] in self._early:
-            message = elders.popleft()
-            self._post(time_ps, self._early.pop(message), message)
-        if not elders:
+        while earlier and earlier[0] in self._finished_early:
+            message = earlier.popleft()
+            self._post(time_ps, self._finished_early.pop(message), message)
+        if not earlier:
             del self._streams[stream]
             if len(self._due_ps) > self._due_ps.limit:
                 self._due_ps.prune(self._shard.kernel.now_ps)

@@ -58,13 +58,13 @@ class TracingMailbox(Mailbox):
         """Post a receive, so that `match` finds it."""
         super().post(operation)
         # The shortcut of `Fabric._deliver` for a lone receive would bypass `match`, which records it.
-        self._not_alone()
+        self._demote_lone()
 
     def match(self, message: Message) -> Receive | None:
         """Return the receive for an arriving message, and record the match."""
         operation = super().match(message)
         if operation is not None:
-            self.fabric.met(message, max(message.arrival_ps, operation.post_ps), operation.post_ps)
+            self.fabric.record_match(message, max(message.arrival_ps, operation.post_ps), operation.post_ps)
         return operation
 
     def take(self, cid: int, source: int, tag: int) -> Message | None:
@@ -82,7 +82,7 @@ class TracingMailbox(Mailbox):
     def _taken(self, message: Message) -> None:
         fiber = current.fiber
         if fiber is not None:
-            self.fabric.met(message, max(message.arrival_ps, fiber.clock_ps))
+            self.fabric.record_match(message, max(message.arrival_ps, fiber.clock_ps))
 
 
 class TracingFabric(Fabric):
@@ -93,7 +93,7 @@ class TracingFabric(Fabric):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.had: dict[tuple[int, int, int], Callable[[Message], int]] = {}  # match times; see `batched.undo`
+        self.match_times: dict[tuple[int, int, int], Callable[[Message], int]] = {}  # match times; see `batched.undo`
         self.trace = Recorder()
         self.inline_end = -1
         self.shortcuts = False
@@ -103,7 +103,7 @@ class TracingFabric(Fabric):
 
     def events(self) -> dict[str, Callable[[Any], None]]:
         """Return the handlers of message events, including messages with their numbers."""
-        return {**super().events(), "traced": self._from_elsewhere}
+        return {**super().events(), "traced": self._from_other_shard}
 
     def launch(self, rank: Rank, message: Message, start_ps: int, wire_ps: int, latency_ps: int) -> None:
         """Send an envelope, and record that."""
@@ -140,7 +140,7 @@ class TracingFabric(Fabric):
         name: str = getattr(message.note, "name", "")
         return name
 
-    def _from_elsewhere(self, parcel: tuple[int, Message]) -> None:
+    def _from_other_shard(self, parcel: tuple[int, Message]) -> None:
         number, message = parcel
         self._numbers[message] = number
         self.deliver(message)
@@ -155,22 +155,22 @@ class TracingFabric(Fabric):
         number = self._numbers.pop(message, None)
         if number is not None:
             arrival = self.trace.arrived(number, None if message.kind == RENDEZVOUS else message.arrival_ps)
-            had = self.had.get((message.cid, message.tag, message.to))
+            had = self.match_times.get((message.cid, message.tag, message.to))
             if had is not None:
-                self._met(message, arrival, had(message))
+                self._record_match(message, arrival, had(message))
             elif type(self.shard.rank(message.to).mpi) is not ClosedMailbox:
                 self._arrivals[message] = arrival
                 if message.kind == CONTROL:
-                    self.met(message, message.arrival_ps)
+                    self.record_match(message, message.arrival_ps)
         super()._deliver(message)
 
-    def met(self, message: Message, time_ps: int, posted_ps: int | None = None) -> None:
+    def record_match(self, message: Message, time_ps: int, posted_ps: int | None = None) -> None:
         """Record the match of a message with a receive posted at `posted_ps`; None: just now."""
         arrival = self._arrivals.pop(message, None)
         if arrival is not None:
-            self._met(message, arrival, time_ps, posted_ps)
+            self._record_match(message, arrival, time_ps, posted_ps)
 
-    def _met(self, message: Message, arrival: int, time_ps: int, posted_ps: int | None = None) -> None:
+    def _record_match(self, message: Message, arrival: int, time_ps: int, posted_ps: int | None = None) -> None:
         self.trace.matched(arrival, time_ps, posted_ps)
         if message.kind == RENDEZVOUS:
             self._awaited[message.origin, message.ticket] = arrival

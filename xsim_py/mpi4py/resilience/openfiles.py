@@ -61,7 +61,7 @@ class HandedOn:
         It is not opened again: its name may belong to a different file by now, or to none.
         """
         if inner is not self.under:
-            self.now, self.under = manage.handed_on(self.now, inner), inner
+            self.now, self.under = manage.reopened_for(self.now, inner), inner
             self.report_name.apply_to(self.now.comm)
         return self.now
 

@@ -10,7 +10,7 @@ from xsim_py.process.ranks import current
 from .call_sites import here, line_of
 
 
-class Kept(NamedTuple):
+class UnchangedBlocks(NamedTuple):
     """The first such block of a shard, and their number."""
 
     time_ps: int
@@ -36,10 +36,10 @@ def keep(comm: Any, call: str, block: int, option: str) -> None:
     file, line = line_of(here())
     if file.startswith(PACKAGE):
         line = 0  # in the background, without a frame of the program
-    kept = Kept(current.running().clock_ps, comm.box.rank.number, call, file, line, block, option)
-    fabric.kept = kept if fabric.kept is None else joined(fabric.kept, kept)
+    kept = UnchangedBlocks(current.running().clock_ps, comm.box.rank.number, call, file, line, block, option)
+    fabric.unchanged_blocks = kept if fabric.unchanged_blocks is None else joined(fabric.unchanged_blocks, kept)
 
 
-def joined(one: Kept, other: Kept) -> Kept:
+def joined(one: UnchangedBlocks, other: UnchangedBlocks) -> UnchangedBlocks:
     """Return the first block of two, with the total number."""
     return min(one, other)._replace(blocks=one.blocks + other.blocks)
