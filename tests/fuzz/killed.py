@@ -1,6 +1,6 @@
 """Runs of ranks in processes of their own that are killed at chosen moments, and programs that survive that.
 
-A moment is a number of frames: the victim gets its signal when the coordinator is about to send or to hear that many of
+A moment is a number of frames: the victim gets its signal when the coordinator is about to send or to receive that many of
 them. So processes die before they begin, at work, while others work, and while they say what they are left with.
 """
 
@@ -47,7 +47,7 @@ def struck(blows: Sequence[Blow]) -> Iterator[list[int]]:
     hit: list[int] = []
     frames = 0
     coordinator = os.getpid()
-    real_fork, real_send, real_hear = processes._fork, frame_socket.FrameSocket.send, frame_socket.FrameSocket.hear
+    real_fork, real_send, real_receive = processes._fork, frame_socket.FrameSocket.send, frame_socket.FrameSocket.receive
 
     def fork() -> int:
         pid = real_fork()
@@ -75,11 +75,11 @@ def struck(blows: Sequence[Blow]) -> Iterator[list[int]]:
         strike()
         real_send(self, *args)
 
-    def hear(self: Any, *args: Any) -> Any:
+    def receive(self: Any, *args: Any) -> Any:
         strike()
-        return real_hear(self, *args)
+        return real_receive(self, *args)
 
-    patched = patch.multiple(frame_socket.FrameSocket, send=send, hear=hear)
+    patched = patch.multiple(frame_socket.FrameSocket, send=send, receive=receive)
     with patch.object(processes, "_fork", fork), patched:
         yield hit
 

@@ -134,8 +134,8 @@ def test_a_look_tells_the_timeout_after_death_or_after_the_first_of_its_series(t
     fiber = timeout.world.ranks[1].fiber
     fiber.clock_ps = now_ps
     with timeout.world.acting(1):
-        timeout.detector.looked(fiber, since_ps, {0, 2}.__contains__)
-        timeout.detector.looked(fiber, since_ps, {0, 2}.__contains__)
+        timeout.detector.polled(fiber, since_ps, {0, 2}.__contains__)
+        timeout.detector.polled(fiber, since_ps, {0, 2}.__contains__)
     assert timeout.told.learned == [(now_ps, 1, 2, "timeout")] * told
 
 
