@@ -315,7 +315,7 @@ class Job:
         profiled = self.profile.sampling() if self.profile is not None else nullcontext()
         watched = interruption.watched(self.control, self.shards, wall_limit_s, progress, self.cpu_limit_s)
         exits = interruption.c_exit_watched(self.shards, self.sinks[1], self.transport.leave)
-        with Patches() as patches, profiled, watched, exits, patient_collector(self.ranks):
+        with patient_collector(self.ranks), Patches() as patches, profiled, watched, exits:
             self._isolate(patches)
             if self.host is not None:
                 self.host.prepare_imports(self.program.programs)

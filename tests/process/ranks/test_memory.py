@@ -1,8 +1,10 @@
-"""Large blocks go back to the system when they are freed, whoever still has one beside them."""
+"""Large blocks go back to the system when they are freed; the modules of ranks go when their run ends."""
 
 import os
 import subprocess
 import sys
+
+from xsim_py import simulate
 
 PROGRAM = """
 import os
@@ -33,3 +35,11 @@ def kept_mib(call: str) -> int:
 def test_large_blocks_are_given_back():
     assert kept_mib("give_back_large_blocks()") < 8
     assert kept_mib("") > 32  # else it could be left out
+
+
+def test_modules_of_ranks_go_with_their_run(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import gc\nclass OfOneRank: pass\ngc.collect(1)  # it is old from now on\n")
+    for _ in range(3):
+        assert simulate(program, ranks=4).exit_status == 0
+    assert [each for each in object.__subclasses__() if each.__name__ == "OfOneRank"] == []

@@ -56,6 +56,7 @@ _MOST_WORDS_OF_A_FRAME = 6  # among which its code is found
 _INSTRUMENTED = frozenset(code for name, code in dis.opmap.items() if name.startswith("INSTRUMENTED_"))
 _CALLBACK = 3  # of a weak reference, as a word of the object
 _MOST_WORDS = 51  # present in all type objects
+_WORDS = ctypes.c_void_p * _MOST_WORDS
 _WEAK_CONTAINERS = ("weakref", "_weakrefset")
 _PLAIN_KEYS = (str, int, bytes, type(None))
 # A run patches these.
@@ -183,7 +184,11 @@ def _no_finalizers() -> Iterator[None]:
     It refers to the types weakly: those of a dead rank are freed too, and with them the namespaces of its modules.
     """
     word: Any = _finalizer_word()
-    saved = [(weakref.ref(each), _words(each)[word]) for each in _all_types() if _words(each)[word]]
+    saved = [
+        (weakref.ref(each), finalizer)
+        for each in _all_types()
+        if (finalizer := _words(each)[word]) and not str(each.__dict__.get("__module__")).startswith("xsim_py.")
+    ]
     _put_finalizers(word, [(each, None) for each, _ in saved])
     try:
         yield
@@ -203,16 +208,15 @@ def _all_types() -> set[type]:
     pending: list[type] = [object]
     while pending:
         subclasses: list[type] = type.__subclasses__(pending.pop())
-        for each in subclasses:
-            if each not in found and not str(each.__dict__.get("__module__")).startswith("xsim_py."):
-                found.add(each)
-                pending.append(each)
+        new = [each for each in subclasses if each not in found]
+        found.update(new)
+        pending += new
     return found
 
 
 def _words(thing: Any) -> Any:
     """Return the memory of an object, as far as all types have it."""
-    return (ctypes.c_void_p * _MOST_WORDS).from_address(id(thing))
+    return _WORDS.from_address(id(thing))
 
 
 @cache
