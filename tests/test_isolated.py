@@ -33,6 +33,7 @@ EVERY = [(program, way) for program in programs() for way in WAYS] + list(large(
 CASES = EVERY if CAMPAIGN else [(program, way) for program, way in EVERY if SAMPLE.get(program.name) == way]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("program", "way"), CASES, ids=str)
 def test_processes_of_their_own_make_no_difference(program: Program, way: str):
     assert differences(program, way) == []

@@ -83,6 +83,7 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Program]:
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name",
     [

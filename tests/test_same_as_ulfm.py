@@ -53,6 +53,7 @@ def named(name: str) -> UlfmCase:
     return next(case for case in CASES if str(case) == name)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("case", "variant"), RUNS)
 def test_the_simulation_gives_what_the_real_mpi_gave_or_the_rules_ask_for(case: UlfmCase, variant: str):
     values, digest = simulated(case, variant)

@@ -152,6 +152,7 @@ def test_without_failures_nothing_is_missing_on_any_number_of_ranks(ranks: int, 
     assert "mean 1.0499137, exact 1.0512301, error 0.0013164, expected 0.0037585\n" in run.out
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("save", "failures", "left"),
     [

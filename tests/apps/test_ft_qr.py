@@ -26,6 +26,7 @@ def residuals(run: Run) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"(\w+) (\d\.\de[-+]\d\d)", run.out)}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ranks", [4])
 def test_any_rank_may_die_at_any_panel(ranks: int):
     """A block that is given back differs by round-off from what the reflections make of the matrix."""

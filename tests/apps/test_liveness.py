@@ -15,6 +15,7 @@ def dying(*dead: int) -> list[object]:
     return [word for rank in dead for word in ("--die", rank)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("variant", ["naive", "legio", "repaired", "safe"])
 @pytest.mark.parametrize("dead", [(), (2, 5), (0, 4, 6), (0, 1, 2, 3, 5)])
 @pytest.mark.parametrize("shards", [1, 3])
@@ -45,6 +46,7 @@ def test_with_the_first_half_dead_twice_the_group_takes_twice_the_time():
     assert [later / before for before, later in pairwise(took)] == pytest.approx([2, 2], rel=0.02)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("victim", range(5))
 def test_the_safe_variant_survives_a_death_at_any_time(victim: int):
     """From before the discovery to the end of the program; a late death may stop the report, but nothing hangs."""

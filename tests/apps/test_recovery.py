@@ -63,6 +63,7 @@ def duration_us(folder: Path, recovery: str) -> float:
     return float(re.search(rf"^time: {NUMBER} us$", run.out, re.MULTILINE)[1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("recovery", ["ulfm", "buddy"])
 def test_a_failure_at_any_time_is_survived(tmp_path: Path, undisturbed: tuple[str, bytes], recovery: str):
     """From before the first checkpoint to after the last step, when some may believe that all is done."""
@@ -73,6 +74,7 @@ def test_a_failure_at_any_time_is_survived(tmp_path: Path, undisturbed: tuple[st
         assert (run.final, run.status) == (undisturbed[0], 0), (failure, run.out, run.err)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("recovery", ["ulfm", "buddy"])
 def test_a_failure_at_any_time_of_the_recovery_from_another_is_survived(
     tmp_path: Path, undisturbed: tuple[str, bytes], recovery: str

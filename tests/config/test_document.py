@@ -63,6 +63,7 @@ def test_aliases_repeat_what_has_been_said() -> None:
 LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 60))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -36,6 +36,7 @@ VALUES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_an_odd_value_makes_a_machine_or_a_message(value: object) -> None:
     began_s = time.perf_counter()

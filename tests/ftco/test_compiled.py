@@ -179,6 +179,7 @@ def test_published_means_with_faults(
     assert abs(latencies.mean() - published_steps) <= 3 * error
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("faults", [{"inactive": 1}, {"inactive": 10}, {"inactive": 100}, {"failures": 10}], ids=str)
 def test_the_plain_model_does_the_same_at_the_size_of_the_published_means(faults: dict[str, int]) -> None:
     configuration = Configuration(nodes=1024, radix=11, **faults)

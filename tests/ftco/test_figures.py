@@ -40,6 +40,7 @@ def is_near(found: Statistic, runs: int, expected: float, expected_runs: int, di
     return abs(found.mean - expected) <= 3 * error + digit / 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("nodes", FAULT_FREE)
 def test_without_faults_everything_is_exact(nodes: int):
     (found,) = run_ensemble([multi(nodes)], runs=1, jobs=1)
@@ -62,6 +63,7 @@ PENALTY = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("nodes", "inactive"), PENALTY)
 def test_the_penalty_of_inactive_nodes(nodes: int, inactive: int):
     runs = 400 if nodes == 1024 and inactive < 100 else 150

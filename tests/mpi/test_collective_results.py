@@ -309,6 +309,7 @@ def at_once(size: int) -> None:
     same(everything, table)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tuned", [True, False], ids=["tuned", "by lot"])
 @pytest.mark.parametrize("program", [rooted, unrooted, ragged, ordered, columns, at_once])
 def test_results_are_numpys(program: Any, tuned: bool) -> None:

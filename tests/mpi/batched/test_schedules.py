@@ -101,6 +101,7 @@ def check(schedule, algorithm, size, contributions, arguments, send_ps, seed):
         assert at_once(schedule, contributions, clock, costs) == theirs
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("operation", "name"), FORMULAS)
 @settings(max_examples=20)
 @given(st.integers(2, 40), st.sampled_from([0, 1, 8, 30]), st.sampled_from([0, 300]), st.integers(0, 99))

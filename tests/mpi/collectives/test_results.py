@@ -77,6 +77,7 @@ def test_no_rank_leaves_a_barrier_before_the_last_one_enters(operation: str, nam
         assert sorted(left) == list(range(size))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("operation", "name", "rendezvous"), names("bcast"))
 def test_everyone_gets_what_the_root_broadcasts(operation: str, name: str, rendezvous: bool):
     rng = random.Random(1)

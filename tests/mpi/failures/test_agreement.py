@@ -57,6 +57,7 @@ SMALL = [(1, 0), (2, 1), (3, 2), (4, 1)]
 LARGER = [(4, 2), (4, 3), (5, 1)] if CAMPAIGN else []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rough", [False, True], ids=["orderly", "rough"])
 @pytest.mark.parametrize("gossip", [False, True], ids=["told of whom it waits for", "told of anyone"])
 @pytest.mark.parametrize("tree", SHAPES)

@@ -112,6 +112,7 @@ def test_a_hang_alone_kills_no_rank_in_a_run_that_is_not_said_to_be_fault_tolera
     assert not result.failures
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("detector", [{}, HEARTBEAT])
 @pytest.mark.parametrize("hang", ["hang:rank=3,at=25us,for=30us", "hang:rank=3,at=25us,for=90us"])
 def test_the_result_is_the_same_however_it_is_simulated(hang: str, detector: dict[str, str]) -> None:
@@ -196,6 +197,7 @@ def send_once(call: str) -> int:
     return round(MPI.Wtime() * 1e12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("call", ["Send", "Isend", "Ssend"])
 @pytest.mark.parametrize(("hang_ps", "late"), [(1, True), (500_000, True), (999_999, True), (1_000_001, False)])
 def test_a_message_that_a_hang_meets_in_the_overhead_of_its_send_leaves_after_it(

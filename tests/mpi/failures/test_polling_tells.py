@@ -59,6 +59,7 @@ def poll(way: str, first_s: float, pause_s: float) -> tuple[int, float]:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("first_s", [50e-6, 300e-6])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_poll_tells_of_a_death_when_a_wait_does(way: str, first_s: float) -> None:

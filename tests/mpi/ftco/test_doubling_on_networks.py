@@ -118,6 +118,7 @@ def judge(result: Any, dead: tuple[int, ...], ranks: int) -> None:
     assert [blocks[rank] for rank in living] == living
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8])
 def test_whoever_is_dead_before(ranks: int) -> None:
     for count in range(ranks):
@@ -126,6 +127,7 @@ def test_whoever_is_dead_before(ranks: int) -> None:
                 judge(run(program, ranks, *(f"rank={rank}@0s" for rank in dead), mpi=DOUBLING), dead, ranks)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8])
 def test_every_rank_dies_before_every_one_of_its_calls(ranks: int) -> None:
     calls = [(name, number) for number in ("1st", "2nd") for name in ("Allreduce", "Barrier", "Allgather")]

@@ -116,6 +116,7 @@ def test_a_barrier_of_two_and_of_one(machine: str) -> None:
 # ------------------------------------------------------------------------------------------------------ with failures
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ranks", [64, 128])
 @pytest.mark.parametrize(
     ("dead", "timeouts"),
@@ -184,6 +185,7 @@ def test_what_is_known_otherwise_needs_no_time() -> None:
     assert result.virtual_time_s < 0.5
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("detector", ["timeout", "heartbeat"])
 def test_a_rank_that_takes_a_message_and_dies_without_an_answer_is_noticed(detector: str) -> None:
     """Every moment at which the parent of the others can die, a microsecond apart."""

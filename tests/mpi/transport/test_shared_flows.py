@@ -273,6 +273,7 @@ def test_all_topologies_give_one_digest_for_all_shards(topology: dict[str, Any])
     assert len({(each.digest, each.events, each.messages, tuple(each.values)) for each in runs}) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", ["plain", "segments", "noise", "nodes"])
 def test_the_digest_does_not_depend_on_the_shards(what: str, tmp_path: Path) -> None:
     program, machine = tmp_path / "mixed.py", torus(4, 4, contention="flows")

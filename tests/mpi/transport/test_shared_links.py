@@ -79,6 +79,7 @@ def shuffle(size: int) -> float:
 LAYERED = {"host": {"bandwidth": "16Gbps", "latency": "50ns"}, "global": {"bandwidth": "4Gbps", "latency": "1us"}}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "topology",
     [

@@ -98,6 +98,7 @@ print(comm.allreduce(1))
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dies", [False, True], ids=["all live", "one dies"])
 @pytest.mark.parametrize("call", BAD)
 def test_an_argument_that_is_wrong_at_one_rank_keeps_no_other_from_the_call(call, dies, tmp_path, monkeypatch):
