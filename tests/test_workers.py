@@ -64,6 +64,13 @@ def test_folders_of_ended_processes_are_waited_for(tmp_path: Path, monkeypatch: 
     assert (looks, os.path.exists(path)) == (int(held), False)
 
 
+def test_a_result_can_decide_on_later_tasks() -> None:
+    done: list[bool] = []
+    tasks = (bool(done.append(False)) for _ in iter(lambda: len(done), 4))
+    for count, _ in enumerate(workers.do_in_workers("tests.test_workers:ignore", tasks, 1), 2):
+        assert len(done) == min(count, 4)  # one more than are finished
+
+
 def test_a_worker_that_does_not_end_when_it_is_asked_to_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "_TIDY_S", 0.0)
     with Pool("tests.test_workers:ignore", 2) as pool:

@@ -21,9 +21,10 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import IO, Any, Final, NamedTuple, Self
@@ -60,7 +61,7 @@ def cores() -> int:
 
 
 def do_in_workers(
-    function: str, tasks: Sequence[Any], jobs: int, *, imports: Sequence[str] = ()
+    function: str, tasks: Iterable[Any], jobs: int, *, imports: Sequence[str] = ()
 ) -> Generator[tuple[int, Any]]:
     """Run tasks in at most `jobs` processes; yield each task's number and result when it completes.
 
@@ -70,13 +71,20 @@ def do_in_workers(
     ----------
     function : str
         The function called with each task, as ``module:name``; tasks and results are pickled.
+    tasks : iterable
+        Each task is taken when the previous one starts, so that results can influence later tasks.
     imports : sequence of str, optional
         Modules to import before the first task, so that it is not charged for them.
     """
-    with Pool(function, min(jobs, len(tasks)), imports=imports) as pool:
-        for task in tasks:
+    waiting = iter(tasks)
+    first = list(islice(waiting, jobs + 1))  # one more, so that no worker waits for our caller
+    with Pool(function, min(jobs, len(first)), imports=imports) as pool:
+        for task in first:
             pool.submit(task)
-        yield from pool.results()
+        for result in pool.results():
+            yield result
+            for task in islice(waiting, 1):
+                pool.submit(task)
 
 
 class Pool:

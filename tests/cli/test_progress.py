@@ -71,13 +71,14 @@ def test_where_there_is_no_terminal_a_plain_line_is_said_every_half_minute():
     assert file.getvalue() == "xsim: b\nxsim: d\n"
 
 
-def test_the_time_left_follows_the_share_of_the_work_that_is_left():
+def test_the_time_left_is_what_is_told_or_follows_the_number_of_runs():
     file = io.StringIO()
-    ticks = iter([0, 60, 60, 90, 90])  # made; and for each count how long it took, and when a plain line was last said
+    ticks = iter([0, 0, 0, 60, 60, 60, 90, 90])  # made; and for each count: told, shown, and when a line was last said
     line = ProgressLine(file, plain="", clock=lambda: next(ticks))
-    line.count(1, 3, left=0.75)
+    line.count(0, 3)
+    line.count(1, 3, left_s=180)
     line.count(2, 3)
-    assert file.getvalue().splitlines() == ["1 of 3 runs  1:00  about 3:00 left", "2 of 3 runs  1:30  about 1:30 left"]
+    assert file.getvalue().splitlines() == ["1 of 3 runs  1:00  about 3:00 left", "2 of 3 runs  1:30  about 0:45 left"]
 
 
 def test_it_tells_how_far_many_runs_are():

@@ -43,7 +43,7 @@ class ProgressLine:
         self._began_s = self._since_s = self._said_s = clock()
         self._first: int | None = None
         self._counts = (0, 0, 0)
-        self._left = 1.0
+        self._until_s: float | None = None
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._tick, daemon=True)
@@ -69,14 +69,14 @@ class ProgressLine:
         self._events, self._since_s = events, now_s
         self.show(f"{format_time(virtual_time_ps)}  {rate:,.0f} events/s  {finished:,} of {ranks:,} ranks finished")
 
-    def count(self, done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
+    def count(self, done: int, planned: int, failed: int = 0, left_s: float | None = None) -> None:
         """Show the number of completed runs, and how many of them failed.
 
-        `left` is the remaining share of the work, counted from the first call; by default all runs count equally.
+        `left_s` is the estimated remaining time; by default all runs count equally.
         """
         self._first = done if self._first is None else self._first
         self._counts = (done, planned, failed)
-        self._left = (planned - done) / max(planned - self._first, 1) if left is None else left
+        self._until_s = None if left_s is None else self._clock() + left_s
         self._show_counts()
 
     def _tick(self) -> None:
@@ -89,11 +89,13 @@ class ProgressLine:
             done, planned, failed = self._counts
             filled = _BAR * done // max(planned, 1)
             bar = f"{'#' * filled}{'.' * (_BAR - filled)} " if self.is_live else ""
-            elapsed_s = self._clock() - self._began_s
+            now_s = self._clock()
+            elapsed_s, begun = now_s - self._began_s, done - (self._first or 0)
             bad = [f"{failed:,} failed"] if failed else []
             parts = [f"{bar}{done:,} of {planned:,} runs", *bad, clock(elapsed_s)]
-            if done < planned and self._left < 1:
-                parts.append(f"about {clock(elapsed_s * self._left / (1 - self._left))} left")
+            if done < planned and begun:
+                left_s = elapsed_s * (planned - done) / begun if self._until_s is None else self._until_s - now_s
+                parts.append(f"about {clock(max(left_s, 0))} left")
             self.show("  ".join(parts))
 
     def show(self, text: str) -> None:

@@ -116,14 +116,14 @@ def _run(spec: StudySpec, args: Namespace, look: Look | None) -> int:
     folder = results_folder(spec, args.out)
     begun = args.quiet
 
-    def progress(done: int, planned: int, failed: int, left: float) -> None:
+    def progress(done: int, planned: int, failed: int, left_s: float | None) -> None:
         nonlocal begun
         if not begun:
             before = f", {done:,} already finished" if done else ""
             text = f"xsim: version {__version__}, study {spec.name}: {planned:,} runs{before}; in {folder}"
             print(text, file=sys.stderr)
             begun = True
-        line.count(done, planned, failed, left)
+        line.count(done, planned, failed, left_s)
 
     try:
         with writing(folder), ProgressLine(sys.stderr, wanted=not args.quiet, plain="xsim: ") as line:

@@ -18,6 +18,7 @@ from xsim_py.study.description import StudySpec
 from xsim_py.study.loader import load_study
 from xsim_py.study.plan import PlannedRun, plan_runs
 from xsim_py.study.results import FILES, StudyResults, tables_beside
+from xsim_py.study.schedule import Schedule
 from xsim_py.study.store import NAME, Store
 from xsim_py.study.task import Outcome, StudyTask
 from xsim_py.study.workers import do_in_executor, do_in_workers, mpi_executor
@@ -31,7 +32,7 @@ def run_study(
     only: Sequence[str] = (),
     overrides: Mapping[str, Any] | None = None,
     fresh: bool = False,
-    progress: Callable[[int, int, int, float], None] | None = None,
+    progress: Callable[[int, int, int, float | None], None] | None = None,
     executor: Executor | None = None,
     look: Look | None = None,
 ) -> StudyResults:
@@ -54,7 +55,7 @@ def run_study(
         Forget results that are there.
     progress : callable, optional
         Called at first and after each run with the numbers of runs that are done, planned, and not good, and with the
-        share of this call's work that is left, by numbers of ranks.
+        estimated seconds left; None before the first run is done.
     executor : concurrent.futures.Executor, optional
         Does the runs in place of worker processes here, such as that of ``mpiexec python -m mpi4py.futures``.
 
@@ -82,13 +83,13 @@ def run_study(
     at_once = runs_at_once(jobs, [run.arguments for run in planned] if spec.command is None else [])
     with Store(folder, fresh=fresh) as store, nullcontext(executor) if executor else mpi_executor(jobs) as executor:
         todo = list({run.key: run for run in planned if _is_missing(run, store.outcomes.get(run.key))}.values())
-        todo.sort(key=_work, reverse=True)  # a large run that begins last would keep one core busy, and the others idle
-        tasks = [_task(spec, run) for run in todo]
+        schedule = Schedule(spec, todo, _measured(planned, store.outcomes), workers=0 if executor else at_once)
+        tasks = (_task(spec, run) for run in schedule)
         work = do_in_executor(tasks, executor) if executor else do_in_workers(tasks, at_once)
         interrupted = False
         try:
             with closing(work) as outcomes:
-                _collect(StudyResults(spec, planned, store.outcomes), todo, outcomes, store, progress)
+                _collect(StudyResults(spec, planned, store.outcomes), schedule, outcomes, store, progress)
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -148,9 +149,12 @@ def _is_missing(run: PlannedRun, outcome: Outcome | None) -> bool:
     return outcome["ended"] == "wall limit" and before_s is not None and (limit_s is None or limit_s > before_s)
 
 
-def _work(run: PlannedRun) -> int:
-    """Return an estimate of a run's work: its number of ranks."""
-    return int(run.arguments.get("ranks", 1))
+def _measured(planned: Sequence[PlannedRun], outcomes: Mapping[str, Outcome]) -> Iterator[tuple[PlannedRun, float]]:
+    """Yield the finished runs with their wall-clock times."""
+    for run in {run.key: run for run in planned if run.key in outcomes}.values():
+        seconds = outcomes[run.key].get("wall_s")
+        if isinstance(seconds, int | float):
+            yield run, seconds
 
 
 def _task(spec: StudySpec, run: PlannedRun) -> StudyTask:
@@ -160,25 +164,24 @@ def _task(spec: StudySpec, run: PlannedRun) -> StudyTask:
 
 def _collect(
     before: StudyResults,
-    todo: Sequence[PlannedRun],
+    schedule: Schedule,
     outcomes: Iterable[tuple[int, Outcome]],
     store: Store,
-    progress: Callable[[int, int, int, float], None] | None,
+    progress: Callable[[int, int, int, float | None], None] | None,
 ) -> None:
-    """Keep what comes of each run at once, and tell how far it is."""
-    missing = {run.key for run in todo}
+    """Save the outcome of each run at once, and report progress."""
+    missing = {run.key for run in schedule.todo}
     rows = Counter(run.key for run in before.planned)
     done = sum(run.key not in missing for run in before.planned)
     failed = sum(run.key not in missing for run in before.failed)
-    whole = left = sum(map(_work, todo))
     if progress is not None:
-        progress(done, len(before.planned), failed, 1.0)
+        progress(done, len(before.planned), failed, None)
     for number, outcome in outcomes:
-        run = todo[number]
+        run = schedule.begun[number]
+        schedule.finished(number, outcome.get("wall_s"))
         outcome["wall_limit_s"] = run.arguments.get("wall_limit")
         store.add(run.key, run.settings, run.columns, outcome)
         done += rows[run.key]
         failed += 0 if before.is_good(outcome) else rows[run.key]
-        left -= _work(run)
         if progress is not None:
-            progress(done, len(before.planned), failed, left / whole)
+            progress(done, len(before.planned), failed, schedule.left_s())

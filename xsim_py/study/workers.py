@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
@@ -17,7 +17,7 @@ _FUNCTION: Final = "xsim_py.study.task:do"
 _IMPORTS: Final = ("xsim_py.run",)
 
 
-def do_in_workers(tasks: Sequence[StudyTask], jobs: int) -> Generator[tuple[int, Outcome]]:
+def do_in_workers(tasks: Iterable[StudyTask], jobs: int) -> Generator[tuple[int, Outcome]]:
     """Do tasks in so many processes at once; give each task's number and outcome when it is done.
 
     Closing the generator ends the workers, whatever they do.
@@ -26,7 +26,7 @@ def do_in_workers(tasks: Sequence[StudyTask], jobs: int) -> Generator[tuple[int,
         yield number, _crashed(*result) if isinstance(result, Crash) else result
 
 
-def do_in_executor(tasks: Sequence[StudyTask], executor: Executor) -> Generator[tuple[int, Outcome]]:
+def do_in_executor(tasks: Iterable[StudyTask], executor: Executor) -> Generator[tuple[int, Outcome]]:
     """Do tasks with any executor of the kind of `concurrent.futures`, such as ``mpi4py.futures.MPIPoolExecutor``."""
     futures: dict[Future[Outcome], int] = {executor.submit(do, task): number for number, task in enumerate(tasks)}
     try:
