@@ -257,7 +257,12 @@ def test_a_file_that_holds_no_study_is_refused(tmp_path, text: str):
 def test_the_schema_accepts_what_the_checker_accepts():
     validator = jsonschema.Draft202012Validator(json_schema())
     validator.check_schema(json_schema())
-    for text in (GOOD, *(path.read_text(encoding="utf-8") for path in presets().values())):
+    together = "zip: {machine: [gige, {machine: gige, set: {network.latency: 5us}, label: slow}], seed: [1, 1]}\nsweep:"
+    for text in (
+        GOOD,
+        GOOD.replace("sweep:", together),
+        *(path.read_text(encoding="utf-8") for path in presets().values()),
+    ):
         assert not list(validator.iter_errors(yaml.safe_load(text)))
 
 
@@ -272,6 +277,9 @@ def test_the_schema_accepts_what_the_checker_accepts():
         ("machine: gige", "machine: gige\nset: {network.latency: {}}"),
         ("x: ranks,", ""),
         ("y: time_us", "y: time_us, x_scale: log3"),
+        ("machine: gige", "cases: [{}]"),
+        ("machine: gige", "cases: [{args: {a: b}}]"),
+        ("sweep:", "sweep:\n  machine: [{machin: gige}]"),
     ],
 )
 def test_the_schema_sees_mistakes_of_form(old: str, new: str):

@@ -43,9 +43,9 @@ def scheduled(
             heapq.heappush(busy, (clock.now_s + cost_s(run), len(schedule.begun) - 1))
         while busy and (run is None or len(busy) == workers):
             clock.now_s, place = heapq.heappop(busy)
-            schedule.finished(place, None if place == lost else cost_s(schedule.begun[place]))
+            schedule.finished(place, None if place == lost else cost_s(schedule.todo[schedule.begun[place]]))
             told.append((clock.now_s, schedule.left_s()))
-    return schedule.begun, told
+    return [schedule.todo[number] for number in schedule.begun], told
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

@@ -177,7 +177,7 @@ def _collect(
     if progress is not None:
         progress(done, len(before.planned), failed, None)
     for number, outcome in outcomes:
-        run = schedule.begun[number]
+        run = schedule.todo[schedule.begun[number]]
         schedule.finished(number, outcome.get("wall_s"))
         outcome["wall_limit_s"] = run.arguments.get("wall_limit")
         store.add(run.key, run.settings, run.columns, outcome)

@@ -39,8 +39,10 @@ class Schedule(Iterator[PlannedRun]):
 
     Attributes
     ----------
-    todo, begun : sequence of PlannedRun
-        All runs to do, and those that this has yielded.
+    todo : sequence of PlannedRun
+        The runs to do.
+    begun : list of int
+        The places in `todo` of those that this has yielded.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class Schedule(Iterator[PlannedRun]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         known = list(before)
-        self.begun: list[PlannedRun] = []
+        self.begun: list[int] = []
         self.todo = todo
         self._workers = workers
         self._clock = clock
@@ -61,7 +63,6 @@ class Schedule(Iterator[PlannedRun]):
         self._terms = _terms(spec, [*todo, *(run for run, _ in known)])
         self._measured_s = {len(todo) + index: seconds for index, (_, seconds) in enumerate(known)}
         self._waiting = list(range(len(todo)))
-        self._order: list[int] = []
         self._started_s: dict[int, float | None] = {}  # None where all workers are busy
         self._done_s = 0.0
         self._fit()
@@ -70,15 +71,14 @@ class Schedule(Iterator[PlannedRun]):
         if not self._waiting:
             raise StopIteration
         number = self._waiting.pop()
-        self._order.append(number)
-        self.begun.append(self.todo[number])
+        self.begun.append(number)
         self._started_s[number] = None
         self._give()
         return self.todo[number]
 
     def finished(self, place: int, seconds: float | None) -> None:
-        """Take the wall-clock time of a run of `begun`; None for a run that was lost."""
-        number = self._order[place]
+        """Take the wall-clock time of the run at a place in `begun`; None for a run that was lost."""
+        number = self.begun[place]
         started_s = self._started_s.pop(number)
         if seconds is not None:
             self._measured_s[number] = seconds
@@ -100,9 +100,8 @@ class Schedule(Iterator[PlannedRun]):
         spent_s = math.fsum(min(cost, elapsed) for cost, elapsed in costs)
         left = [max(cost - elapsed, 0.0) for cost, elapsed in costs]
         longest_s = max([*left, *(self._costs_s[number] for number in self._waiting[-1:])], default=0.0)
-        rate = (self._done_s + spent_s) / max(
-            now_s - self._since_s, _SHORTEST_S
-        )  # of all workers, with their idle time
+        elapsed_s = max(now_s - self._since_s, _SHORTEST_S)
+        rate = (self._done_s + spent_s) / elapsed_s  # of all workers, with their idle time
         return max((max(self._ahead_s, 0.0) + math.fsum(left)) / rate, longest_s)
 
     def _give(self) -> None:
@@ -153,7 +152,7 @@ def _fitted(terms: Any, measured_s: Mapping[int, float]) -> list[float]:
 
     prior, terms = terms[:, 0], terms[:, 1:]
     if not measured_s:
-        return np.exp(prior).tolist()  # type: ignore[no-any-return]
+        return np.exp(np.clip(prior, -30, 30)).tolist()  # type: ignore[no-any-return]
     known = list(measured_s)
     seconds = np.maximum(list(measured_s.values()), _SHORTEST_S)
     penalty = np.full(terms.shape[1], _PENALTY)
@@ -161,5 +160,5 @@ def _fitted(terms: Any, measured_s: Mapping[int, float]) -> list[float]:
     seen = terms[known]
     normal = seen.T @ seen + np.diag(penalty)
     coefficients = np.linalg.solve(normal, seen.T @ (np.log(seconds) - prior[known]))
-    costs = np.exp(np.clip(prior + terms @ coefficients, -10, 30).round(9))
+    costs = np.exp(np.clip(prior + terms @ coefficients, -30, 30).round(9))
     return (costs * (seconds.sum() / costs[known].sum())).tolist()  # type: ignore[no-any-return]
